@@ -1,0 +1,25 @@
+"""Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command
+from tfglm.data.dictionary import Dictionary
+from tfglm.model.design import design
+
+
+def main(arguments: argparse.Namespace) -> None:
+    made = design(arguments.model, arguments.formula, arguments.family, Dictionary.load(arguments.dictionary))
+    made.write(arguments.design)
+    for term in made.terms:
+        command.log(f"{term.name}: {term.kind}" + (f", {term.size} levels" if term.levels else ""))
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--model", required=True, help="its name in the config")
+    parser.add_argument("--formula", required=True)
+    parser.add_argument("--family", required=True, choices=["gaussian", "binomial"])
+    parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
+    parser.add_argument("--design", type=Path, required=True, help="design to write (JSON)")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,59 @@
+"""The chief: waits for the ps and the workers, fits the model with them, writes the checkpoint and fit.json."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from tfglm import command
+from tfglm.cluster import announce
+from tfglm.data.shards import IngestedFile
+from tfglm.model.design import Design
+
+
+def main(arguments: argparse.Namespace) -> None:
+    design = Design.load(arguments.design)
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    members = announce.gather([*arguments.ps, *arguments.workers], arguments.patience, command.log)
+    addresses = {role: [one.address for one in members if one.role == role] for role in ("ps", "worker")}
+    command.log(f"{len(addresses['ps'])} ps and {len(addresses['worker'])} workers are listening")
+
+    # Only now, for importing TensorFlow takes seconds in which the others can start.
+    from tfglm.cluster import pool, watchdog
+    from tfglm.fit import newton
+    from tfglm.model import fitted as checkpoint
+    from tfglm.model.passes import Workload
+
+    cluster = pool.connect(addresses["ps"], addresses["worker"], arguments.patience)
+    watchdog.Watchdog(members, cluster.stalled_seconds, die_with_parent=arguments.die_with_parent).start()
+    tell = lambda message: command.say(f"{design.model}: {message}")  # noqa: E731
+    fitted = newton.fit(Workload(design, files, "train"), cluster, arguments.max_iterations, tell)
+    checkpoint.save(fitted, design, arguments.checkpoint)
+    partial = arguments.fit.with_name(arguments.fit.name + ".partial")
+    partial.write_text(json.dumps(fitted.summary, indent=2) + "\n")
+    partial.rename(arguments.fit)
+    if not fitted.summary["converged"]:
+        command.say(
+            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations; a coefficient may "
+            f"have no finite estimate, or `max_iterations` may be too small"
+        )
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument(
+        "--ps", type=Path, nargs="+", required=True, help="announcements of ps.py, or rosters of roles.py"
+    )
+    parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--max-iterations", type=int, default=50, help="Newton steps after which to give up")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
+    parser.add_argument(
+        "--die-with-parent", action="store_true", help="end when the process that started this one is gone"
+    )
+    command.run(main, parser.parse_args())
+    # TensorFlow's threads to a cluster that is about to end would keep the process from ending by itself.
+    os._exit(0)

@@ -1,0 +1,68 @@
+"""Writes what is generated from tfglm.config: the JSON schema, and the tables of keys in config/README.md."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfglm import command
+from tfglm.config import Layout, Node, below, description, expected, forms, schema
+from tfglm.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+SCHEMA = ROOT / "workflow/schemas/config.schema.json"
+README = ROOT / "config/README.md"
+BEGIN, END = "<!-- keys:begin -->", "<!-- keys:end -->"
+
+
+def rows(node: Node, root: Node, path: str = "") -> Iterator[str]:
+    """One line of a Markdown table for every key below `node` of the JSON schema `root`."""
+    for key, child in node["properties"].items():
+        free = below(child, "", root)
+        if "properties" in forms(child, root)[0]:
+            yield from rows(forms(child, root)[0], root, f"{path}{key}.")
+        elif "$ref" in free:
+            yield from rows(forms(free, root)[0], root, f"{path}{key}.<name>.")
+        else:
+            default = child.get("default")
+            shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
+            yield f"| `{path}{key}` | {expected(child, root)} | {shown} | {description(child, root)} |"
+
+
+def table(root: Node) -> str:
+    """The Markdown table of all keys of a JSON schema."""
+    return "\n".join(["| Key | Type | Default | Meaning |", "|---|---|---|---|", *rows(root, root)])
+
+
+def generated() -> dict[Path, str]:
+    """Path -> the text that the file should have."""
+    before, _, rest = README.read_text().partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise UserError(f"{README}: the lines `{BEGIN}` and `{END}` must be there, to put the tables between")
+    tables = f"### The config\n\n{table(schema())}\n\n### A layout\n\n{table(Layout.model_json_schema())}"
+    return {
+        SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+        README: f"{before}{BEGIN}\n{tables}\n{END}{after}",
+    }
+
+
+def drifted() -> list[Path]:
+    """The generated files that are not what the models say."""
+    return [path for path, text in generated().items() if not path.is_file() or path.read_text() != text]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Writes the files; with --check writes nothing and raises UserError if one has drifted."""
+    if not arguments.check:
+        for path, text in generated().items():
+            path.write_text(text)
+    elif stale := drifted():
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        raise UserError(f"not as scripts/tfglm/config.py says: {names}. Run `python scripts/document_config.py`")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,31 @@
+"""Compute the metrics of a fitted model on the evaluation rows."""
+
+import argparse
+import json
+from pathlib import Path
+
+from tfglm import command
+from tfglm.data.shards import IngestedFile
+from tfglm.model import fitted
+from tfglm.model.design import Design
+from tfglm.model.passes import Workload
+from tfglm.results import metrics
+
+
+def main(arguments: argparse.Namespace) -> None:
+    design = Design.load(arguments.design)
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    rows = metrics.predict(Workload(design, files, "evaluate"), fitted.load(design, arguments.checkpoint))
+    found = metrics.evaluate(design, rows, arguments.threshold)
+    arguments.metrics.write_text(json.dumps(found, indent=2) + "\n")
+    command.log(f"{found['rows']:,} rows")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
+    parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,36 @@
+"""Turn one CSV file into shards: rows selected and counted, columns encoded, in one parse."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data.ingest import ingest
+
+
+def main(arguments: argparse.Namespace) -> None:
+    manifest = ingest(
+        arguments.source,
+        arguments.file,
+        Layout.model_validate_json(arguments.layout),
+        SelectionConfig.model_validate_json(arguments.settings),
+        arguments.manifest.parent,
+    )
+    kept = sum(shard.rows for shard in manifest.shards)
+    command.log(f"{arguments.source}: {manifest.read:,} rows read, {kept:,} kept in {len(manifest.shards)} shards")
+    for reason, rows in manifest.dropped.items():
+        command.log(f"  dropped, {reason}: {rows:,}")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--source", type=Path, required=True, help="the CSV file")
+    parser.add_argument("--file", required=True, help="the name that results use for it")
+    parser.add_argument("--layout", required=True, help="its layout, as JSON")
+    parser.add_argument(
+        "--settings",
+        required=True,
+        help="derive, where, split, columns and seed of the section `data` of the config, as JSON",
+    )
+    parser.add_argument("--manifest", type=Path, required=True, help="manifest to write, the shards beside it")
+    command.run(main, parser.parse_args())

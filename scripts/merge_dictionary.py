@@ -1,0 +1,25 @@
+"""Merge the levels of all ingested files into one dictionary, and account for every row."""
+
+import argparse
+import json
+from pathlib import Path
+
+from tfglm import command
+from tfglm.data.dictionary import account, merge
+from tfglm.data.shards import IngestedFile
+
+
+def main(arguments: argparse.Namespace) -> None:
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    dictionary, rows = merge(files), account(files)
+    dictionary.write(arguments.dictionary)
+    arguments.rows.write_text(json.dumps(rows, indent=2) + "\n")
+    command.log(f"{rows['read']:,} rows read, {dictionary.rows['train']:,} to train on")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--dictionary", type=Path, required=True, help="dictionary to write (JSON)")
+    parser.add_argument("--rows", type=Path, required=True, help="account of the rows to write (JSON)")
+    command.run(main, parser.parse_args())

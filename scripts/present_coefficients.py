@@ -1,0 +1,77 @@
+"""Show the coefficient table to a reader: a picture, and a page."""
+
+import argparse
+import html
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from tfglm import command
+from tfglm.results.plots import coefficient_plot
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
+th {{ position: sticky; top: 0; background: white; border-bottom: 2px solid #555; text-align: right; padding: .3em .7em }}
+td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee }}
+th:nth-child(-n+3), td:nth-child(-n+3) {{ text-align: left }}
+</style></head><body><h1>{title}</h1><p><code>{formula}</code></p><p>{summary}</p>{table}</body></html>
+"""
+
+
+def main(arguments: argparse.Namespace) -> None:
+    fit = json.loads(arguments.fit.read_text())
+    table = pd.read_csv(arguments.table, dtype=str, keep_default_na=False)  # a level may be called NA
+    numbers = table.columns.difference(["term", "level", "reference", "status"])
+    table[numbers] = table[numbers].apply(pd.to_numeric)
+    effect = "log odds ratio" if fit["family"] == "binomial" else "difference in the response"
+    title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % confidence intervals"
+    coefficient_plot(table, title, effect, arguments.plots)
+    arguments.page.write_text(
+        PAGE.format(
+            title=html.escape(fit["model"]),
+            formula=html.escape(fit["formula"]),
+            summary=html.escape(in_words(fit)),
+            table=readable(table).to_html(index=False, border=0, na_rep=""),
+        )
+    )
+
+
+def in_words(fit: dict) -> str:
+    """The fit in two sentences."""
+    separated = (
+        f" ({fit['rows_of_separated_levels']:,} of them in separated levels)" if fit["rows_of_separated_levels"] else ""
+    )
+    converged = "converged" if fit["converged"] else "did NOT converge"
+    return (
+        f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients; "
+        f"{converged} after {fit['iterations']} iterations. Log-likelihood {fit['log_likelihood']:,.2f}, "
+        f"deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}, AIC {fit['aic']:,.2f}."
+    )
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with as many digits as a reader wants; the CSV has them all."""
+    written = table.drop(columns=["reference"]).copy()
+    for name in written.columns.intersection(["estimate", "std_error", "ci_lower", "ci_upper", "odds_ratio"]):
+        written[name] = [f"{value:.4f}" if pd.notna(value) else "" for value in table[name]]
+    for name in written.columns.intersection(["z", "t"]):
+        written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
+    written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
+    for name in written.columns.intersection(["rows", "events"]):
+        written[name] = [f"{value:,.0f}" for value in table[name]]
+    is_reference = (table["level"] == table["reference"]) & (table["level"] != "")
+    written.loc[is_reference, "status"] = "reference"
+    return written
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals in the table")
+    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
+    command.run(main, parser.parse_args())

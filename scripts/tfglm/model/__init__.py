@@ -1,0 +1,1 @@
+"""The statistical model: formula, design, families, and the passes that sum over shards."""

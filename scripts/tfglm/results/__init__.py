@@ -1,0 +1,1 @@
+"""From a fitted model to what a reader gets: tables, metrics, pictures."""

@@ -1,0 +1,81 @@
+"""How well a fitted model predicts rows that it was not fitted on. The metrics are scikit-learn's."""
+
+import numpy as np
+import tensorflow as tf
+from scipy.special import expit
+from sklearn import metrics
+
+from tfglm.model.design import Design
+from tfglm.model.fitted import SEPARATED, Fitted
+from tfglm.model.passes import DROPPED, SEPARATED as SEPARATED_ROW, UNSEEN, Workload
+
+
+def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
+    """Linear predictor `eta`, `response` and `flag` (0, or why there is no prediction) of the rows that lack no value."""
+    design = workload.design
+    separated = {
+        term.name: frozenset(np.flatnonzero(fitted.status[design.slices[term.name]] == SEPARATED).tolist())
+        for term in design.categorical
+    }
+    workload = workload.without(separated)
+    coefficients = {term: tf.constant(value) for term, value in fitted.by_term(design).items()}
+    parts = []
+    for signature, calls in workload.calls().items():
+        for call in calls:
+            part = workload.passes(signature).predictions(coefficients, *map(tf.constant, call))
+            used = part["flag"].numpy() != DROPPED
+            parts.append({name: value.numpy()[used] for name, value in part.items()})
+    return {name: np.concatenate([part[name] for part in parts]) for name in ("eta", "response", "flag")}
+
+
+def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> dict:
+    """The metrics of one model, and how many rows could not be predicted and why.
+
+    Rows with a level that training has not seen, or with a separated one, have no finite prediction and no part in the
+    metrics. A metric that the rows do not determine (AUC where all responses are alike) is None.
+    """
+    known = rows["flag"] >= 0
+    y, eta = rows["response"][known], rows["eta"][known]
+    counts = {
+        "rows": len(y),
+        "rows_with_unseen_level": int(np.count_nonzero(rows["flag"] == UNSEEN)),
+        "rows_with_separated_level": int(np.count_nonzero(rows["flag"] == SEPARATED_ROW)),
+    }
+    measure = binomial if design.family == "binomial" else gaussian
+    return {"model": design.model, **counts, **(measure(y, eta, threshold) if len(y) else {})}
+
+
+def binomial(y: np.ndarray, eta: np.ndarray, threshold: float) -> dict:
+    """Metrics of predicted probabilities; an event is predicted from `threshold` on."""
+    probability = expit(eta)
+    predicted = probability >= threshold
+    both = 0 < y.sum() < len(y)
+    (true_negative, false_positive), (false_negative, true_positive) = metrics.confusion_matrix(
+        y, predicted, labels=[0, 1]
+    ).tolist()
+    return {
+        "events": int(y.sum()),
+        "auc": float(metrics.roc_auc_score(y, eta)) if both else None,
+        "average_precision": float(metrics.average_precision_score(y, eta)) if both else None,
+        # From eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
+        "log_loss": float(np.mean(np.logaddexp(0.0, eta) - y * eta)),
+        "brier": float(np.mean((probability - y) ** 2)),
+        "threshold": threshold,
+        "accuracy": float(metrics.accuracy_score(y, predicted)),
+        "precision": float(metrics.precision_score(y, predicted)) if predicted.any() else None,
+        "recall": float(metrics.recall_score(y, predicted)) if y.any() else None,
+        "true_positive": true_positive,
+        "false_positive": false_positive,
+        "true_negative": true_negative,
+        "false_negative": false_negative,
+    }
+
+
+def gaussian(y: np.ndarray, eta: np.ndarray, threshold: float) -> dict:
+    """Metrics of predicted means, in the units of the response."""
+    return {
+        "rmse": float(metrics.root_mean_squared_error(y, eta)),
+        "mae": float(metrics.mean_absolute_error(y, eta)),
+        "r_squared": float(metrics.r2_score(y, eta)) if np.ptp(y) > 0 else None,
+        "mean_response": float(y.mean()),
+    }

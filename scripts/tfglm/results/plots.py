@@ -1,0 +1,85 @@
+"""Pictures of a fitted model."""
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pandas as pd
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402  (the backend must be chosen first)
+
+MOST_LEVELS = 24
+"""A panel with more levels shows half this many from each end."""
+
+BLUE, GREY = "#0072B2", "#555555"  # from the palette of Okabe and Ito, which the colour-blind can tell apart
+
+
+def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path]) -> None:
+    """Estimates with confidence intervals, a panel a term; `effect` names the scale. Written to every one of `paths`."""
+    table = table[table["term"] != "Intercept"]
+    panels = {term: shown_levels(rows) for term, rows in table.groupby("term", sort=False)}
+    numeric = pd.concat([rows for rows in panels.values() if (rows["level"] == "").all()] or [table.iloc[:0]])
+    categorical = {term: rows for term, rows in panels.items() if (rows["level"] != "").any()}
+    heights = [max(len(rows), 2) for rows in categorical.values()] + ([max(len(numeric), 2)] if len(numeric) else [])
+    columns = 2 if len(heights) > 1 else 1
+    left_heavy = arrange(heights, columns)
+    figure_height = 0.9 + max(sum(0.19 * heights[k] + 0.75 for k in column) for column in left_heavy)
+    figure = plt.figure(figsize=(5.4 * columns, figure_height), layout="constrained")
+    names = [*categorical, *([None] if len(numeric) else [])]
+    for column, subfigure in zip(left_heavy, np.atleast_1d(figure.subfigures(1, columns)), strict=True):
+        axes = subfigure.subplots(len(column), 1, height_ratios=[heights[k] for k in column], squeeze=False)[:, 0]
+        for which, axis in zip(column, axes, strict=True):
+            if names[which] is None:
+                draw_panel(axis, numeric, numeric["term"].tolist(), "per unit")
+            else:
+                rows = categorical[names[which]]
+                name = f"{names[which]}, against {rows['reference'].iloc[0]}"
+                draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[which], rows))
+    figure.suptitle(title, fontsize=11)
+    figure.supxlabel(effect, fontsize=9)
+    for path in paths:
+        figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def shown_levels(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a term that have an estimate: all if they fit, else the lowest and the highest."""
+    rows = rows[np.isfinite(rows["estimate"])]
+    if len(rows) <= MOST_LEVELS:
+        return rows
+    ordered = rows.sort_values("estimate")
+    return pd.concat([ordered.head(MOST_LEVELS // 2), ordered.tail(MOST_LEVELS // 2)])
+
+
+def omitted(table: pd.DataFrame, term: str, shown: pd.DataFrame) -> str:
+    """What the title of a panel says about the levels that are not in it."""
+    finite = table[(table["term"] == term) & np.isfinite(table["estimate"])]
+    return f"\n(the {MOST_LEVELS // 2} lowest and highest of {len(finite)})" if len(finite) > len(shown) else ""
+
+
+def arrange(heights: list[int], columns: int) -> list[list[int]]:
+    """Panels to columns: each next panel, in order, to the shorter column."""
+    filled = [[] for _ in range(columns)]
+    for which in range(len(heights)):
+        shortest = min(filled, key=lambda column: sum(heights[k] + 4 for k in column))
+        shortest.append(which)
+    return filled
+
+
+def draw_panel(axis, rows: pd.DataFrame, labels: list[str], title: str) -> None:
+    """Points with intervals, the first row on top."""
+    y = np.arange(len(rows))[::-1]
+    axis.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
+    lower = (rows["estimate"] - rows["ci_lower"]).fillna(0.0)
+    upper = (rows["ci_upper"] - rows["estimate"]).fillna(0.0)
+    axis.errorbar(rows["estimate"], y, xerr=[lower, upper], fmt="none", ecolor=BLUE, elinewidth=1.2)
+    held = rows["std_error"].isna().to_numpy()
+    axis.scatter(
+        rows["estimate"], y, s=16, color=[("white" if one else BLUE) for one in held], edgecolors=BLUE, zorder=3
+    )
+    axis.set_yticks(y, labels, fontsize=7)
+    axis.tick_params(axis="x", labelsize=7)
+    axis.set_ylim(-0.8, len(rows) - 0.2)
+    axis.set_title(title, fontsize=9, loc="left")
+    axis.spines[["top", "right"]].set_visible(False)

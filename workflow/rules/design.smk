@@ -1,0 +1,51 @@
+# Formula and dictionary together, without TensorFlow: what can be refused is refused here.
+
+
+rule build_design:
+    input:
+        "results/data/dictionary.json",
+    output:
+        "results/models/{model}/design.json",
+    params:
+        engine=ENGINE,
+        formula=model_setting("formula"),
+        family=model_setting("family"),
+    log:
+        "logs/models/{model}/build_design.log",
+    benchmark:
+        "benchmarks/build_design/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: {params.formula}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/build_design.py"'
+        " --model {wildcards.model}"
+        " --formula {params.formula:q}"
+        " --family {params.family}"
+        " --dictionary {input}"
+        " --design {output}"
+        " --log {log}"
+
+
+rule check_reference:
+    input:
+        "results/models/{model}/design.json",
+    output:
+        "results/models/{model}/reference.json",
+    params:
+        reference=model_setting("reference"),
+    log:
+        "logs/models/{model}/check_reference.log",
+    benchmark:
+        "benchmarks/check_reference/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: checking the reference levels"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/check_reference.py"'
+        " --design {input}"
+        " --reference {params.reference:q}"
+        " --checked {output}"
+        " --log {log}"

@@ -1,0 +1,59 @@
+# From the checkpoint to tables and metrics.
+
+
+rule tabulate_coefficients:
+    input:
+        design="results/models/{model}/design.json",
+        reference="results/models/{model}/reference.json",
+        checkpoint="results/models/{model}/checkpoint",
+        fit="results/models/{model}/fit.json",
+    output:
+        "results/models/{model}/coefficients.csv",
+    params:
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
+    log:
+        "logs/models/{model}/tabulate_coefficients.log",
+    benchmark:
+        "benchmarks/tabulate_coefficients/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: naming the coefficients"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_coefficients.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --confidence {params.confidence}"
+        " --table {output}"
+        " --log {log}"
+
+
+rule evaluate:
+    input:
+        design="results/models/{model}/design.json",
+        checkpoint="results/models/{model}/checkpoint",
+        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
+    output:
+        "results/models/{model}/metrics.json",
+    params:
+        engine=ENGINE,
+        threshold=model_setting("threshold"),
+    log:
+        "logs/models/{model}/evaluate.log",
+    benchmark:
+        "benchmarks/evaluate/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: evaluating on the rows kept back"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/evaluate.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --manifests {input.manifests}"
+        " --threshold {params.threshold}"
+        " --metrics {output}"
+        " --log {log}"
