@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 import statsmodels.api as sm
+
 from pools import fit_files, fit_frame, ingest_frame, table_of
 
 
@@ -119,7 +120,7 @@ def test_linear_regression_agrees_with_statsmodels_however_large_the_mean(sample
 
 
 def test_aic_of_a_linear_regression_counts_the_variance_as_r_does(sample, tmp_path):
-    design, fitted = fit_frame(sample, "delay ~ hour", "gaussian", tmp_path)
+    _, fitted = fit_frame(sample, "delay ~ hour", "gaussian", tmp_path)
     exact = sm.OLS(sample["delay"].to_numpy(), sm.add_constant(sample["hour"].to_numpy(float))).fit()
     assert fitted.summary["aic"] == pytest.approx(exact.aic + 2, rel=1e-10)
     assert fitted.summary["coefficients"] == 2

@@ -10,16 +10,13 @@ rule ps:
         "logs/models/{model}/ps.log",
     conda:
         "../envs/tfglm.yaml"
-    message:
-        "{wildcards.model}: starting the parameter servers ({resources.processes})"
     threads: 0
     resources:
         processes=CONFIG.cluster.ps,
+    message:
+        "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
-        'exec python "$TFGLM_SCRIPTS/roles.py" ps'
-        " --count {resources.processes}"
-        " --roster {output}"
-        " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/roles.py" ps' " --count {resources.processes}" " --roster {output}" " --log {log}"
 
 
 rule workers:
@@ -29,12 +26,12 @@ rule workers:
         "logs/models/{model}/workers.log",
     conda:
         "../envs/tfglm.yaml"
-    message:
-        "{wildcards.model}: starting the workers ({resources.processes})"
     # For the whole group, whose sum Snakemake refuses where it exceeds --cores; one job's threads it scales down.
     threads: CONFIG.cluster.workers + 1
     resources:
         processes=CONFIG.cluster.workers,
+    message:
+        "{wildcards.model}: starting the workers ({resources.processes})"
     shell:
         'exec python "$TFGLM_SCRIPTS/roles.py" worker'
         " --count {resources.processes}"
@@ -53,20 +50,20 @@ rule chief:
     output:
         fit="results/models/{model}/fit.json",
         checkpoint=directory("results/models/{model}/checkpoint"),
-    params:
-        engine=ENGINE,
-        max_iterations=model_setting("max_iterations"),
     log:
         "logs/models/{model}/chief.log",
     benchmark:
         "benchmarks/chief/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
-    message:
-        "{wildcards.model}: fitting"
     threads: 0
     resources:
         patience=CONFIG.cluster.patience,
+    params:
+        engine=ENGINE,
+        max_iterations=model_setting("max_iterations"),
+    message:
+        "{wildcards.model}: fitting"
     shell:
         'exec python "$TFGLM_SCRIPTS/chief.py"'
         " --ps {input.ps}"

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-REPOSITORY = Path(workflow.basedir)
+SCRIPTS = Path(workflow.basedir) / "scripts"
 # The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
-os.environ["TFGLM_SCRIPTS"] = str(REPOSITORY / "scripts")
-sys.path.insert(0, os.environ["TFGLM_SCRIPTS"])
+os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
+sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
 from tfglm.config import SelectionConfig, expand_files, load, load_layout
@@ -16,7 +16,7 @@ from tfglm.errors import UserError, nearest
 
 try:
     CONFIG = load(config, "config")
-    LAYOUT = load_layout(CONFIG.data.layout, REPOSITORY / "config" / "layouts")
+    LAYOUT = load_layout(CONFIG.data.layout, SCRIPTS.parent / "config" / "layouts")
     # Name of an input file in results: where it comes from.
     FILES = expand_files(CONFIG.data.files)
 except UserError as error:
@@ -28,6 +28,23 @@ MODELS = CONFIG.fit or list(CONFIG.models)
 wildcard_constraints:
     file="[A-Za-z0-9_-]+",
     model="[A-Za-z][A-Za-z0-9_]*",
+
+
+def csv_of(wildcards):
+    """The plain CSV file to ingest: the user's own, or what `fetch` makes of it."""
+    source = FILES[wildcards.file]
+    packed = source.startswith("package:") or Path(source).suffix in (".zip", ".gz", ".bz2")
+    return f"results/data/fetched/{wildcards.file}.csv" if packed else source
+
+
+def packed_source(wildcards):
+    """The compressed file to unpack; a file inside a Python package is found by the script, for it lies outside the project."""
+    source = FILES[wildcards.file]
+    return [] if source.startswith("package:") else source
+
+
+def source_name(wildcards):
+    return FILES[wildcards.file]
 
 
 def model_setting(key):
@@ -55,5 +72,7 @@ def targets_of_all_models():
 
 onsuccess:
     if any(Path(target).exists() for target in targets_of_all_models()):
-        print("\nThe results are in results/models/: for each model coefficients.csv (the table), fit.json, metrics.json,")
+        print(
+            "\nThe results are in results/models/: for each model coefficients.csv (the table), fit.json, metrics.json,"
+        )
         print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")

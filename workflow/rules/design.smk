@@ -6,16 +6,16 @@ rule build_design:
         "results/data/dictionary.json",
     output:
         "results/models/{model}/design.json",
-    params:
-        engine=ENGINE,
-        formula=model_setting("formula"),
-        family=model_setting("family"),
     log:
         "logs/models/{model}/build_design.log",
     benchmark:
         "benchmarks/build_design/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        formula=model_setting("formula"),
+        family=model_setting("family"),
     message:
         "{wildcards.model}: {params.formula}"
     shell:
@@ -33,14 +33,14 @@ rule check_reference:
         "results/models/{model}/design.json",
     output:
         "results/models/{model}/reference.json",
-    params:
-        reference=model_setting("reference"),
     log:
         "logs/models/{model}/check_reference.log",
     benchmark:
         "benchmarks/check_reference/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        reference=model_setting("reference"),
     message:
         "{wildcards.model}: checking the reference levels"
     shell:

@@ -19,14 +19,14 @@ rule present_coefficients:
             category="{model}",
             labels={"result": "coefficients, table"},
         ),
-    params:
-        confidence=model_setting("confidence"),
     log:
         "logs/models/{model}/present_coefficients.log",
     benchmark:
         "benchmarks/present_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        confidence=model_setting("confidence"),
     message:
         "{wildcards.model}: drawing the coefficients"
     shell:

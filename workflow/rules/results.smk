@@ -9,15 +9,15 @@ rule tabulate_coefficients:
         fit="results/models/{model}/fit.json",
     output:
         "results/models/{model}/coefficients.csv",
-    params:
-        engine=ENGINE,
-        confidence=model_setting("confidence"),
     log:
         "logs/models/{model}/tabulate_coefficients.log",
     benchmark:
         "benchmarks/tabulate_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
     message:
         "{wildcards.model}: naming the coefficients"
     shell:
@@ -38,15 +38,15 @@ rule evaluate:
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
         "results/models/{model}/metrics.json",
-    params:
-        engine=ENGINE,
-        threshold=model_setting("threshold"),
     log:
         "logs/models/{model}/evaluate.log",
     benchmark:
         "benchmarks/evaluate/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        threshold=model_setting("threshold"),
     message:
         "{wildcards.model}: evaluating on the rows kept back"
     shell:

@@ -1,37 +1,43 @@
 """One parse of one CSV file: rows selected and counted, columns encoded, shards written."""
 
-import csv
 import shutil
+from collections.abc import Callable, Iterable, Iterator
+from csv import Error as CsvError
+from csv import reader as lines_of_fields
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+from pyarrow import csv
 
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data import shards
 from tfglm.data.shards import MISSING, Manifest, StoredColumn
 from tfglm.errors import UserError, nearest
 
-POLARS_TYPES = {"string": pl.String, "integer": pl.Int64, "number": pl.Float64, "date": pl.String}
+ARROW_TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "date": pa.string()}
+BLOCK_BYTES = 8 << 20
 
-_REASON = "__reason__"
+REASON = "__reason__"
+SPLIT = "__split__"
 
 
-def ingest(source: Path, file: str, layout: Layout, data: SelectionConfig, folder: Path) -> Manifest:
+def ingest(source: Path, file: str, layout: Layout, settings: SelectionConfig, folder: Path) -> Manifest:
     """Write the shards, the levels and the manifest of one input file into `folder`, which appears complete or not at all.
 
     Raises UserError, which names the file and where it can the line, for a file that cannot be read, a column that is
     not there, an expression that cannot be evaluated, or a value that is not finite.
     """
-    table, dropped, read = select_rows(source, layout, data)
-    stored, encoded, levels = encode(source, table, data.columns)
+    table, dropped, read = select_rows(source, layout, settings)
+    stored, encoded, levels = encode(source, table, settings.columns)
     capacity = shards.capacity_for(table.height)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        split = table["__split__"].to_numpy()
-        order = np.random.default_rng(data.seed).permutation(table.height)
+        split = table[SPLIT].to_numpy()
+        order = np.random.default_rng(settings.seed).permutation(table.height)
         written = []
         for name in shards.SPLITS:
             rows = order[split[order] == name]
@@ -48,80 +54,125 @@ def ingest(source: Path, file: str, layout: Layout, data: SelectionConfig, folde
     return manifest
 
 
-def select_rows(source: Path, layout: Layout, data: SelectionConfig) -> tuple[pl.DataFrame, dict[str, int], int]:
+def select_rows(source: Path, layout: Layout, settings: SelectionConfig) -> tuple[pl.DataFrame, dict[str, int], int]:
     """The rows that meet every condition, with their split; how many were dropped for which reason; how many were read.
 
     A row is counted under the first condition that it fails.
     """
-    frame = scan(source, layout)
-    known = list(frame.collect_schema())
-    for where, derived in (("layout", layout.derive), ("data.derive", data.derive)):
-        for name, sql in derived.items():
-            frame = frame.with_columns(expression(sql, f"{where}.{name}", known).alias(name))
-            known.append(name)
-    for name in data.columns:
+    header = read_header(source, layout)
+    query, needed = selection(source, layout, settings)
+    kept, counts = [], []
+    try:
+        for batch in read_batches(source, header, layout, needed):
+            rows = query(batch)
+            counts.append(rows.group_by(REASON).len())
+            kept.append(rows.filter(pl.col(REASON).is_null()).drop(REASON))
+    except (pa.ArrowInvalid, pl.exceptions.PolarsError) as error:
+        raise unreadable(source, layout, error) from error
+    by_reason = dict(pl.concat(counts).group_by(REASON).agg(pl.col("len").sum()).iter_rows())
+    reasons = [*(f"where: {name}" for name in settings.where), "in no split"]
+    return pl.concat(kept), {reason: by_reason.get(reason, 0) for reason in reasons}, sum(by_reason.values())
+
+
+def selection(
+    source: Path, layout: Layout, settings: SelectionConfig
+) -> tuple[Callable[[pl.DataFrame], pl.DataFrame], set[str]]:
+    """A function from rows with the layout's columns to the kept columns, SPLIT and REASON (null where a row is kept).
+
+    Also the columns of the layout that it needs. Raises UserError for an expression or a column that is not there.
+    """
+    derived = {}
+    known = dict.fromkeys(layout.columns)
+    for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
+        for name, sql in added.items():
+            derived[name] = expression(sql, f"{where}.{name}", known).alias(name)
+            known[name] = None
+    for name in settings.columns:
         if name not in known:
             raise UserError(
                 f"data.columns: no column `{name}` in {source}{nearest(name, known)}\n"
                 f"  it has: {', '.join(known)}\n  choose one of these, or define `{name}` under data.derive"
             )
-    reasons = [f"where: {name}" for name in data.where] + ["in no split"]
-    reason = pl.when(pl.lit(False)).then(pl.lit(None, dtype=pl.String))
-    for name, sql in data.where.items():
-        condition = expression(sql, f"data.where.{name}", known)
-        reason = reason.when(condition.fill_null(False).not_()).then(pl.lit(f"where: {name}"))
-    split = pl.when(pl.lit(False)).then(pl.lit(None, dtype=pl.String))
+    nothing = pl.when(pl.lit(False)).then(pl.lit(None, dtype=pl.String))
+    reason, split = nothing, nothing
+    for name, sql in settings.where.items():
+        met = expression(sql, f"data.where.{name}", known).fill_null(False)
+        reason = reason.when(~met).then(pl.lit(f"where: {name}"))
     for name in shards.SPLITS:
-        if sql := getattr(data.split, name):
+        if sql := getattr(settings.split, name):
             split = split.when(expression(sql, f"data.split.{name}", known).fill_null(False)).then(pl.lit(name))
     split = split.otherwise(None)
     reason = reason.when(split.is_null()).then(pl.lit("in no split")).otherwise(None)
+    chosen = [*map(pl.col, settings.columns), reason.alias(REASON), split.alias(SPLIT)]
+
+    needed = {name for one in chosen for name in one.meta.root_names()}
+    for name, one in reversed(derived.items()):
+        if name in needed:
+            needed |= set(one.meta.root_names())
+    used = [one for name, one in derived.items() if name in needed]
+
+    def query(rows: pl.DataFrame) -> pl.DataFrame:
+        lazy = rows.lazy()
+        for one in used:
+            lazy = lazy.with_columns(one)
+        return lazy.select(chosen).collect()
+
+    return query, needed & set(layout.columns)
+
+
+def read_batches(source: Path, header: list[str], layout: Layout, needed: set[str]) -> Iterator[pl.DataFrame]:
+    """The needed columns under their tfglm names, block by block.
+
+    Read by pyarrow: unlike polars it refuses a line with too few or too many fields whatever columns are asked for.
+    """
+    columns = {name: column for name, column in layout.columns.items() if name in needed}
+    # A query may need no column at all (`train: TRUE`), but the rows are to be counted.
+    sources = [column.source for column in columns.values()] or header[:1]
+    convert = csv.ConvertOptions(
+        include_columns=list(dict.fromkeys(sources)),
+        column_types={column.source: ARROW_TYPES[column.type] for column in layout.columns.values()},
+        null_values=layout.missing,
+        strings_can_be_null=True,
+    )
+    reader = csv.open_csv(source, csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=convert)
+    selected = [
+        pl.col(column.source).str.to_date(column.format or "%Y-%m-%d").alias(name)
+        if column.type == "date"
+        else pl.col(column.source).alias(name)
+        for name, column in columns.items()
+    ]
+    for batch in reader:
+        rows = pl.from_arrow(batch)
+        yield rows.select(selected) if selected else rows
+
+
+def read_header(source: Path, layout: Layout) -> list[str]:
+    """The column names in the first line. Raises UserError if it lacks a column of the layout."""
     try:
-        table = frame.select(*data.columns, reason.alias(_REASON), split.alias("__split__")).collect(engine="streaming")
-    except pl.exceptions.PolarsError as error:
-        raise unreadable(source, layout, error) from error
-    counts = dict(table.group_by(_REASON).len().iter_rows())
-    dropped = {name: counts.get(name, 0) for name in reasons}
-    return table.filter(pl.col(_REASON).is_null()).drop(_REASON), dropped, table.height
-
-
-def scan(source: Path, layout: Layout) -> pl.LazyFrame:
-    """The layout's columns under their tfglm names, not yet read. Raises UserError if the header lacks one."""
-    header = read_header(source)
-    absent = {name: column.source for name, column in layout.columns.items() if column.source not in header}
-    if absent:
-        lines = [f"  `{column}`{nearest(column, header)}" for column in absent.values()]
-        raise UserError(
-            f"{source}: the header lacks columns of the layout (data.layout):\n"
-            + "\n".join(lines)
-            + f"\n  the header has: {', '.join(header)}\n  choose the layout that fits the file, or write one of your own"
-        )
-    types = {column.source: POLARS_TYPES[column.type] for column in layout.columns.values()}
-    frame = pl.scan_csv(source, schema_overrides=types, null_values=layout.missing, infer_schema=False)
-    columns = []
-    for name, column in layout.columns.items():
-        value = pl.col(column.source)
-        if column.type == "date":
-            value = value.str.to_date(column.format or "%Y-%m-%d")
-        columns.append(value.alias(name))
-    return frame.select(columns)
-
-
-def read_header(source: Path) -> list[str]:
-    """The column names in the first line."""
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as lines:
-            header = next(csv.reader(lines), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        with source.open("rb") as lines:
+            first = lines.readline()
+        header = next(lines_of_fields([first.decode("utf-8-sig")]), [])
+    except (OSError, UnicodeDecodeError, CsvError) as error:
         raise UserError(f"{source}: cannot be read as CSV: {error}") from error
     if not header:
         raise UserError(f"{source}: is empty; a CSV file begins with a line of column names")
     if "\0" in "".join(header):
         raise UserError(f"{source}: is not a CSV file (its first line holds binary data)")
+    absent = [column.source for column in layout.columns.values() if column.source not in header]
+    if absent:
+        lines = [f"  `{column}`{nearest(column, header)}" for column in absent]
+        raise UserError(
+            f"{source}: the header lacks columns of the layout (data.layout):\n" + "\n".join(lines) + "\n"
+            f"  the header has: {', '.join(header)}\n"
+            f"  choose the layout that fits the file, or write one of your own"
+        )
+    twice = sorted({column for column in header if column and header.count(column) > 1})
+    if twice:
+        raise UserError(f"{source}: the header names {', '.join(f'`{column}`' for column in twice)} twice; rename one")
     return header
 
 
-def expression(sql: str, where: str, known: list[str]) -> pl.Expr:
+def expression(sql: str, where: str, known: Iterable[str]) -> pl.Expr:
     """A polars expression for `sql`. Raises UserError naming the config key `where` and the column that is not there."""
     try:
         made = pl.sql_expr(sql)
@@ -136,41 +187,41 @@ def expression(sql: str, where: str, known: list[str]) -> pl.Expr:
 
 
 def unreadable(source: Path, layout: Layout, error: Exception) -> UserError:
-    """Say which line is wrong: polars only says what is. The file is read once more, line by line, as far as that line."""
-    reason = str(error).split("\n", 1)[0]
-    numeric = {
-        column.source: float if column.type == "number" else int
-        for column in layout.columns.values()
-        if column.type in ("integer", "number")
-    }
-    missing = set(layout.missing) | {""}
-    with source.open(encoding="utf-8", errors="strict", newline="") as lines:
-        rows = csv.reader(lines)
+    """Say which line is wrong, where polars only says what is: the file is read again, line by line, as far as that line."""
+    parsers = {"integer": int, "number": float}
+    numeric = {one.source: parsers[one.type] for one in layout.columns.values() if one.type in parsers}
+    missing = {*layout.missing, ""}
+    with source.open("rb") as raw:
+        rows = lines_of_fields(line.decode() for line in raw)
+        place = str(source)
         try:
             header = next(rows)
             for row in rows:
                 place = f"{source}, line {rows.line_num}"
-                if len(row) > len(header):
-                    return UserError(
-                        f"{place}: {len(row)} fields where the header has {len(header)}; mend or remove the line"
-                    )
+                if row and len(row) != len(header):
+                    fields = f"{len(row)} fields where the header has {len(header)}"
+                    return UserError(f"{place}: {fields}; mend or remove the line")
                 for name, value in zip(header, row, strict=False):
-                    if name in numeric and value not in missing:
-                        try:
-                            numeric[name](value)
-                        except ValueError:
-                            kind = "a number" if numeric[name] is float else "a whole number"
-                            return UserError(
-                                f"{place}, column `{name}`: expected {kind}, found `{value}`\n  mend the value, or add "
-                                f"it to `missing` in the layout if it marks a missing one, or change the column's type there"
-                            )
+                    if name in numeric and value not in missing and not parses(value, numeric[name]):
+                        kind = "a number" if numeric[name] is float else "a whole number"
+                        return UserError(
+                            f"{place}, column `{name}`: expected {kind}, found `{value}`\n  mend the value, add it to "
+                            f"`missing` in the layout if it marks a missing one, or change the column's type there"
+                        )
         except UnicodeDecodeError:
-            return UserError(
-                f"{source}, after line {rows.line_num}: bytes that are not UTF-8; convert the file with iconv"
-            )
-        except csv.Error as problem:
-            return UserError(f"{source}, line {rows.line_num}: {problem}")
-    return UserError(f"{source}: {reason}")
+            where = f"{source}, line {rows.line_num + 1}"
+            return UserError(f"{where}: bytes that are not UTF-8; convert the file with iconv")
+        except CsvError as problem:
+            return UserError(f"{place}: {problem}")
+    return UserError(f"{source}: {str(error).splitlines()[0]}")
+
+
+def parses(value: str, parser: Callable[[str], float]) -> bool:
+    try:
+        parser(value)
+    except ValueError:
+        return False
+    return True
 
 
 def encode(
@@ -204,7 +255,7 @@ def encode_column(source: Path, table: pl.DataFrame, name: str) -> tuple[StoredC
         )
     kind = "text" if values.dtype == pl.String else "integer" if values.dtype.is_integer() else "number"
     groups = ["split", "complete"]
-    table = table.select(name, pl.col("__split__").alias("split"), "complete")
+    table = table.select(name, pl.col(SPLIT).alias("split"), "complete")
     distinct = values.drop_nulls().unique().sort()
     if kind != "text" and len(distinct) >= shards.MOST_CODES:
         exact = values.cast(pl.Float64)
@@ -222,7 +273,7 @@ def encode_column(source: Path, table: pl.DataFrame, name: str) -> tuple[StoredC
                 number.max().alias("maximum"),
             )
         )
-        described = moments.with_columns(pl.lit(name).alias("column"), pl.lit(0).alias("code"))
+        described = moments.with_columns(pl.lit(name).alias("column"), pl.lit(0, dtype=pl.Int64).alias("code"))
         stored = narrow if dtype == "float32" else exact
         return StoredColumn(name, kind, dtype, False), stored.fill_null(float("nan")).to_numpy(), described
     dtype = next(dtype for dtype in ("uint8", "uint16", "uint32") if len(distinct) <= np.iinfo(dtype).max)

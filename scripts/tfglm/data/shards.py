@@ -101,7 +101,7 @@ class IngestedFile:
     def values(self, name: str) -> list:
         """What the codes 1, 2, ... of a coded column stand for, in the order of the codes."""
         column = self.column(name)
-        rows = self.levels.filter(pl.col("column") == name).unique("code").sort("code")
+        rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
         return rows["text" if column.kind == "text" else "number"].to_list()
 
 

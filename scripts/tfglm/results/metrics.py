@@ -7,7 +7,8 @@ from sklearn import metrics
 
 from tfglm.model.design import Design
 from tfglm.model.fitted import SEPARATED, Fitted
-from tfglm.model.passes import DROPPED, SEPARATED as SEPARATED_ROW, UNSEEN, Workload
+from tfglm.model.passes import DROPPED, UNSEEN, Workload
+from tfglm.model.passes import SEPARATED as SEPARATED_ROW
 
 
 def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:

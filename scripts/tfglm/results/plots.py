@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402  (the backend must be chosen first)
+from matplotlib import pyplot as plt
 
 MOST_LEVELS = 24
 """A panel with more levels shows half this many from each end."""

@@ -1,0 +1,1 @@
+"""Shards and functions on many machines; no statistics."""

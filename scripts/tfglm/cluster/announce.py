@@ -1,0 +1,149 @@
+"""How the roles of a cluster find each other: small JSON files in a shared folder.
+
+A *role* (a ps or a worker) knows only itself. It announces itself in a file of its own: `starting` before it imports
+TensorFlow (the import takes 4 to 22 s), `listening` once it serves. A *roster* names the announcements that
+`scripts/roles.py` will bring about; it is there at once, because Snakemake waits only 5 s for the output of a service
+job. The chief gathers the announcements, so no port is ever agreed on beforehand.
+
+Only the standard library: this runs before TensorFlow is imported.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from tfglm.errors import UserError
+
+Role = Literal["ps", "worker"]
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What one role says about itself, or, with state `absent`, what is known of one that has said nothing yet."""
+
+    role: str
+    index: int
+    run: str  # id of the start that this process belongs to; tells a fresh file from one that an earlier run left
+    state: Literal["absent", "starting", "listening"]
+    address: str = ""  # host:port
+    node: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    log: str = ""  # '' when the process prints to its terminal
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.index}"
+
+    def __str__(self) -> str:
+        facts = [self.state]
+        facts += [f"at {self.address}"] if self.address else []
+        facts += [f"on {self.node}"] if self.node else []
+        facts += [f"log: {self.log}"] if self.log else []
+        return f"{self.name} ({', '.join(facts)})"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The announcements that belong to one start of `scripts/roles.py`."""
+
+    role: str
+    run: str
+    members: tuple[str, ...]  # file names, relative to the roster; the place is the index
+    logs: tuple[str, ...] = ()  # '' or one log a member
+    failed: str = ""  # why no member will come any more
+
+
+def write(path: Path, said: Announcement | Roster) -> None:
+    """Replace the file at `path` as a whole: a reader sees the old text or the new one, never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(asdict(said), indent=1) + "\n")
+    part.replace(path)
+
+
+def read(path: Path) -> Announcement | Roster | None:
+    """The announcement or roster at `path`, None if there is no such file.
+
+    Raises UserError if the file is neither.
+    """
+    try:
+        said = json.loads(path.read_text())
+        if "members" not in said:
+            return Announcement(**said)
+        return Roster(**said | {"members": tuple(said["members"]), "logs": tuple(said["logs"])})
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{path} is neither the announcement of a role nor a roster: {error}") from error
+
+
+def _members(path: Path) -> list[Announcement]:
+    """All that the file at `path` promises, as far as announced; what an earlier run has left is `absent`."""
+    said = read(path)
+    if said is None:
+        return [Announcement(str(path), 0, run="", state="absent", node="", pid=0)]
+    if isinstance(said, Announcement):
+        return [said]
+    if said.failed:
+        raise UserError(said.failed)
+    members = []
+    for index, name in enumerate(said.members):
+        member = read(path.parent / name)
+        if not isinstance(member, Announcement) or member.run != said.run:
+            log = said.logs[index] if said.logs else ""
+            member = Announcement(said.role, index, said.run, state="absent", node="", pid=0, log=log)
+        members.append(member)
+    return members
+
+
+def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str], None]) -> list[Announcement]:
+    """Wait until every role that `files` (announcements and rosters, mixed) promise is listening.
+
+    `tell` hears every five seconds whom the chief still waits for. Raises UserError when the deadline has passed or
+    when the roles of a roster have given up, and says who is missing, in which state, and where its log is.
+    """
+    begin = time.monotonic()
+    telling = begin + 5
+    while True:
+        members = [member for path in files for member in _members(path)]
+        missing = [member for member in members if member.state != "listening"]
+        if not missing:
+            return members
+        whom = "; ".join(map(str, missing))
+        now = time.monotonic()
+        if now - begin > deadline_seconds:
+            raise UserError(
+                f"the cluster is not complete after {deadline_seconds:.0f} s; still missing: {whom}. "
+                f"The log of a missing role says what it does; if it is only slow, raise the deadline."
+            )
+        if now > telling:
+            tell(f"waiting for {whom}")
+            telling = now + 5
+        time.sleep(0.2)
+
+
+def addresses(members: Iterable[Announcement], role: Role) -> list[str]:
+    """The addresses of one role in the order of the indices, as a TensorFlow ClusterSpec wants them.
+
+    Raises UserError unless the indices are 0, 1, 2 ...
+    """
+    ordered = sorted((member for member in members if member.role == role), key=lambda member: member.index)
+    indices = [member.index for member in ordered]
+    if not indices or indices != list(range(len(indices))):
+        raise UserError(f"the cluster needs {role} 0, 1, 2 ... once each; announced are: {indices or 'none'}")
+    return [member.address for member in ordered]
+
+
+def reachable(address: str, timeout_seconds: float = 2.0) -> bool:
+    """Whether something accepts TCP connections at `host:port`."""
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), timeout_seconds).close()
+    except OSError:
+        return False
+    return True

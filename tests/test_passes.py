@@ -1,0 +1,162 @@
+"""The passes against float64 NumPy, and what they do with shards that are not as they were written."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+import tensorflow as tf
+
+from pools import InProcessPool, ingest_frame
+from tfglm.data import shards
+from tfglm.data.dictionary import merge
+from tfglm.fit.information import assemble, factor, null_vectors
+from tfglm.model.design import design
+from tfglm.model.passes import DROPPED, SEPARATED, UNSEEN, Workload
+
+FORMULA = "late ~ carrier + C(month) + hour + real + dest"
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    random = np.random.default_rng(7)
+    rows = 40_000
+    return pd.DataFrame(
+        {
+            "late": random.integers(0, 2, rows),
+            "carrier": random.choice(["AA", "B6", "DL"], rows),
+            "month": random.integers(1, 13, rows),
+            "hour": random.integers(0, 24, rows),
+            "real": random.normal(3.0, 2.0, rows),
+            "dest": [f"D{number:03d}" for number in random.integers(0, 300, rows)],
+            "day": random.integers(1, 31, rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def file(frame, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "MOST_CODES", 1000)  # so that `real` is stored as it is
+        split = {"train": "day <= 24", "evaluate": "day > 24"}
+        columns = ["late", "carrier", "month", "hour", "real", "dest"]
+        return ingest_frame(frame, tmp_path_factory.mktemp("passes"), split=split, columns=columns)
+
+
+@pytest.fixture(scope="module")
+def workload(file) -> Workload:
+    return Workload(design("m", FORMULA, "binomial", merge([file])), [file], "train")
+
+
+def matrix(made, frame: pd.DataFrame) -> np.ndarray:
+    """The full design matrix, every level of every categorical term."""
+    columns = []
+    for term in made.terms:
+        if term.kind == "intercept":
+            columns.append(np.ones(len(frame)))
+        elif term.kind == "numeric":
+            columns.append((frame[term.column].to_numpy(float) - term.center) / term.scale)
+        else:
+            columns += [(frame[term.column].astype(str) == level).to_numpy(float) for level in term.levels]
+    return np.array(columns).T
+
+
+def state(made, coefficients: np.ndarray) -> dict[str, np.ndarray]:
+    return {term: coefficients[where] for term, where in made.slices.items()}
+
+
+def test_sums_equal_those_of_numpy(workload, file, frame):
+    made = workload.design
+    assert [file.column(name).coded for name in ("hour", "real")] == [True, False]
+    assert len(file.manifest.shards) > 3
+    coefficients = np.random.default_rng(8).normal(0, 0.3, made.size)
+    train = frame[frame["day"] <= 24]
+    x, y = matrix(made, train), train["late"].to_numpy(float)
+    eta = x @ coefficients
+    mean = scipy.special.expit(eta)
+    sums = workload.sum(InProcessPool(), "information", state(made, coefficients))
+    assert sums["loss"] == pytest.approx(np.sum(np.logaddexp(0, eta) - y * eta), rel=1e-12)
+    blocks = assemble(made, sums)
+    np.testing.assert_allclose(blocks.gradient, x.T @ (mean - y), rtol=1e-10, atol=1e-8)
+    information = (x * (mean * (1 - mean))[:, None]).T @ x
+    assert len(blocks.eliminated) == 300
+    for part, rows, columns in (
+        (blocks.a, blocks.dense, blocks.dense),
+        (blocks.b, blocks.dense, blocks.eliminated),
+        (np.diag(blocks.d), blocks.eliminated, blocks.eliminated),
+    ):
+        np.testing.assert_allclose(part, information[np.ix_(rows, columns)], rtol=1e-10, atol=1e-9)
+    gradient = workload.sum(InProcessPool(), "gradient", state(made, coefficients))
+    assert all(np.array_equal(gradient[key], sums[key]) for key in gradient)
+
+
+def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
+    made = workload.design
+    sums = workload.sum(InProcessPool(), "information", state(made, np.zeros(made.size)))
+    blocks = assemble(made, sums)
+    free = np.ones(made.size, bool)
+    for term in made.categorical:
+        free[made.slices[term.name].start] = False
+    blocks = blocks.restrict(free)
+    order = np.concatenate([blocks.dense, blocks.eliminated])
+    whole = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
+    factored = factor(blocks)
+    np.testing.assert_allclose(factored.solve()[order], np.linalg.solve(whole, blocks.gradient[order]), rtol=1e-9)
+    u = np.vstack([np.eye(len(blocks.dense)), -factored.loadings.T])
+    inverse = u @ factored.schur_inverse() @ u.T
+    inverse[len(blocks.dense) :, len(blocks.dense) :] += np.diag(1 / blocks.d)
+    np.testing.assert_allclose(inverse, np.linalg.inv(whole), rtol=1e-8, atol=1e-12)
+    assert len(null_vectors(blocks)[0]) == 0
+
+
+def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
+    made = workload.design
+    train = frame[frame["day"] <= 24]
+    rest = workload.without({"carrier": frozenset([1])})
+    for part, expected in ((workload, train), (rest, train[train["carrier"] != "B6"])):
+        counts = part.sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+        assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
+        by_month = expected.groupby("month")["late"].agg(["size", "sum"])
+        assert counts["rows_1"].tolist() == by_month["size"].tolist()
+        assert counts["response_1"].tolist() == by_month["sum"].tolist()
+
+
+def test_predictions_say_why_a_row_has_none(workload, file, frame):
+    made = workload.design
+    known = tuple(level for level in made.categorical[0].levels if level != "DL")
+    terms = tuple(replace(term, levels=known) if term.name == "carrier" else term for term in made.terms)
+    narrower = replace(made, terms=terms)
+    evaluation = Workload(narrower, [file], "evaluate", {"carrier": frozenset([known.index("B6")])})
+    coefficients = np.random.default_rng(9).normal(0, 0.3, narrower.size)
+    values = {name: tf.constant(value) for name, value in state(narrower, coefficients).items()}
+    parts = []
+    for signature, calls in evaluation.calls().items():
+        for call in calls:
+            parts.append(
+                {
+                    k: v.numpy()
+                    for k, v in evaluation.passes(signature).predictions(values, *map(tf.constant, call)).items()
+                }
+            )
+    flag, eta = (np.concatenate([part[name] for part in parts]) for name in ("flag", "eta"))
+    rows = frame[frame["day"] > 24]
+    assert np.count_nonzero(flag == 0) == (rows["carrier"] == "AA").sum()
+    assert np.count_nonzero(flag == SEPARATED) == (rows["carrier"] == "B6").sum()
+    assert np.count_nonzero(flag == UNSEEN) == (rows["carrier"] == "DL").sum()
+    assert np.count_nonzero(flag == DROPPED) == len(flag) - len(rows)
+    expected = matrix(narrower, rows[rows["carrier"] == "AA"]) @ coefficients
+    np.testing.assert_allclose(np.sort(eta[flag == 0]), np.sort(expected), rtol=1e-12)
+
+
+def test_a_flipped_byte_is_an_error_that_names_the_file(frame, tmp_path):
+    damaged = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
+    made = design("m", "late ~ carrier", "binomial", merge([damaged]))
+    path = tmp_path / "table" / damaged.manifest.shards[0].path / "carrier"
+    content = bytearray(path.read_bytes())
+    content[500] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=rf"content of a shard has changed.*{path.parent.name}/carrier"
+    ):
+        Workload(made, [damaged], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
