@@ -2,29 +2,27 @@
 
 import argparse
 import json
-import os
 from pathlib import Path
 
-from tfglm import command
-from tfglm.cluster import announce
+from tfglm import command, runtime
+from tfglm.cluster import announce, watchdog
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:
+    with runtime.quiet():
+        from tfglm.cluster import pool
+        from tfglm.fit import newton
+        from tfglm.model import fitted as checkpoint
+        from tfglm.model.passes import Workload
+
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     members = announce.gather([*arguments.ps, *arguments.workers], arguments.patience, command.log)
-    addresses = {role: [one.address for one in members if one.role == role] for role in ("ps", "worker")}
-    command.log(f"{len(addresses['ps'])} ps and {len(addresses['worker'])} workers are listening")
-
-    # Only now, for importing TensorFlow takes seconds in which the others can start.
-    from tfglm.cluster import pool, watchdog
-    from tfglm.fit import newton
-    from tfglm.model import fitted as checkpoint
-    from tfglm.model.passes import Workload
-
-    cluster = pool.connect(addresses["ps"], addresses["worker"], arguments.patience)
+    ps, workers = (announce.addresses(members, role) for role in ("ps", "worker"))
+    command.log(f"{len(ps)} ps and {len(workers)} workers are listening")
+    cluster = pool.connect(ps, workers, arguments.patience)
     watchdog.Watchdog(members, cluster.stalled_seconds, die_with_parent=arguments.die_with_parent).start()
     tell = lambda message: command.say(f"{design.model}: {message}")  # noqa: E731
     fitted = newton.fit(Workload(design, files, "train"), cluster, arguments.max_iterations, tell)
@@ -54,6 +52,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the process that started this one is gone"
     )
-    command.run(main, parser.parse_args())
-    # TensorFlow's threads to a cluster that is about to end would keep the process from ending by itself.
-    os._exit(0)
+    arguments = parser.parse_args()
+    runtime.keep_memory()
+    with watchdog.exit_at_once():
+        command.run(main, arguments)

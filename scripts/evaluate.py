@@ -4,15 +4,17 @@ import argparse
 import json
 from pathlib import Path
 
-from tfglm import command
+from tfglm import command, runtime
 from tfglm.data.shards import IngestedFile
-from tfglm.model import fitted
 from tfglm.model.design import Design
-from tfglm.model.passes import Workload
-from tfglm.results import metrics
 
 
 def main(arguments: argparse.Namespace) -> None:
+    with runtime.quiet():
+        from tfglm.model import fitted
+        from tfglm.model.passes import Workload
+        from tfglm.results import metrics
+
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     rows = metrics.predict(Workload(design, files, "evaluate"), fitted.load(design, arguments.checkpoint))

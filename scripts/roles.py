@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tfglm import command
+from tfglm import command, runtime
 from tfglm.cluster import announce
 from tfglm.cluster.announce import Announcement, Role, Roster
-from tfglm.cluster.server import ALLOCATOR
 from tfglm.errors import UserError
 
 
@@ -35,7 +34,7 @@ class Member:
         line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
         line += ["--host", self.host, "--port", port or 0, "--die-with-parent"]
         line += ["--log", self.log] if self.log else []
-        self.process = subprocess.Popen(list(map(str, line)), env={**os.environ, **ALLOCATOR})
+        self.process = subprocess.Popen(list(map(str, line)), env={**os.environ, **runtime.ALLOCATOR})
 
     def restart(self) -> None:
         """Start a successor, with a log of its own: the one of the process before says why that died."""

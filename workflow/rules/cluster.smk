@@ -45,8 +45,8 @@ rule chief:
         workers="results/models/{model}/cluster/workers.json",
         design="results/models/{model}/design.json",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
-        # Only to have it checked first: another reference level needs no other fit.
-        reference=ancient("results/models/{model}/reference.json"),
+        # ancient: a reference level is checked before the fit, but another one needs no other fit.
+        checked=ancient("results/models/{model}/checked.json"),
     output:
         fit="results/models/{model}/fit.json",
         checkpoint=directory("results/models/{model}/checkpoint"),

@@ -1,9 +1,42 @@
-# Formula and dictionary together, without TensorFlow: what can be refused is refused here.
+# Formula and dictionary together, without TensorFlow.
+
+
+# What can be refused is refused here, in a rule of its own: Snakemake deletes the outputs of a rule when it starts again, and
+# a mistake in the config must not cost a design, nor the fit after it.
+rule check_model:
+    input:
+        "results/data/dictionary.json",
+    output:
+        "results/models/{model}/checked.json",
+    log:
+        "logs/models/{model}/check_model.log",
+    benchmark:
+        "benchmarks/check_model/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        formula=model_setting("formula"),
+        family=model_setting("family"),
+        reference=model_setting("reference"),
+    message:
+        "{wildcards.model}: checking the formula and the reference levels"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/check_model.py"'
+        " --model {wildcards.model}"
+        " --formula {params.formula:q}"
+        " --family {params.family}"
+        " --reference {params.reference:q}"
+        " --dictionary {input}"
+        " --checked {output}"
+        " --log {log}"
 
 
 rule build_design:
     input:
-        "results/data/dictionary.json",
+        dictionary="results/data/dictionary.json",
+        # ancient: to have it done first; what matters of it is in the params.
+        checked=ancient("results/models/{model}/checked.json"),
     output:
         "results/models/{model}/design.json",
     log:
@@ -23,29 +56,6 @@ rule build_design:
         " --model {wildcards.model}"
         " --formula {params.formula:q}"
         " --family {params.family}"
-        " --dictionary {input}"
+        " --dictionary {input.dictionary}"
         " --design {output}"
-        " --log {log}"
-
-
-rule check_reference:
-    input:
-        "results/models/{model}/design.json",
-    output:
-        "results/models/{model}/reference.json",
-    log:
-        "logs/models/{model}/check_reference.log",
-    benchmark:
-        "benchmarks/check_reference/{model}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        reference=model_setting("reference"),
-    message:
-        "{wildcards.model}: checking the reference levels"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/check_reference.py"'
-        " --design {input}"
-        " --reference {params.reference:q}"
-        " --checked {output}"
         " --log {log}"

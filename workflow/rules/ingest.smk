@@ -20,9 +20,36 @@ rule fetch:
         'exec python "$TFGLM_SCRIPTS/fetch.py"' " --source {params.source:q}" " --output {output}" " --log {log}"
 
 
-rule ingest:
+# In a rule of its own for the same reason as check_model: a wrong column in the config must not cost the shards.
+rule check_file:
     input:
         csv_of,
+    output:
+        "results/data/checked/{file}.json",
+    log:
+        "logs/data/check_file/{file}.log",
+    benchmark:
+        "benchmarks/check_file/{file}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        layout=LAYOUT.model_dump_json(exclude={"description"}),
+        settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
+    message:
+        "Checking the columns of {input}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/check_file.py"'
+        " --source {input:q}"
+        " --layout {params.layout:q}"
+        " --settings {params.settings:q}"
+        " --checked {output}"
+        " --log {log}"
+
+
+rule ingest:
+    input:
+        source=csv_of,
+        checked=ancient("results/data/checked/{file}.json"),
     output:
         manifest="results/data/ingested/{file}/manifest.json",
         levels="results/data/ingested/{file}/levels.parquet",
@@ -39,10 +66,10 @@ rule ingest:
         # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
         settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
     message:
-        "Reading {input} into shards"
+        "Reading {input.source} into shards"
     shell:
         'exec python "$TFGLM_SCRIPTS/ingest.py"'
-        " --source {input:q}"
+        " --source {input.source:q}"
         " --file {wildcards.file}"
         " --layout {params.layout:q}"
         " --settings {params.settings:q}"

@@ -4,7 +4,7 @@
 rule tabulate_coefficients:
     input:
         design="results/models/{model}/design.json",
-        reference="results/models/{model}/reference.json",
+        checked=ancient("results/models/{model}/checked.json"),
         checkpoint="results/models/{model}/checkpoint",
         fit="results/models/{model}/fit.json",
     output:
@@ -17,13 +17,14 @@ rule tabulate_coefficients:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
+        reference=model_setting("reference"),
         confidence=model_setting("confidence"),
     message:
         "{wildcards.model}: naming the coefficients"
     shell:
         'exec python "$TFGLM_SCRIPTS/tabulate_coefficients.py"'
         " --design {input.design}"
-        " --reference {input.reference}"
+        " --reference {params.reference:q}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --confidence {params.confidence}"

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.cluster import announce, server
+from tfglm import runtime
+from tfglm.cluster import announce
 from tfglm.errors import UserError
 
-with server.quiet():
+with runtime.quiet():
     import tensorflow as tf
 
 Pass = Callable[..., Any]
@@ -45,7 +46,7 @@ def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadli
                         f"process lives and whether the network lets the port through"
                     )
                 time.sleep(0.2)
-    server.limit_threads()
+    runtime.limit_threads()
     # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
     tf.get_logger().setLevel("CRITICAL")
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")

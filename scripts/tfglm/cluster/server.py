@@ -5,71 +5,16 @@ reaches its port can run code in it. Keep the ports inside the cluster's own net
 """
 
 import argparse
-import contextlib
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from tfglm import command
+from tfglm import command, runtime
 from tfglm.cluster import announce
 from tfglm.cluster.announce import Announcement, Role
-
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
-"""Environment that makes glibc keep what is freed instead of returning it to the kernel. Page faults are dear on
-virtual machines: large temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. glibc
-reads these before the program begins, so they must be set by whoever starts the process."""
-
-NOISE = ("absl::InitializeLog() is called", "cudart_stub.cc")
-"""What libtensorflow_framework says at every import without a GPU. It is said from static initialisers, before any
-setting can be read: TF_CPP_MIN_LOG_LEVEL does not reach it (TensorFlow 2.21)."""
-
-
-def keep_memory() -> None:
-    """Start this program once more, in this process, with ALLOCATOR in its environment, unless it is there already."""
-    if ALLOCATOR.items() - os.environ.items():
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ALLOCATOR})
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Import TensorFlow inside this, so that a log without errors holds nothing of it.
-
-    `grep`, another process, does the filtering: what a crash during the import says still comes through.
-    Set TF_CPP_MIN_LOG_LEVEL=0 yourself to hear everything later on.
-    """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if "tensorflow" in sys.modules:
-        yield
-        return
-    patterns = [word for noise in NOISE for word in ("-e", noise)]
-    with subprocess.Popen(["grep", "-vF", "--line-buffered", *patterns], stdin=subprocess.PIPE, stdout=2) as grep:
-        assert grep.stdin
-        heard = os.dup(2)
-        os.dup2(grep.stdin.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(heard, 2)
-            os.close(heard)
-
-
-def limit_threads() -> Any:
-    """Give this process one thread an operation, two operations at a time; return the same as a ConfigProto.
-
-    Parallelism comes from the number of workers. And the order in which several threads add is not determined, so a
-    second one could change the last bits of a sum.
-    """
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
-    return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
 
 
 def _end(reason: str) -> NoReturn:
@@ -105,12 +50,15 @@ def serve(
     command.log(f"{said.name} starting on {said.node}, pid {said.pid}")
 
     begin = time.monotonic()
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with quiet():
+    with runtime.quiet():
         import tensorflow as tf
     # Kept in a variable: the server dies with the object.
     server = tf.distribute.Server(
-        {role: {index: f"{host}:{port}"}}, job_name=role, task_index=index, protocol="grpc", config=limit_threads()
+        {role: {index: f"{host}:{port}"}},
+        job_name=role,
+        task_index=index,
+        protocol="grpc",
+        config=runtime.limit_threads(),
     )
     address = server.target.removeprefix("grpc://")
     announce.write(announcement_path, replace(said, state="listening", address=address))
@@ -146,7 +94,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 def start(role: Role, description: str) -> None:
     """What ps.py and worker.py do."""
     arguments = parser(description).parse_args()
-    keep_memory()
+    runtime.keep_memory()
     command.run(
         lambda given: serve(
             role,
