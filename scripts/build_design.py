@@ -1,15 +1,17 @@
 """Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
 
 import argparse
+import json
 from pathlib import Path
 
 from tfglm import command
 from tfglm.data.dictionary import Dictionary
-from tfglm.model.design import design
+from tfglm.model.design import check_reference, design
 
 
 def main(arguments: argparse.Namespace) -> None:
     made = design(arguments.model, arguments.formula, arguments.family, Dictionary.load(arguments.dictionary))
+    check_reference(made, json.loads(arguments.reference))
     made.write(arguments.design)
     for term in made.terms:
         command.log(f"{term.name}: {term.kind}" + (f", {term.size} levels" if term.levels else ""))
@@ -20,6 +22,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True, help="its name in the config")
     parser.add_argument("--formula", required=True)
     parser.add_argument("--family", required=True, choices=["gaussian", "binomial"])
+    parser.add_argument("--reference", default="{}", help="reference levels to check, by term, as JSON")
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
     parser.add_argument("--design", type=Path, required=True, help="design to write (JSON)")
     command.run(main, parser.parse_args())

@@ -1,4 +1,4 @@
-"""Start all processes of one role on this machine, restart those that die, and end them together."""
+"""Start all processes of one role, on this machine or on SLURM nodes, restart those that die, and end them together."""
 
 import argparse
 import os
@@ -7,12 +7,12 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tfglm import command, runtime
-from tfglm.cluster import announce
+from tfglm.cluster import announce, launch
 from tfglm.cluster.announce import Announcement, Role, Roster
 from tfglm.errors import UserError
 
@@ -20,16 +20,17 @@ from tfglm.errors import UserError
 class Member:
     """One process of the role, and its successors."""
 
-    def __init__(self, role: Role, index: int, run: str, announcement: Path, host: str, log: Path | None) -> None:
-        self.role, self.index, self.run, self.host = role, index, run, host
-        self.announcement, self.log = announcement, log
+    def __init__(self, roster: Roster, index: int, path: Path, host: str) -> None:
+        self.role, self.index, self.run, self.host = roster.role, index, roster.run, host
+        self.announcement = path.with_name(roster.members[index])
+        self.log = Path(roster.logs[index]) if roster.logs else None
         self.restarts = 0
         self.start()
 
     def start(self) -> None:
         """Start the process; a successor on the port announced before, for a running cluster finds it nowhere else."""
         said = announce.read(self.announcement)
-        port = said.address.rpartition(":")[2] if isinstance(said, Announcement) else ""
+        port = said.address.rpartition(":")[2] if isinstance(said, Announcement) and said.run == self.run else ""
         script = Path(__file__).with_name(f"{self.role}.py")
         line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
         line += ["--host", self.host, "--port", port or 0, "--die-with-parent"]
@@ -44,22 +45,28 @@ class Member:
             self.log = self.log.with_name(f"{stem}.restart{self.restarts}.log")
         self.start()
 
+    def end(self) -> None:
+        self.process.terminate()
+
+    def kill(self) -> None:
+        self.process.kill()
+
     def __str__(self) -> str:
         return f"{self.role} {self.index} (pid {self.process.pid})"
 
 
-def stop(members: list[Member], patience_seconds: float = 5.0) -> None:
-    """End all processes, by SIGTERM, and by SIGKILL after `patience_seconds`."""
-    for member in members:
-        member.process.terminate()
+def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> None:
+    """End all processes, and kill those that have not ended after `patience_seconds`."""
+    for each in started:
+        each.end()
     deadline = time.monotonic() + patience_seconds
-    for member in members:
+    for each in started:
         try:
-            member.process.wait(max(0.0, deadline - time.monotonic()))
+            each.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            command.log(f"{member} does not end: killed")
-            member.process.kill()
-            member.process.wait()
+            command.log(f"{each} does not end: killed")
+            each.kill()
+            each.process.wait()
 
 
 def ending(code: int) -> str:
@@ -72,44 +79,84 @@ def main(arguments: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: signals.append(number))
 
-    path, log = arguments.roster, arguments.log
-    indices = range(arguments.count)
-    names = [f"{path.stem}-{index}.json" for index in indices]
-    logs = [log.with_name(f"{log.stem}-{index}.log") if log else None for index in indices]
-    for name in names:
-        path.with_name(name).unlink(missing_ok=True)
-    shown = tuple(str(each.resolve()) for each in logs if each)
-    roster = Roster(arguments.role, uuid.uuid4().hex, tuple(names), shown)
-    announce.write(path, roster)
-
-    members: list[Member] = []
+    path, count = arguments.roster, arguments.count
+    roster = (
+        joined(path, arguments.task_of) if arguments.task_of else called(arguments.role, count, path, arguments.log)
+    )
+    started: list[Member | launch.Step] = []
+    wanted = lambda: not signals and os.getppid() == parent  # noqa: E731
     try:
-        for index, name, own in zip(indices, names, logs, strict=True):
-            members.append(Member(arguments.role, index, roster.run, path.with_name(name), arguments.host, own))
-        command.log(f"started {', '.join(map(str, members))}")
-        watch(members, arguments.restarts, lambda: not signals and os.getppid() == parent)
+        if arguments.launcher == "srun":
+            started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
+        elif arguments.task_of:
+            started.append(Member(roster, launch.task_index(), path, launch.own_address(arguments.interface)))
+        else:
+            for index in range(count):
+                started.append(Member(roster, index, path, arguments.host))
+        command.log(f"started {', '.join(map(str, started))}")
+        watch(started, arguments.restarts, wanted)
         command.log(f"ending: {signal.Signals(signals[0]).name if signals else 'the parent process is gone'}")
     except UserError as error:
+        said = announce.read(path)
+        if isinstance(said, Roster) and said.run == roster.run and said.failed:
+            # By a task of the step, and it says more than that the step has ended.
+            raise UserError(said.failed) from error
         announce.write(path, replace(roster, failed=str(error)))
         raise
     finally:
-        stop(members)
+        # The tasks of a step have the same patience with their own processes, so the step needs longer.
+        stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
 
 
-def watch(members: list[Member], restarts: int, wanted: Callable[[], bool]) -> None:
-    """Restart what dies while `wanted()`. Raises UserError at the death that is one more than `restarts`."""
+def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:
+    """A new roster at `path`; what the members of the one before it have announced is gone."""
+    names = [f"{path.stem}-{index}.json" for index in range(count)]
+    for name in names:
+        path.with_name(name).unlink(missing_ok=True)
+    logs = [log.with_name(f"{log.stem}-{index}.log").resolve() for index in range(count)] if log else []
+    roster = Roster(role, uuid.uuid4().hex, tuple(names), tuple(map(str, logs)))
+    announce.write(path, roster)
+    return roster
+
+
+def joined(path: Path, run: str, deadline_seconds: float = 60.0) -> Roster:
+    """The roster of that run at `path`, which a shared file system may show on other nodes a little later."""
+    deadline = time.monotonic() + deadline_seconds
+    while time.monotonic() < deadline:
+        if isinstance(said := announce.read(path), Roster) and said.run == run:
+            return said
+        time.sleep(0.2)
+    raise UserError(
+        f"{path}, written on the first node, is not here after {deadline_seconds:.0f} s; do all nodes share it?"
+    )
+
+
+def task(arguments: argparse.Namespace, run: str) -> list[str]:
+    """The command of each task of a step: this script again, for the one process of its index."""
+    line = [sys.executable, __file__, arguments.role, "--count", arguments.count, "--roster", arguments.roster]
+    line += ["--restarts", arguments.restarts, "--interface", arguments.interface, "--task-of", run]
+    return list(map(str, line))
+
+
+def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callable[[], bool]) -> None:
+    """Restart what dies while `wanted()`, but no step: its tasks do that.
+
+    Raises UserError at the death that is one more than `restarts`, or at that of a step.
+    """
     left = restarts
     while wanted():
-        for member in members:
-            code = member.process.poll()
+        for each in started:
+            code = each.process.poll()
             if code is None or not wanted():
                 continue
-            where = f"; its log: {member.log}" if member.log else ""
+            if isinstance(each, launch.Step):
+                raise UserError(f"{each} {ending(code)}; what its processes said is above in its log, or in theirs")
+            where = f"; its log: {each.log}" if each.log else ""
             if not left:
-                raise UserError(f"{member} {ending(code)}, after {restarts} restarts of this role{where}")
+                raise UserError(f"{each} {ending(code)}, after {restarts} restarts of this role{where}")
             left -= 1
-            command.log(f"{member} {ending(code)}: restarting it ({left} restarts left){where}")
-            member.restart()
+            command.log(f"{each} {ending(code)}: restarting it ({left} restarts left){where}")
+            each.restart()
         time.sleep(0.2)
 
 
@@ -120,6 +167,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--roster", type=Path, required=True, help="file that names their announcements, written at once")
     made.add_argument("--restarts", type=int, default=3, help="deaths that are made good, of all processes together")
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
+    made.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
+    made.add_argument("--interface", default="auto", help="with srun, the network interface whose address is announced")
+    made.add_argument("--task-of", metavar="RUN", help="what srun starts: the process SLURM_PROCID of that run alone")
     return made
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tfglm import command, runtime
-from tfglm.model.design import Design
+from tfglm.model.design import Design, check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -14,11 +14,13 @@ def main(arguments: argparse.Namespace) -> None:
         from tfglm.results import coefficients
 
     design = Design.load(arguments.design)
+    reference = json.loads(arguments.reference)
+    check_reference(design, reference)
     summary = json.loads(arguments.fit.read_text())
     table = coefficients.table(
         design,
         fitted.load(design, arguments.checkpoint),
-        json.loads(arguments.reference),
+        reference,
         arguments.confidence,
         summary["df_residual"],
     )

@@ -145,6 +145,12 @@ class ClusterConfig(_Section):
 
     ps: Integer = Field(default=1, ge=1, description="Number of parameter servers.")
     workers: Integer = Field(default=2, ge=1, description="Number of workers.")
+    nodes: Integer = Field(
+        default=1,
+        ge=1,
+        description="Number of nodes that they are spread over with `--profile slurm`: the first has the chief and the ps, "
+        "the others the workers; a single one has all.",
+    )
     patience: Integer = Field(
         default=300, ge=10, description="Seconds that the chief waits for all roles to be listening before it gives up."
     )

@@ -1,6 +1,15 @@
 # The TensorFlow cluster of one model: ps and workers are service jobs, the chief is their one consumer, and Snakemake runs
 # the three at the same time as one group. How many processes each service job starts is a resource: it changes no result,
 # so it must not be an input, a param or a wildcard, which would re-run the fit.
+#
+# On SLURM the group is one allocation, for whose sake the resources below are there. profiles/slurm says `mpi: srun`; then
+# the service jobs start their processes by srun on all its nodes, and the chief runs on the first.
+
+from tfglm.cluster import launch
+
+ALLOCATION = launch.request(CONFIG.cluster.ps, CONFIG.cluster.workers, CONFIG.cluster.nodes)
+# A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.
+MB_PER_PROCESS = 2000
 
 
 rule ps:
@@ -13,10 +22,22 @@ rule ps:
     threads: 0
     resources:
         processes=CONFIG.cluster.ps,
+        mpi="local",
+        interface="auto",
+        # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
+        nodes=ALLOCATION.nodes,
+        tasks_per_node=ALLOCATION.processes,
+        cpus_per_task=1,
+        mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * ALLOCATION.processes,
     message:
         "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
-        'exec python "$TFGLM_SCRIPTS/roles.py" ps' " --count {resources.processes}" " --roster {output}" " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/roles.py" ps'
+        " --count {resources.processes}"
+        " --launcher {resources.mpi}"
+        " --interface {resources.interface}"
+        " --roster {output}"
+        " --log {log}"
 
 
 rule workers:
@@ -30,11 +51,16 @@ rule workers:
     threads: CONFIG.cluster.workers + 1
     resources:
         processes=CONFIG.cluster.workers,
+        mpi="local",
+        interface="auto",
+        mem_mb=0,
     message:
         "{wildcards.model}: starting the workers ({resources.processes})"
     shell:
         'exec python "$TFGLM_SCRIPTS/roles.py" worker'
         " --count {resources.processes}"
+        " --launcher {resources.mpi}"
+        " --interface {resources.interface}"
         " --roster {output}"
         " --log {log}"
 
@@ -45,11 +71,9 @@ rule chief:
         workers="results/models/{model}/cluster/workers.json",
         design="results/models/{model}/design.json",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
-        # ancient: a reference level is checked before the fit, but another one needs no other fit.
-        checked=ancient("results/models/{model}/checked.json"),
     output:
-        fit="results/models/{model}/fit.json",
-        checkpoint=directory("results/models/{model}/checkpoint"),
+        fit=update("results/models/{model}/fit.json"),
+        checkpoint=update(multiext("results/models/{model}/checkpoint/", *CHECKPOINT)),
     log:
         "logs/models/{model}/chief.log",
     benchmark:
@@ -59,6 +83,10 @@ rule chief:
     threads: 0
     resources:
         patience=CONFIG.cluster.patience,
+        # Texts have to be the same in all of a group.
+        mpi="local",
+        interface="auto",
+        mem_mb=0,
     params:
         engine=ENGINE,
         max_iterations=model_setting("max_iterations"),
@@ -72,7 +100,7 @@ rule chief:
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --max-iterations {params.max_iterations}"
-        " --checkpoint {output.checkpoint}"
+        " --checkpoint results/models/{wildcards.model}/checkpoint"
         " --fit {output.fit}"
         " --die-with-parent"
         " --log {log}"

@@ -23,6 +23,8 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
+# The files that a TensorFlow checkpoint of one part consists of.
+CHECKPOINT = ["checkpoint", "fitted.index", "fitted.data-00000-of-00001"]
 
 
 wildcard_constraints:
@@ -47,8 +49,18 @@ def source_name(wildcards):
     return FILES[wildcards.file]
 
 
-def model_setting(key):
-    """A params function: one key of the section of the model that the job is for, as JSON unless it is text or a number."""
+class Unwatched:
+    """A param that is no reason to run a job again: Snakemake compares plain values only."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __str__(self):
+        return str(self.value)
+
+
+def model_setting(key, watched=True):
+    """A params function: one key of the section of the model that the job is for, as JSON if it is a mapping."""
 
     def setting(wildcards):
         if wildcards.model not in CONFIG.models:
@@ -57,7 +69,8 @@ def model_setting(key):
                 f"there are: {', '.join(CONFIG.models)}"
             )
         value = getattr(CONFIG.models[wildcards.model], key)
-        return json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
+        value = json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
+        return value if watched else Unwatched(value)
 
     return setting
 

@@ -1,44 +1,12 @@
-# Formula and dictionary together, without TensorFlow.
-
-
-# What can be refused is refused here, in a rule of its own: Snakemake deletes the outputs of a rule when it starts again, and
-# a mistake in the config must not cost a design, nor the fit after it.
-rule check_model:
-    input:
-        "results/data/dictionary.json",
-    output:
-        "results/models/{model}/checked.json",
-    log:
-        "logs/models/{model}/check_model.log",
-    benchmark:
-        "benchmarks/check_model/{model}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        engine=ENGINE,
-        formula=model_setting("formula"),
-        family=model_setting("family"),
-        reference=model_setting("reference"),
-    message:
-        "{wildcards.model}: checking the formula and the reference levels"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/check_model.py"'
-        " --model {wildcards.model}"
-        " --formula {params.formula:q}"
-        " --family {params.family}"
-        " --reference {params.reference:q}"
-        " --dictionary {input}"
-        " --checked {output}"
-        " --log {log}"
+# Formula and dictionary together, without TensorFlow. What can be refused is refused here, before any role starts; `update` then
+# keeps the earlier design, so that a mistake in the config costs nothing once it is mended.
 
 
 rule build_design:
     input:
-        dictionary="results/data/dictionary.json",
-        # ancient: to have it done first; what matters of it is in the params.
-        checked=ancient("results/models/{model}/checked.json"),
+        "results/data/dictionary.json",
     output:
-        "results/models/{model}/design.json",
+        update("results/models/{model}/design.json"),
     log:
         "logs/models/{model}/build_design.log",
     benchmark:
@@ -49,6 +17,8 @@ rule build_design:
         engine=ENGINE,
         formula=model_setting("formula"),
         family=model_setting("family"),
+        # Checked here, but no reason to make another design, nor another fit.
+        reference=model_setting("reference", watched=False),
     message:
         "{wildcards.model}: {params.formula}"
     shell:
@@ -56,6 +26,7 @@ rule build_design:
         " --model {wildcards.model}"
         " --formula {params.formula:q}"
         " --family {params.family}"
-        " --dictionary {input.dictionary}"
+        " --reference {params.reference:q}"
+        " --dictionary {input}"
         " --design {output}"
         " --log {log}"

@@ -20,12 +20,13 @@ rule fetch:
         'exec python "$TFGLM_SCRIPTS/fetch.py"' " --source {params.source:q}" " --output {output}" " --log {log}"
 
 
-# In a rule of its own for the same reason as check_model: a wrong column in the config must not cost the shards.
+# In a rule of its own, with the params of `ingest`: Snakemake deletes the outputs of a rule when it starts it again, and a wrong
+# column in the config must not cost the shards. `update` keeps the earlier output where a rule fails.
 rule check_file:
     input:
         csv_of,
     output:
-        "results/data/checked/{file}.json",
+        update("results/data/checked/{file}.json"),
     log:
         "logs/data/check_file/{file}.log",
     benchmark:
@@ -49,7 +50,7 @@ rule check_file:
 rule ingest:
     input:
         source=csv_of,
-        checked=ancient("results/data/checked/{file}.json"),
+        checked="results/data/checked/{file}.json",
     output:
         manifest="results/data/ingested/{file}/manifest.json",
         levels="results/data/ingested/{file}/levels.parquet",
@@ -81,8 +82,8 @@ rule merge_dictionary:
     input:
         expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
-        dictionary="results/data/dictionary.json",
-        rows="results/data/rows.json",
+        dictionary=update("results/data/dictionary.json"),
+        rows=update("results/data/rows.json"),
     log:
         "logs/data/merge_dictionary.log",
     benchmark:

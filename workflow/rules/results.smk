@@ -4,8 +4,7 @@
 rule tabulate_coefficients:
     input:
         design="results/models/{model}/design.json",
-        checked=ancient("results/models/{model}/checked.json"),
-        checkpoint="results/models/{model}/checkpoint",
+        checkpoint=multiext("results/models/{model}/checkpoint/", *CHECKPOINT),
         fit="results/models/{model}/fit.json",
     output:
         "results/models/{model}/coefficients.csv",
@@ -25,7 +24,7 @@ rule tabulate_coefficients:
         'exec python "$TFGLM_SCRIPTS/tabulate_coefficients.py"'
         " --design {input.design}"
         " --reference {params.reference:q}"
-        " --checkpoint {input.checkpoint}"
+        " --checkpoint results/models/{wildcards.model}/checkpoint"
         " --fit {input.fit}"
         " --confidence {params.confidence}"
         " --table {output}"
@@ -35,7 +34,7 @@ rule tabulate_coefficients:
 rule evaluate:
     input:
         design="results/models/{model}/design.json",
-        checkpoint="results/models/{model}/checkpoint",
+        checkpoint=multiext("results/models/{model}/checkpoint/", *CHECKPOINT),
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
         "results/models/{model}/metrics.json",
@@ -53,7 +52,7 @@ rule evaluate:
     shell:
         'exec python "$TFGLM_SCRIPTS/evaluate.py"'
         " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
+        " --checkpoint results/models/{wildcards.model}/checkpoint"
         " --manifests {input.manifests}"
         " --threshold {params.threshold}"
         " --metrics {output}"

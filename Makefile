@@ -1,0 +1,43 @@
+# Everything the project does from a fresh checkout: `make run` fits the default models, `make test` runs the tests.
+
+PYTHON ?= python3.11
+CORES ?= 4
+BIN := .venv/bin
+SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
+
+.PHONY: run report test lint resume clean
+
+run: $(BIN)/.ready
+	$(SNAKEMAKE)
+
+report: run
+	$(SNAKEMAKE) --report results/report.html
+
+test: $(BIN)/.ready-dev
+	$(BIN)/pytest
+
+lint: $(BIN)/.ready-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/python scripts/document_config.py --check
+	$(SNAKEMAKE) --lint
+
+# After a power cut or a SIGKILL of Snakemake, which then had no time to take back its lock.
+resume: $(BIN)/.ready
+	$(SNAKEMAKE) --unlock
+	$(SNAKEMAKE) --rerun-incomplete
+
+# All that a run made; the configuration and the data stay.
+clean:
+	rm -rf results logs .snakemake
+	find benchmarks -name '*.tsv' -delete
+
+$(BIN)/.ready: requirements.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --requirement requirements.txt
+	touch $@
+
+$(BIN)/.ready-dev: $(BIN)/.ready requirements-dev.txt
+	$(BIN)/pip install --quiet --requirement requirements-dev.txt
+	touch $@

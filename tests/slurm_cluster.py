@@ -1,0 +1,205 @@
+"""A throw-away SLURM on this machine: every node is a network namespace with an address and a host name of its own.
+
+Nothing is written outside the folder it is given, nothing is left in /etc or /run, and only what it started is stopped. It needs
+root, iproute2, util-linux, and Debian's slurmctld, slurmd, slurm-client and munge (`apt-get install`, 20 s).
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "iproute2")
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "ip", "nsenter", "unshare")
+
+CONFIGURATION = """
+ClusterName=throwaway
+SlurmctldHost=controller({network}.254)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+# The nodes may claim more processors than this machine has.
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
+MinJobAge=600
+KillWait=2
+{nodes}
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 State=UP
+"""
+
+
+def missing() -> str:
+    """What this machine lacks to run one, and the way out; '' if nothing."""
+    if os.geteuid() != 0:
+        return "a SLURM of its own needs root, for the network namespaces"
+    lacking = [program for program in PROGRAMS if not shutil.which(program)]
+    return f"no {', '.join(lacking)} here: apt-get install {' '.join(PACKAGES)}" if lacking else ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running one; `environment` makes sbatch, srun, squeue and Snakemake talk to it."""
+
+    folder: Path
+    addresses: dict[str, str]  # of the nodes, by host name
+    namespaces: dict[str, str]
+    environment: dict[str, str]
+
+    def ask(self, *line: str) -> str:
+        """What a SLURM command prints."""
+        return subprocess.run(line, env=self.environment, check=True, capture_output=True, text=True).stdout.strip()
+
+    def jobs(self, folder: Path) -> list[dict[str, str]]:
+        """All jobs submitted from a folder, with SLURM's names for their properties."""
+        lines = self.ask("scontrol", "--oneliner", "show", "jobs").splitlines()
+        jobs = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
+        return [job for job in jobs if job.get("WorkDir") == str(folder)]
+
+    def processes(self, node: str) -> set[int]:
+        """The processes that run on a node, without SLURM's daemon."""
+        found = {int(pid) for pid in run("ip", "netns", "pids", self.namespaces[node]).split()}
+        return {pid for pid in found if name_of(pid) not in ("", "slurmd")}
+
+
+def name_of(pid: int) -> str:
+    """The name of a process, '' if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def run(*line: str) -> str:
+    return subprocess.run(line, check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def cluster(
+    folder: Path, environment: dict[str, str], nodes: int = 3, processors: int = 4, megabytes: int = 16_000
+) -> Iterator[Cluster]:
+    """Bring up a cluster with the nodes `node1`, `node2`, ... and take it down again.
+
+    Raises RuntimeError, with the end of the daemons' logs, if it does not get ready within 30 s.
+    """
+    # Distinct for each that may run at the same time on this machine; a socket's path has 107 characters at most.
+    tag, network = f"tg{os.getpid()}", f"10.77.{os.getpid() % 250}"
+    addresses = {f"node{i}": f"{network}.{i}" for i in range(1, nodes + 1)}
+    hosts = {"controller": f"{network}.254", **addresses}
+    folder.joinpath("state").mkdir(parents=True)
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    described = (
+        f"NodeName={name} NodeAddr={address} CPUs={processors} RealMemory={megabytes} State=UNKNOWN"
+        for name, address in addresses.items()
+    )
+    configuration = folder / "etc" / "slurm.conf"
+    configuration.parent.mkdir()
+    configuration.write_text(CONFIGURATION.format(network=network, folder=folder, nodes="\n".join(described)))
+    environment = {**environment, "SLURM_CONF": str(configuration)}
+    made = Cluster(folder, addresses, {name: f"{tag}-{name}" for name in hosts}, environment)
+
+    with contextlib.ExitStack() as stack:
+        for name in ("socket", "pid"):
+            stack.callback((folder / f"munge.{name}").unlink, missing_ok=True)
+        authentication = ("--socket", folder / "munge.socket", "--key-file", key, "--seed-file", folder / "munge.seed")
+        authentication += ("--pid-file", folder / "munge.pid", "--log-file", folder / "munged.log")
+        stack.enter_context(
+            daemon(folder / "munged.out", environment, "munged", "--foreground", "--force", *authentication)
+        )
+        wait(made, (folder / "munge.socket").exists)  # without it slurmctld gives up
+        run("ip", "link", "add", tag, "type", "bridge")
+        stack.callback(run, "ip", "link", "delete", tag)
+        run("ip", "address", "add", f"{network}.253/24", "dev", tag)
+        run("ip", "link", "set", tag, "up")
+        for number, (name, address) in enumerate(hosts.items()):
+            stack.enter_context(namespace(made.namespaces[name], address, tag, f"{tag}v{number}"))
+        for name in hosts:
+            # Not `ip netns exec`, which mounts /sys anew: slurmd dies for want of its cgroup.
+            there = ("nsenter", f"--net=/run/netns/{made.namespaces[name]}", "unshare", "--uts", "--mount", "sh", "-c")
+            # The executor takes SLURM_CONF from its jobs, so what these start has to find the file where SLURM looks.
+            begin = f"hostname {name} && mount --bind {configuration.parent} /etc/slurm"
+            program = "slurmctld -D" if name == "controller" else f"slurmd -D -N {name}"
+            stack.enter_context(daemon(folder / f"{name}.log", environment, *there, f"{begin} && exec {program}"))
+        stack.callback(end_jobs, made)
+        wait(made, lambda: made.ask("sinfo", "--noheader", "--format=%T %D") == f"idle {nodes}")
+        yield made
+
+
+@contextlib.contextmanager
+def namespace(name: str, address: str, bridge: str, cable: str) -> Iterator[None]:
+    """A network namespace whose `eth0` hangs on the bridge; whatever still runs in it at the end is killed."""
+    run("ip", "netns", "add", name)
+    try:
+        run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        run("ip", "link", "set", cable, "master", bridge, "up")
+        run("ip", "-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+        for device in ("eth0", "lo"):
+            run("ip", "-n", name, "link", "set", device, "up")
+        yield
+    finally:
+        for pid in run("ip", "netns", "pids", name).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), 9)
+        run("ip", "netns", "delete", name)
+
+
+@contextlib.contextmanager
+def daemon(log: Path, environment: dict[str, str], *line: object) -> Iterator[None]:
+    """A daemon in the foreground, ended by SIGTERM and after 10 s by SIGKILL."""
+    with log.open("w") as opened:
+        # A session of its own: Ctrl-C must not end it before the jobs are cancelled.
+        process = subprocess.Popen(
+            list(map(str, line)), env=environment, stdout=opened, stderr=opened, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait(cluster: Cluster, ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            if ready():
+                return
+        time.sleep(0.2)
+    ends = [f"{log.name}: {log.read_text()[-1000:]}" for log in sorted(cluster.folder.glob("*.log"))]
+    raise RuntimeError("the SLURM of the tests does not get ready\n" + "\n".join(ends))
+
+
+def end_jobs(cluster: Cluster) -> None:
+    """Cancel what still runs, and leave it 10 s to end."""
+    with contextlib.suppress(subprocess.CalledProcessError):
+        running = cluster.ask("squeue", "--noheader", "--format=%i").split()
+        if running:
+            cluster.ask("scancel", *running)
+        for _ in range(50):
+            if not cluster.ask("squeue", "--noheader"):
+                return
+            time.sleep(0.2)
