@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tfglm import command, runtime
-from tfglm.model.design import Design, check_reference
+from tfglm.model.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -14,13 +14,11 @@ def main(arguments: argparse.Namespace) -> None:
         from tfglm.results import coefficients
 
     design = Design.load(arguments.design)
-    reference = json.loads(arguments.reference)
-    check_reference(design, reference)
     summary = json.loads(arguments.fit.read_text())
     table = coefficients.table(
         design,
         fitted.load(design, arguments.checkpoint),
-        reference,
+        json.loads(arguments.reference.read_text()),
         arguments.confidence,
         summary["df_residual"],
     )
@@ -33,7 +31,7 @@ if __name__ == "__main__":
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-    parser.add_argument("--reference", required=True, help="reference level by term, as JSON")
+    parser.add_argument("--reference", type=Path, required=True, help="what check_reference.py wrote")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     command.run(main, parser.parse_args())

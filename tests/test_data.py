@@ -195,8 +195,7 @@ def test_an_earlier_result_survives_a_failed_ingest(tmp_path):
 
 
 WRONG_SETTINGS = {
-    "data.columns: no column `carier` in": {"columns": ["carier"]},
-    "did you mean `carrier`?": {"columns": ["carier"]},
+    "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
     "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
     "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
     "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},

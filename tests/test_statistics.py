@@ -7,6 +7,7 @@ import scipy.stats
 
 from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, fit_frame, ingest_frame, table_of
+from tfglm.errors import UserError
 
 
 def flights(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -196,3 +197,26 @@ def test_rows_in_several_files_with_other_codes_are_one_table(sample, tmp_path):
     matrix = treatment_contrasts(sample, {"carrier": "carrier", "C(month)": "month"}, ["hour", "distance"])
     exact = linear_regression(sample["delay"], matrix)
     assert_agrees(table_of(design, fitted), exact, list(matrix.columns))
+
+
+def test_terms_that_separate_together_are_refused_by_name(tmp_path):
+    # No level separates by itself, but the sign of x tells the response; loss and gradient vanish on the way to infinity.
+    frame = pd.DataFrame({"late": [0, 1, 1, 0] * 50, "x": [-1.0, 1.0, 2.0, -2.0] * 50, "g": list("aabb") * 50})
+    with pytest.raises(UserError, match=r"the terms .*x.* together separate 200 rows .*have no finite estimate"):
+        fit_frame(frame, "late ~ x + g", "binomial", tmp_path)
+
+
+def test_terms_that_separate_some_rows_are_refused_too(tmp_path):
+    # Quasi-complete: all rows of carrier b in month 2 are late, while every carrier and every month has both.
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"carrier": random.choice(["a", "b"], 400), "month": random.integers(1, 3, 400)})
+    frame["both"] = ((frame["carrier"] == "b") & (frame["month"] == 2)).astype(int)
+    frame["late"] = np.where(frame["both"] == 1, 1, random.integers(0, 2, 400))
+    with pytest.raises(UserError, match=rf"the terms .*both.* together separate {frame['both'].sum()} rows"):
+        fit_frame(frame, "late ~ carrier + C(month) + both", "binomial", tmp_path)
+
+
+def test_a_linear_regression_needs_more_rows_than_coefficients(tmp_path):
+    frame = pd.DataFrame({"delay": [1.0, 2.0, 4.0], "carrier": ["a", "b", "c"]})
+    with pytest.raises(UserError, match="3 training rows for 3 coefficients leave no residual variance"):
+        fit_frame(frame, "delay ~ carrier", "gaussian", tmp_path)

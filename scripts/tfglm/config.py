@@ -170,6 +170,21 @@ class Config(_Section):
         default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
     )
 
+    @field_validator("models")
+    @classmethod
+    def _known_columns(cls, models: dict[str, ModelConfig], info: ValidationInfo) -> dict[str, ModelConfig]:
+        columns = info.data["data"].columns if "data" in info.data else None
+        for name, model in models.items() if columns else ():
+            # Names that are neither functions nor keywords of one; the formula itself is parsed when the design is built.
+            used = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", model.formula))
+            for column in used:
+                if column not in columns:
+                    raise ValueError(
+                        f"{name}.formula: no column `{column}`{nearest(column, columns)} "
+                        f"data.columns has {', '.join(columns)}; add it there"
+                    )
+        return models
+
     @field_validator("fit")
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:

@@ -72,8 +72,8 @@ rule chief:
         design="results/models/{model}/design.json",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
-        fit=update("results/models/{model}/fit.json"),
-        checkpoint=update(multiext("results/models/{model}/checkpoint/", *CHECKPOINT)),
+        fit="results/models/{model}/fit.json",
+        checkpoint=directory("results/models/{model}/checkpoint"),
     log:
         "logs/models/{model}/chief.log",
     benchmark:
@@ -100,7 +100,7 @@ rule chief:
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --max-iterations {params.max_iterations}"
-        " --checkpoint results/models/{wildcards.model}/checkpoint"
+        " --checkpoint {output.checkpoint}"
         " --fit {output.fit}"
         " --die-with-parent"
         " --log {log}"

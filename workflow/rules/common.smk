@@ -23,8 +23,6 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
-# The files that a TensorFlow checkpoint of one part consists of.
-CHECKPOINT = ["checkpoint", "fitted.index", "fitted.data-00000-of-00001"]
 
 
 wildcard_constraints:
@@ -32,11 +30,15 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_]*",
 
 
+def is_packed(source):
+    """Whether `fetch` has to make a plain CSV file of it."""
+    return source.startswith("package:") or Path(source).suffix in (".zip", ".gz", ".bz2")
+
+
 def csv_of(wildcards):
     """The plain CSV file to ingest: the user's own, or what `fetch` makes of it."""
     source = FILES[wildcards.file]
-    packed = source.startswith("package:") or Path(source).suffix in (".zip", ".gz", ".bz2")
-    return f"results/data/fetched/{wildcards.file}.csv" if packed else source
+    return f"results/data/fetched/{wildcards.file}.csv" if is_packed(source) else source
 
 
 def packed_source(wildcards):
@@ -73,6 +75,24 @@ def model_setting(key, watched=True):
         return value if watched else Unwatched(value)
 
     return setting
+
+
+def check_files():
+    """Refuse a column that does not exist before Snakemake deletes the earlier outputs of the first rule that needs it."""
+    from tfglm.data.ingest import read_header, selection
+
+    selection(LAYOUT, CONFIG.data)
+    for source in FILES.values():
+        if not is_packed(source):
+            read_header(Path(source), LAYOUT)
+
+
+try:
+    # Not once more in the process of every job.
+    if workflow.is_main_process:
+        check_files()
+except UserError as error:
+    raise WorkflowError(str(error)) from None
 
 
 def targets_of_all_models():

@@ -1,12 +1,11 @@
-# Formula and dictionary together, without TensorFlow. What can be refused is refused here, before any role starts; `update` then
-# keeps the earlier design, so that a mistake in the config costs nothing once it is mended.
+# Formula and dictionary together, without TensorFlow: what can be refused is refused here, before any role starts.
 
 
 rule build_design:
     input:
         "results/data/dictionary.json",
     output:
-        update("results/models/{model}/design.json"),
+        "results/models/{model}/design.json",
     log:
         "logs/models/{model}/build_design.log",
     benchmark:
@@ -29,4 +28,28 @@ rule build_design:
         " --reference {params.reference:q}"
         " --dictionary {input}"
         " --design {output}"
+        " --log {log}"
+
+
+# A rule of its own, so that a level that does not exist is refused before the earlier table is deleted.
+rule check_reference:
+    input:
+        "results/models/{model}/design.json",
+    output:
+        "results/models/{model}/reference.json",
+    log:
+        "logs/models/{model}/check_reference.log",
+    benchmark:
+        "benchmarks/check_reference/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        reference=model_setting("reference"),
+    message:
+        "{wildcards.model}: checking the reference levels"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/check_reference.py"'
+        " --design {input}"
+        " --reference {params.reference:q}"
+        " --checked {output}"
         " --log {log}"

@@ -4,7 +4,8 @@
 rule tabulate_coefficients:
     input:
         design="results/models/{model}/design.json",
-        checkpoint=multiext("results/models/{model}/checkpoint/", *CHECKPOINT),
+        reference="results/models/{model}/reference.json",
+        checkpoint="results/models/{model}/checkpoint",
         fit="results/models/{model}/fit.json",
     output:
         "results/models/{model}/coefficients.csv",
@@ -16,15 +17,14 @@ rule tabulate_coefficients:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        reference=model_setting("reference"),
         confidence=model_setting("confidence"),
     message:
         "{wildcards.model}: naming the coefficients"
     shell:
         'exec python "$TFGLM_SCRIPTS/tabulate_coefficients.py"'
         " --design {input.design}"
-        " --reference {params.reference:q}"
-        " --checkpoint results/models/{wildcards.model}/checkpoint"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --confidence {params.confidence}"
         " --table {output}"
@@ -34,7 +34,7 @@ rule tabulate_coefficients:
 rule evaluate:
     input:
         design="results/models/{model}/design.json",
-        checkpoint=multiext("results/models/{model}/checkpoint/", *CHECKPOINT),
+        checkpoint="results/models/{model}/checkpoint",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
         "results/models/{model}/metrics.json",
@@ -52,7 +52,7 @@ rule evaluate:
     shell:
         'exec python "$TFGLM_SCRIPTS/evaluate.py"'
         " --design {input.design}"
-        " --checkpoint results/models/{wildcards.model}/checkpoint"
+        " --checkpoint {input.checkpoint}"
         " --manifests {input.manifests}"
         " --threshold {params.threshold}"
         " --metrics {output}"

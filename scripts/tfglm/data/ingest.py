@@ -60,7 +60,7 @@ def select_rows(source: Path, layout: Layout, settings: SelectionConfig) -> tupl
     A row is counted under the first condition that it fails.
     """
     header = read_header(source, layout)
-    query, needed = selection(source, layout, settings)
+    query, needed = selection(layout, settings)
     kept, counts = [], []
     try:
         for batch in read_batches(source, header, layout, needed):
@@ -74,9 +74,7 @@ def select_rows(source: Path, layout: Layout, settings: SelectionConfig) -> tupl
     return pl.concat(kept), {reason: by_reason.get(reason, 0) for reason in reasons}, sum(by_reason.values())
 
 
-def selection(
-    source: Path, layout: Layout, settings: SelectionConfig
-) -> tuple[Callable[[pl.DataFrame], pl.DataFrame], set[str]]:
+def selection(layout: Layout, settings: SelectionConfig) -> tuple[Callable[[pl.DataFrame], pl.DataFrame], set[str]]:
     """A function from rows with the layout's columns to the kept columns, SPLIT and REASON (null where a row is kept).
 
     Also the columns of the layout that it needs. Raises UserError for an expression or a column that is not there.
@@ -90,8 +88,9 @@ def selection(
     for name in settings.columns:
         if name not in known:
             raise UserError(
-                f"data.columns: no column `{name}` in {source}{nearest(name, known)}\n"
-                f"  it has: {', '.join(known)}\n  choose one of these, or define `{name}` under data.derive"
+                f"data.columns: no column `{name}`{nearest(name, known)}\n"
+                f"  the layout and data.derive have: {', '.join(known)}\n"
+                f"  choose one of these, or define `{name}` under data.derive"
             )
     nothing = pl.when(pl.lit(False)).then(pl.lit(None, dtype=pl.String))
     reason, split = nothing, nothing
@@ -261,26 +260,34 @@ def encode_column(source: Path, table: pl.DataFrame, name: str) -> tuple[StoredC
         exact = values.cast(pl.Float64)
         narrow = exact.cast(pl.Float32)
         dtype = "float32" if (narrow.cast(pl.Float64) == exact).all() else "float64"
-        number = pl.col(name).cast(pl.Float64)
-        moments = (
-            table.filter(pl.col(name).is_not_null())
-            .group_by(groups)
-            .agg(
-                pl.len().alias("rows"),
-                number.mean().alias("mean"),
-                number.var(ddof=0).alias("variance"),
-                number.min().alias("minimum"),
-                number.max().alias("maximum"),
-            )
+        described = pl.DataFrame(
+            [
+                {"column": name, "code": 0, "split": split, "complete": complete, **moments(part[name])}
+                for (split, complete), part in table.drop_nulls(name).partition_by(groups, as_dict=True).items()
+            ]
         )
-        described = moments.with_columns(pl.lit(name).alias("column"), pl.lit(0, dtype=pl.Int64).alias("code"))
         stored = narrow if dtype == "float32" else exact
         return StoredColumn(name, kind, dtype, False), stored.fill_null(float("nan")).to_numpy(), described
     dtype = next(dtype for dtype in ("uint8", "uint16", "uint32") if len(distinct) <= np.iinfo(dtype).max)
     book = pl.DataFrame({name: distinct}).with_row_index("code", offset=1).with_columns(pl.col("code").cast(pl.Int64))
     table = table.join(book, on=name, how="left", maintain_order="left").with_columns(pl.col("code").fill_null(0))
-    described = table.group_by("code", *groups).agg(pl.len().alias("rows")).join(book, on="code", how="left")
+    described = (
+        table.group_by("code", *groups).agg(pl.len().cast(pl.Int64).alias("rows")).join(book, on="code", how="left")
+    )
     described = described.with_columns(pl.lit(name).alias("column"))
     value = pl.col(name).alias("text") if kind == "text" else pl.col(name).cast(pl.Float64).alias("number")
-    described = described.select("column", "code", *groups, "rows", value)
+    # Sorted, for sums over these rows are to be the same every time.
+    described = described.select("column", "code", *groups, "rows", value).sort("code", *groups)
     return StoredColumn(name, kind, dtype, True), table["code"].to_numpy(), described
+
+
+def moments(values: pl.Series) -> dict[str, float]:
+    """Number of values, mean, variance (divisor n), minimum and maximum; by NumPy, whose sums are the same every time."""
+    array = values.cast(pl.Float64).to_numpy()
+    return {
+        "rows": len(array),
+        "mean": float(array.mean()),
+        "variance": float(array.var()),
+        "minimum": float(array.min()),
+        "maximum": float(array.max()),
+    }

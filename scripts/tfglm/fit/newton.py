@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from tfglm.errors import UserError
 from tfglm.fit.information import Factored, assemble, factor, null_vectors
@@ -16,6 +17,10 @@ CONVERGED_BELOW = 1e-12
 """Of lambda^2 = g' I^-1 g at the returned coefficients; its root bounds every |Newton step| / standard error."""
 
 SHORTEST_STEP = 2.0**-20
+
+DRIFTING_ABOVE = 1e-3
+"""Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
+all the same, but each step is as long as the one before."""
 
 
 def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], None]) -> Fitted:
@@ -39,6 +44,11 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
     status[aliased] = ALIASED
 
     df_residual = float(kept_counts["rows"] - np.count_nonzero(status == FREE))
+    if df_residual <= 0 and not family.dispersion_known:
+        raise UserError(
+            f"models.{design.model}: {kept_counts['rows']:,.0f} training rows for {np.count_nonzero(status == FREE):,} "
+            f"coefficients leave no residual variance to estimate; use fewer terms, or more rows"
+        )
     coefficients, sums, factored, certificate, iterations = iterate(
         workload, pool, start, sums, status == FREE, df_residual, max_iterations, tell
     )
@@ -78,10 +88,19 @@ def iterate(
     """
     design = workload.design
     for iteration in range(max_iterations + 1):
-        factored = factor(assemble(design, sums).restrict(free))
+        try:
+            factored = factor(assemble(design, sums).restrict(free))
+        except scipy.linalg.LinAlgError as error:
+            raise UserError(
+                f"models.{design.model}: the information matrix is singular after {iteration} iterations, though no term is "
+                f"aliased: some combination of terms foretells the response without error, so its coefficients have no "
+                f"finite estimate\n  leave out the terms whose coefficients grow, or merge their rare levels"
+            ) from error
         step = factored.solve()
         decrement = float(step @ factored.blocks.gradient) / dispersion(design, sums, df_residual)
         tell(f"iteration {iteration}: loss {float(sums['loss']):.10g}, lambda^2 {decrement:.3g}")
+        if decrement <= CONVERGED_BELOW and np.abs(step).max() > DRIFTING_ABOVE:
+            refuse_separation(workload, pool, -step)
         if decrement <= CONVERGED_BELOW or iteration == max_iterations:
             return coefficients, sums, factored, decrement, iteration
         length = 1.0
@@ -128,6 +147,21 @@ def leave_out_separated(workload: Workload, pool, counts: Sums, tell: Callable[[
             f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"
         )
     return workload, counts
+
+
+def refuse_separation(workload: Workload, pool, direction: np.ndarray) -> None:
+    """Raise UserError if `direction` moves no row away from its response, and some towards it: then it leads to infinity."""
+    design = workload.design
+    if design.family != "binomial":
+        return
+    rows = workload.sum(pool, "separation", as_state(design, direction))
+    if rows["against"] == 0 < rows["along"]:
+        size = np.abs(direction)
+        involved = [term for term, where in design.slices.items() if size[where].max() > DRIFTING_ABOVE * size.max()]
+        raise UserError(
+            f"models.{design.model}: the terms {', '.join(involved)} together separate {rows['along']:,.0f} rows by their "
+            f"response, so their coefficients have no finite estimate\n  leave one of these terms out, or merge its rare levels"
+        )
 
 
 def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarray:

@@ -99,6 +99,8 @@ class Passes:
     - `counts`: `rows`, `response`, and for the k-th categorical term `rows_k`, `response_k`, each by level
     - `gradient`: `loss`, `numeric` (derivative of the loss by the numeric terms), `categorical_k`
     - `information`: those and the blocks of X'WX: `numeric_numeric`, `numeric_k`, `pair_j_k` for j < k
+    - `separation`, of a direction given in place of the coefficients, for a response of 0 and 1: the number of rows whose
+      linear predictor it moves towards their response (`along`) and away from it (`against`)
     - `predictions`, which returns rows instead of sums: `eta`, `response`, `flag`, each [capacity]
     """
 
@@ -109,6 +111,7 @@ class Passes:
         self.counts = self._over_shard(self._count, self._no_counts)
         self.gradient = self._over_shard(self._add_gradient, self._no_gradient)
         self.information = self._over_shard(self._add_information, self._no_information)
+        self.separation = self._over_shard(self._count_directions, self._no_directions)
         self.predictions = self._predictions()
 
     def _over_shard(self, add, nothing):
@@ -208,6 +211,16 @@ class Passes:
             f"{what}_{k}": self._by_level(values[what], block, k) for k in range(len(self.sizes)) for what in values
         }
         return _add(sums, added)
+
+    def _no_directions(self):
+        return {"along": tf.zeros([], tf.float64), "against": tf.zeros([], tf.float64)}
+
+    def _count_directions(self, sums, direction, block: Block):
+        moved = (2 * block.y - 1) * self._eta(direction, block) * block.keep
+        largest = tf.reduce_max(tf.abs(tf.concat(list(direction.values()), 0)))
+        # A row that a separating direction leaves where it is moves by the rounding error of the direction.
+        moves = {"along": moved > 1e-6 * largest, "against": moved < -1e-6 * largest}
+        return _add(sums, {key: tf.reduce_sum(tf.cast(rows, tf.float64)) for key, rows in moves.items()})
 
     def _no_gradient(self):
         return {

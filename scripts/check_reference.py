@@ -1,0 +1,24 @@
+"""Check the reference levels that the config asks for against the levels of the design."""
+
+import argparse
+import json
+from pathlib import Path
+
+from tfglm import command
+from tfglm.model.design import Design, check_reference
+
+
+def main(arguments: argparse.Namespace) -> None:
+    reference = json.loads(arguments.reference)
+    check_reference(Design.load(arguments.design), reference)
+    arguments.checked.write_text(json.dumps(reference, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--reference", required=True, help="reference level by term, as JSON")
+    parser.add_argument(
+        "--checked", type=Path, required=True, help="file to write them to once they are checked (JSON)"
+    )
+    command.run(main, parser.parse_args())
