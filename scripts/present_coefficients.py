@@ -16,7 +16,8 @@ body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
 th {{ position: sticky; top: 0; background: white; border-bottom: 2px solid #555; text-align: right; padding: .3em .7em }}
 td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee }}
-th:nth-child(-n+3), td:nth-child(-n+3) {{ text-align: left }}
+th, td {{ white-space: nowrap }}
+th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left }}
 </style></head><body><h1>{title}</h1><p><code>{formula}</code></p><p>{summary}</p>{table}</body></html>
 """
 
@@ -56,7 +57,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The table with as many digits as a reader wants; the CSV has them all."""
     written = table.drop(columns=["reference"]).copy()
     for name in written.columns.intersection(["estimate", "std_error", "ci_lower", "ci_upper", "odds_ratio"]):
-        written[name] = [f"{value:.4f}" if pd.notna(value) else "" for value in table[name]]
+        written[name] = ["" if pd.isna(value) else four_digits(value) for value in table[name]]
     for name in written.columns.intersection(["z", "t"]):
         written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
     written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
@@ -65,6 +66,11 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     is_reference = (table["level"] == table["reference"]) & (table["level"] != "")
     written.loc[is_reference, "status"] = "reference"
     return written
+
+
+def four_digits(value: float) -> str:
+    """Four decimals, or where the number is small three digits that count."""
+    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

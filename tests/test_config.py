@@ -292,3 +292,14 @@ def test_files_refused_with_remedy(folder, files, expected):
 
 def test_all_files_at_fault_are_reported_at_once(folder):
     assert len(message(expand_files, ["data/1.csv", "data/2007.csv", "other"]).splitlines()) == 2
+
+
+def test_a_formula_over_a_column_that_is_not_kept_is_refused():
+    raw = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    raw["models"]["late_arrival"]["formula"] = 'late ~ carier + bs(dep_hour, df=3) + C(month, Treatment("dest_x"))'
+    with pytest.raises(UserError) as error:
+        load(raw, "config.yaml")
+    assert str(error.value).startswith(
+        "config.yaml: models.late_arrival.formula: no column `carier`; did you mean `carrier`?"
+    )
+    assert len(str(error.value).splitlines()) == 1

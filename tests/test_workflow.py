@@ -277,8 +277,18 @@ REFUSED = {
     "missing file": (with_data(files=["flihgts.csv"]), "flihgts.csv"),
     "missing layout": (with_data(layout="nycflights"), "nycflights13"),
     "unknown model": (lambda config: config.update(fit=["late_arival"]), "did you mean `late_arrival`?"),
-    "missing column in a formula": (with_model(formula="late ~ carier"), "did you mean `carrier`?"),
-    "missing column in data.columns": (with_data(columns=["late", "carier"]), "did you mean `carrier`?"),
+    "missing column in a formula": (
+        with_model(formula="late ~ carier + C(month)"),
+        "models.late_arrival.formula: no column `carier`; did you mean `carrier`?",
+    ),
+    "missing column in data.columns": (
+        lambda config: config["data"]["columns"].append("tailnumber"),
+        "data.columns: no column `tailnumber`; did you mean `tailnum`?",
+    ),
+    "missing column in an expression": (
+        with_data(derive={"late": "arr_dely >= 15"}),
+        "data.derive.late: no column `arr_dely` in `arr_dely >= 15`; did you mean `arr_delay`?",
+    ),
     "missing level": (
         with_model(reference={"origin": "LGB"}),
         "no level `LGB` in the training rows; did you mean `LGA`?",

@@ -170,21 +170,6 @@ class Config(_Section):
         default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
     )
 
-    @field_validator("models")
-    @classmethod
-    def _known_columns(cls, models: dict[str, ModelConfig], info: ValidationInfo) -> dict[str, ModelConfig]:
-        columns = info.data["data"].columns if "data" in info.data else None
-        for name, model in models.items() if columns else ():
-            # Names that are neither functions nor keywords of one; the formula itself is parsed when the design is built.
-            used = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", model.formula))
-            for column in used:
-                if column not in columns:
-                    raise ValueError(
-                        f"{name}.formula: no column `{column}`{nearest(column, columns)} "
-                        f"data.columns has {', '.join(columns)}; add it there"
-                    )
-        return models
-
     @field_validator("fit")
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
@@ -241,7 +226,23 @@ def load(raw: dict[str, Any], where: str) -> Config:
 
     Raises UserError with every problem, one a line.
     """
-    return _validated(Config, raw, where)
+    config = _validated(Config, raw, where)
+    columns = config.data.columns
+    unknown = [
+        f"{where}: models.{name}.formula: no column `{column}`{nearest(column, columns) or ';'} "
+        f"data.columns has {', '.join(columns)}"
+        for name, model in config.models.items()
+        for column in dict.fromkeys(_columns_of(model.formula))
+        if column not in columns
+    ]
+    if unknown:
+        raise UserError("\n".join(unknown))
+    return config
+
+
+def _columns_of(formula: str) -> list[str]:
+    """The names in a formula that are neither functions nor their keywords; its grammar is checked with the design."""
+    return re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", formula))
 
 
 def layout_path(name_or_path: str, shipped: Path) -> Path:

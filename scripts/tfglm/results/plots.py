@@ -9,6 +9,9 @@ import pandas as pd
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+# With the date left out below, the same picture is the same file.
+plt.rcParams["svg.hashsalt"] = "tfglm"
+
 MOST_LEVELS = 24
 """A panel with more levels shows half this many from each end."""
 
@@ -39,7 +42,7 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(effect, fontsize=9)
     for path in paths:
-        figure.savefig(path, dpi=120)
+        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)
 
 
