@@ -141,6 +141,12 @@ def test_levels_are_sorted_as_numbers_and_as_text(tmp_path):
     assert columns["text"].labels == ["10", "B", "a", "b"]
 
 
+def test_a_file_without_rows_counts_as_none(tmp_path):
+    file = ingested(write(tmp_path, "day,carrier,delay,dest\n"), selection())
+    assert account([file])["read"] == 0
+    assert merge([file]).rows == {"train": 0, "evaluate": 0}
+
+
 def test_derived_columns_may_use_earlier_ones(tmp_path):
     source = write(tmp_path, "day,carrier,delay,dest\n1,AA,5,X\n2,AA,20,X\n")
     file = ingested(source, selection(derive={"late": "delay >= 15", "double": "late * 2"}, columns=["late", "double"]))
@@ -198,6 +204,7 @@ WRONG_SETTINGS = {
     "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
     "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
     "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
+    "data.where.x: `delay > AVG(delay)` looks at other rows": {"where": {"x": "delay > AVG(delay)"}},
     "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
     "column `ratio` holds infinite values": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
 }

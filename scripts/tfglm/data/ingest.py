@@ -1,5 +1,6 @@
 """One parse of one CSV file: rows selected and counted, columns encoded, shards written."""
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from csv import Error as CsvError
@@ -140,7 +141,8 @@ def read_batches(source: Path, header: list[str], layout: Layout, needed: set[st
         else pl.col(column.source).alias(name)
         for name, column in columns.items()
     ]
-    for batch in reader:
+    # The empty table comes first: a file may hold no rows.
+    for batch in itertools.chain([reader.schema.empty_table()], reader):
         rows = pl.from_arrow(batch)
         yield rows.select(selected) if selected else rows
 
@@ -182,6 +184,11 @@ def expression(sql: str, where: str, known: Iterable[str]) -> pl.Expr:
             raise UserError(
                 f"{where}: no column `{name}` in `{sql}`{nearest(name, known)}\n  there are: {', '.join(known)}"
             )
+    # A file is read block by block, so what looks at other rows would silently look at a block.
+    if any(f'"{node}"' in made.meta.serialize(format="json") for node in ("Agg", "Over", "Len")):
+        raise UserError(
+            f"{where}: `{sql}` looks at other rows (an aggregate or a window); use the row's own columns only"
+        )
     return made
 
 
