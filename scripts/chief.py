@@ -11,6 +11,8 @@ from tfglm.model.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:
+    if arguments.die_with_parent:
+        runtime.end_with_parent()
     with runtime.quiet():
         from tfglm.cluster import pool
         from tfglm.fit import newton
@@ -23,7 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
     ps, workers = (announce.addresses(members, role) for role in ("ps", "worker"))
     command.log(f"{len(ps)} ps and {len(workers)} workers are listening")
     cluster = pool.connect(ps, workers, arguments.patience)
-    watchdog.Watchdog(members, cluster.stalled_seconds, die_with_parent=arguments.die_with_parent).start()
+    watchdog.Watchdog(members, cluster.stalled_seconds).start()
     tell = lambda message: command.say(f"{design.model}: {message}")  # noqa: E731
     fitted = newton.fit(Workload(design, files, "train"), cluster, arguments.max_iterations, tell)
     checkpoint.save(fitted, design, arguments.checkpoint)

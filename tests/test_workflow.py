@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 import tensorflow as tf
 import yaml
@@ -20,16 +22,25 @@ import yaml
 from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
 
 REPOSITORY = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 COVARIATES = {"carrier": "carrier", "origin": "origin", "dest": "dest", "C(month)": "month", "C(weekday)": "weekday"}
 NUMERIC = ["dep_hour", "distance"]
 
 
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "snakemake", "--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments]
+
+
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     """`snakemake --cores 4` in `folder`; what it prints on both streams is in stdout."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "4", "--snakefile", REPOSITORY / "Snakefile", *arguments]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     return subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600
+        command_line(*arguments),
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
     )
 
 
@@ -61,10 +72,16 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def results(folder: Path) -> dict[str, str]:
+    """A digest of every result but what is made anew with each fit (addresses) or by each check of a model."""
+    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet")
+    return {name: digest for name, digest in contents(folder / "results").items() if not passing.search(name)}
+
+
 def read_table(folder: Path, model: str) -> pd.DataFrame:
     path = folder / "results" / "models" / model / "coefficients.csv"
     return (
-        pd.read_csv(path, dtype={"level": str, "reference": str}, keep_default_na=False, na_values=[""])
+        pd.read_csv(path, dtype={"level": str, "reference": str, "status": str}, keep_default_na=False, na_values=[""])
         .fillna({"level": "", "reference": "", "status": ""})
         .set_index(["term", "level"])
     )
@@ -215,6 +232,19 @@ def test_a_second_run_has_nothing_to_do_and_numbers_of_processes_change_nothing(
     assert planned(finished, "--config", "cluster={workers: 3, ps: 2, patience: 60}") == {}
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_number_of_workers_changes_no_digit(finished, workers):
+    before = results(finished)
+    for model in FLAGGED:
+        folder = finished / "results" / "models" / model
+        shutil.rmtree(folder / "checkpoint")
+        for name in ("fit.json", "coefficients.csv", "metrics.json"):
+            (folder / name).unlink()
+    printed = succeed(finished, "--config", f"cluster={{workers: {workers}}}")
+    assert f"starting the workers ({workers})" in printed
+    assert results(finished) == before
+
+
 FITTED_ANEW = {
     "build_design": 1, "check_reference": 1, "ps": 1, "workers": 1, "chief": 1,
     "tabulate_coefficients": 1, "evaluate": 1, "present_coefficients": 1,
@@ -295,12 +325,6 @@ REFUSED = {
     ),
     "wrong response": (with_model(formula="distance ~ carrier"), "family binomial needs a response of 0 and 1"),
 }
-
-
-def results(folder: Path) -> dict[str, str]:
-    """A digest of every result but what is made anew with each fit (addresses) or by each check of a model."""
-    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet")
-    return {name: digest for name, digest in contents(folder / "results").items() if not passing.search(name)}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -421,21 +445,35 @@ def test_two_files_in_the_asa_schema_give_one_table(asa):
     assert rows["read"] == len(frame) and rows["train"] == len(train)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_number_of_workers_changes_no_digit(asa, workers):
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """The processes that work in `folder`."""
+    return [one for one in psutil.process_iter(["cwd"]) if one.info["cwd"] == str(folder)]
+
+
+def test_after_a_kill_of_snakemake_nothing_is_left_running_and_make_resume_completes_the_run(asa):
     folder, _ = asa
+    before = results(folder)
     model = folder / "results" / "models" / "late_arrival"
-    before = contents(model)
-    shutil.rmtree(model / "checkpoint")
     (model / "fit.json").unlink()
-    (model / "coefficients.csv").unlink()
-    printed = succeed(folder, "--config", f"cluster={{workers: {workers}}}")
-    assert f"starting the workers ({workers})" in printed
-    assert contents(model / "checkpoint") == {
-        name.removeprefix("checkpoint/"): digest for name, digest in before.items() if name.startswith("checkpoint/")
-    }
-    for name in ("fit.json", "coefficients.csv", "metrics.json"):
-        assert contents(model)[name] == before[name], name
+    roster = model / "cluster" / "workers.json"  # Snakemake deletes it when the service has ended
+    run = subprocess.Popen(
+        command_line(), cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not roster.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(processes_in(folder)) > 4  # Snakemake, its chief, ps and workers
+    run.kill()
+    run.wait()
+    deadline = time.monotonic() + 15
+    while processes_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_in(folder) == []
+    assert snakemake(folder).returncode != 0  # the lock is still there
+    # The two commands of `make resume`.
+    succeed(folder, "--unlock")
+    succeed(folder, "--rerun-incomplete")
+    assert results(folder) == before
 
 
 def test_one_more_file_is_read_alone(asa):

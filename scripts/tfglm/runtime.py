@@ -4,8 +4,12 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
+
+from tfglm import command
 
 ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
 """Environment that makes glibc keep what is freed instead of returning it to the kernel. Page faults are dear on
@@ -61,3 +65,19 @@ def limit_threads() -> Any:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)
     return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+
+
+def end_with_parent(period_seconds: float = 0.5) -> None:
+    """From now on, end this process when the one that started it is gone: after a SIGKILL of Snakemake nobody else would.
+
+    Polled, by a thread: the kernel's parent-death signal comes when the *thread* ends that started the process.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(period_seconds)
+        command.log("ending: the process that started this one is gone")
+        os._exit(1)
+
+    threading.Thread(target=watch, name="end_with_parent", daemon=True).start()

@@ -38,9 +38,10 @@ def serve(
     """Serve as task `index` of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0.
 
     `host` is the name or number by which the others reach this machine; port 0 takes a free one. With `die_with_parent`
-    it also ends within a second of its parent's end, but for the import, which is not interrupted.
+    it also ends within a second of its parent's end.
     """
-    parent = os.getppid()
+    if die_with_parent:
+        runtime.end_with_parent()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
 
@@ -65,9 +66,8 @@ def serve(
     command.log(f"{said.name} listening at {address} after {time.monotonic() - begin:.1f} s")
 
     # Not server.join(): it never returns, and Python's signal handlers never run beneath it.
-    while not die_with_parent or os.getppid() == parent:
+    while True:
         time.sleep(0.5)
-    _end("the process that started this one is gone")
 
 
 EXAMPLE = """

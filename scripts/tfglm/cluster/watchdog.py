@@ -23,8 +23,7 @@ class Watchdog(threading.Thread):
     """Ends the process with 1 and a message when
 
     - a ps, or every worker, has been unreachable for `grace` seconds (the default leaves time for a restart), or
-    - `stalled_seconds()` exceeds `stall`, or
-    - with `die_with_parent`, the parent process is gone.
+    - `stalled_seconds()` exceeds `stall`.
 
     One lost worker of several is logged, once, and its return too. Start it with `.start()`; it needs no end.
     """
@@ -35,11 +34,9 @@ class Watchdog(threading.Thread):
         stalled_seconds: Callable[[], float],
         grace: float = 30.0,
         stall: float = 900.0,
-        die_with_parent: bool = False,
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.members, self.stalled_seconds, self.grace, self.stall = members, stalled_seconds, grace, stall
-        self.die_with_parent, self.parent = die_with_parent, os.getppid()
         self.lost: dict[str, float] = {}  # name of a member: since when, on the monotonic clock
         self.probes = ThreadPoolExecutor(min(32, len(members)))  # a machine that is off takes each probe 2 s
 
@@ -51,8 +48,6 @@ class Watchdog(threading.Thread):
 
     def check(self) -> str:
         """Probe everyone once; why the process has to end, or ''."""
-        if self.die_with_parent and os.getppid() != self.parent:
-            return "the process that started the chief is gone"
         now = time.monotonic()
         for member, answers in zip(
             self.members, self.probes.map(reachable, [each.address for each in self.members]), strict=True
