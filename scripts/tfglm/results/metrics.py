@@ -26,7 +26,8 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
             part = workload.passes(signature).predictions(coefficients, *map(tf.constant, call))
             used = part["flag"].numpy() != DROPPED
             parts.append({name: value.numpy()[used] for name, value in part.items()})
-    return {name: np.concatenate([part[name] for part in parts]) for name in ("eta", "response", "flag")}
+    nothing = {"eta": np.zeros(0), "response": np.zeros(0), "flag": np.zeros(0, np.int32)}
+    return {name: np.concatenate([empty, *(part[name] for part in parts)]) for name, empty in nothing.items()}
 
 
 def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> dict:
