@@ -15,7 +15,7 @@ from tfglm.config import SelectionConfig, expand_files, load, load_layout
 from tfglm.errors import UserError, nearest
 
 try:
-    CONFIG = load(config, "config")
+    CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
     LAYOUT = load_layout(CONFIG.data.layout, SCRIPTS.parent / "config" / "layouts")
     # Name of an input file in results: where it comes from.
     FILES = expand_files(CONFIG.data.files)
