@@ -131,7 +131,7 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
     coefficients = np.random.default_rng(9).normal(0, 0.3, narrower.size)
     values = {name: tf.constant(value) for name, value in state(narrower, coefficients).items()}
     parts = []
-    for signature, calls in evaluation.calls().items():
+    for signature, calls in evaluation.calls.items():
         for call in calls:
             parts.append(
                 {

@@ -37,7 +37,7 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
 
     start = np.zeros(design.size)
     start[0] = family.link(kept_counts["response"] / kept_counts["rows"])
-    sums = workload.sum(pool, "information", as_state(design, start))
+    sums = workload.sum(pool, "information", design.by_term(start))
     null_loss = float(sums["loss"])
     # At the null model all weights are alike, so what is aliased here is aliased by the columns alone.
     aliased, null = null_vectors(assemble(design, sums).restrict(status == FREE))
@@ -106,7 +106,7 @@ def iterate(
         length = 1.0
         while True:
             trial = coefficients - length * step
-            trial_sums = workload.sum(pool, "information", as_state(design, trial))
+            trial_sums = workload.sum(pool, "information", design.by_term(trial))
             # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
             if trial_sums["loss"] <= sums["loss"] + 1e-12 * abs(sums["loss"]):
                 break
@@ -154,7 +154,7 @@ def refuse_separation(workload: Workload, pool, direction: np.ndarray) -> None:
     design = workload.design
     if design.family != "binomial":
         return
-    rows = workload.sum(pool, "separation", as_state(design, direction))
+    rows = workload.sum(pool, "separation", design.by_term(direction))
     if rows["against"] == 0 < rows["along"]:
         size = np.abs(direction)
         involved = [term for term, where in design.slices.items() if size[where].max() > DRIFTING_ABOVE * size.max()]
@@ -183,12 +183,7 @@ def dispersion(design: Design, sums: Sums, df_residual: float) -> float:
 
 
 def zeros(design: Design) -> dict[str, np.ndarray]:
-    return as_state(design, np.zeros(design.size))
-
-
-def as_state(design: Design, coefficients: np.ndarray) -> dict[str, np.ndarray]:
-    """The coefficient vector as what the passes take: an array for each term."""
-    return {term: coefficients[where] for term, where in design.slices.items()}
+    return design.by_term(np.zeros(design.size))
 
 
 def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:

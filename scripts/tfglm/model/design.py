@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.errors import UserError, nearest
 from tfglm.model.formula import FormulaTerm, parse
@@ -67,6 +69,10 @@ class Design:
     @cached_property
     def categorical(self) -> tuple[Term, ...]:
         return tuple(term for term in self.terms if term.kind == "categorical")
+
+    def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:
+        """The parts of a coefficient vector, as the passes take it."""
+        return {term: vector[where] for term, where in self.slices.items()}
 
     def coefficients(self) -> Iterator[tuple[Term, str]]:
         """Term and level ('' for a term without levels) of each coefficient, in order."""

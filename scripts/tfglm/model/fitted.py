@@ -36,10 +36,6 @@ class Fitted:
     dispersion: float
     summary: dict = field(default_factory=dict)
 
-    def by_term(self, design: Design) -> dict[str, np.ndarray]:
-        """The coefficients of each term."""
-        return {term: self.coefficients[where] for term, where in design.slices.items()}
-
 
 _BY_TERM = ("coefficients", "status", "rows", "responses")
 _COVARIANCE = ("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion")

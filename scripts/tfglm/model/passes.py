@@ -9,6 +9,7 @@ design, or to the number that the term multiplies: one gather. A negative entry 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import tensorflow as tf
@@ -306,11 +307,12 @@ class Workload:
     def sum(self, pool, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
         """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
         total: Sums = {}
-        for signature, calls in self.calls().items():
+        for signature, calls in self.calls.items():
             part = pool.sum(getattr(self.passes(signature), name), calls, dict(coefficients))
             total = {key: total[key] + value if total else value for key, value in part.items()}
         return total
 
+    @cached_property
     def calls(self) -> dict[Signature, list[tuple]]:
         """The arguments (path, rows, checksums, *tables) for each shard, by signature."""
         made: dict[Signature, list[tuple]] = {}

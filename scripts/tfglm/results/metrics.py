@@ -19,9 +19,9 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
         for term in design.categorical
     }
     workload = workload.without(separated)
-    coefficients = {term: tf.constant(value) for term, value in fitted.by_term(design).items()}
+    coefficients = {term: tf.constant(value) for term, value in design.by_term(fitted.coefficients).items()}
     parts = []
-    for signature, calls in workload.calls().items():
+    for signature, calls in workload.calls.items():
         for call in calls:
             part = workload.passes(signature).predictions(coefficients, *map(tf.constant, call))
             used = part["flag"].numpy() != DROPPED
