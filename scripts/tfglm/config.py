@@ -59,12 +59,23 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+SPLITS = ("train", "evaluate", "predict")
+
+FILE, RANDOM = "file", "random"
+"""Columns that expressions may use whatever the layout: the name of the input file, and a number drawn for each row from
+[0, 1) by `data.seed`, the name of the file and the row's place in it."""
+
+
 class SplitConfig(_Section):
     """A row goes to the first split whose condition it meets; a row that meets none is counted and left out."""
 
     train: Text = Field(description="SQL condition of the rows that the models are fitted to.")
     evaluate: Text | None = Field(
         default=None, description="SQL condition of the rows that the metrics are computed on. Default: no evaluation."
+    )
+    predict: Text | None = Field(
+        default=None,
+        description="SQL condition of the rows that are only predicted; they may lack the response. Default: none.",
     )
 
 
