@@ -21,4 +21,5 @@ rule all:
     default_target: True
     input:
         "results/data/rows.json",
+        "results/data/rows.html",
         targets_of_all_models(),

@@ -10,11 +10,14 @@ from tfglm.model.design import check_reference, design
 
 
 def main(arguments: argparse.Namespace) -> None:
-    made = design(arguments.model, arguments.formula, arguments.family, Dictionary.load(arguments.dictionary))
+    dictionary = Dictionary.load(arguments.dictionary)
+    made = design(arguments.model, arguments.formula, arguments.family, dictionary, arguments.known_late)
     check_reference(made, json.loads(arguments.reference))
     made.write(arguments.design)
     for term in made.terms:
         command.log(f"{term.name}: {term.kind}" + (f", {term.size} levels" if term.levels else ""))
+    for warning in made.warnings:
+        command.say(f"{made.model}: warning: {warning}")
 
 
 if __name__ == "__main__":
@@ -22,6 +25,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True, help="its name in the config")
     parser.add_argument("--formula", required=True)
     parser.add_argument("--family", required=True, choices=["gaussian", "binomial"])
+    parser.add_argument("--known-late", nargs="*", default=[], help="columns that are known only after departure")
     parser.add_argument("--reference", default="{}", help="reference levels to check, by term, as JSON")
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
     parser.add_argument("--design", type=Path, required=True, help="design to write (JSON)")

@@ -1,6 +1,7 @@
-"""Turn one CSV file into shards: rows selected and counted, columns encoded, in one parse."""
+"""Turn one input file into shards: rows selected and counted, columns encoded, in one parse."""
 
 import argparse
+import json
 from pathlib import Path
 
 from tfglm import command
@@ -12,9 +13,11 @@ def main(arguments: argparse.Namespace) -> None:
     manifest = ingest(
         arguments.source,
         arguments.file,
-        Layout.model_validate_json(arguments.layout),
+        {name: Layout.model_validate(layout) for name, layout in json.loads(arguments.layouts).items()},
         SelectionConfig.model_validate_json(arguments.settings),
         arguments.manifest.parent,
+        arguments.threads,
+        command.log,
     )
     kept = sum(shard.rows for shard in manifest.shards)
     command.log(f"{arguments.source}: {manifest.read:,} rows read, {kept:,} kept in {len(manifest.shards)} shards")
@@ -24,13 +27,16 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--source", type=Path, required=True, help="the CSV file")
+    parser.add_argument(
+        "--source", type=Path, required=True, help="a CSV file (also .gz, .bz2, .zip) or a Parquet file"
+    )
     parser.add_argument("--file", required=True, help="the name that results use for it")
-    parser.add_argument("--layout", required=True, help="its layout, as JSON")
+    parser.add_argument("--layouts", required=True, help="the layouts that it may have, by name, as JSON")
     parser.add_argument(
         "--settings",
         required=True,
-        help="derive, where, split, columns and seed of the section `data` of the config, as JSON",
+        help="derive, where, split, columns, seed and bad_rows of the section `data` of the config, as JSON",
     )
+    parser.add_argument("--threads", type=int, default=2, help="threads that parse")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest to write, the shards beside it")
     command.run(main, parser.parse_args())

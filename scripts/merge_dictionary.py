@@ -11,7 +11,8 @@ from tfglm.data.shards import IngestedFile
 
 def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    dictionary, rows = merge(files), account(files)
+    dictionary = merge(files, json.loads(arguments.missing), json.loads(arguments.rare))
+    rows = account(files, dictionary)
     dictionary.write(arguments.dictionary)
     arguments.rows.write_text(json.dumps(rows, indent=2) + "\n")
     command.log(f"{rows['read']:,} rows read, {dictionary.rows['train']:,} to train on")
@@ -20,6 +21,8 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--missing", default="{}", help="data.missing of the config, as JSON")
+    parser.add_argument("--rare", default="{}", help="data.rare of the config, as JSON")
     parser.add_argument("--dictionary", type=Path, required=True, help="dictionary to write (JSON)")
     parser.add_argument("--rows", type=Path, required=True, help="account of the rows to write (JSON)")
     command.run(main, parser.parse_args())

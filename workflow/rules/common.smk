@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,18 +13,24 @@ os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
-from tfglm.config import SelectionConfig, expand_files, load, load_layout
+from tfglm.config import SelectionConfig, expand_files, is_address, load, load_layouts
+from tfglm.data.packages import located
 from tfglm.errors import UserError, nearest
 
 try:
     CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
-    LAYOUT = load_layout(CONFIG.data.layout, SCRIPTS.parent / "config" / "layouts")
-    # Name of an input file in results: where it comes from.
-    FILES = expand_files(CONFIG.data.files)
+    # What a file may look like, by the name of the layout.
+    LAYOUTS = load_layouts(CONFIG.data, SCRIPTS.parent / "config" / "layouts")
+    # The input files, by their name in results.
+    FILES = expand_files(CONFIG.data, SCRIPTS.parent / "config" / "layouts")
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
+
+
+# The files that are fetched, by their own name.
+FETCHED = {file.basename: file for file in FILES.values() if file.fetched}
 
 
 wildcard_constraints:
@@ -30,25 +38,42 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_]*",
 
 
-def is_packed(source):
-    """Whether `fetch` has to make a plain CSV file of it."""
-    return source.startswith("package:") or Path(source).suffix in (".zip", ".gz", ".bz2")
+def path_of(wildcards):
+    """The file to ingest: the user's own, or where `fetch` puts it."""
+    file = FILES[wildcards.file]
+    return f"results/data/fetched/{file.basename}" if file.fetched else file.source
 
 
-def csv_of(wildcards):
-    """The plain CSV file to ingest: the user's own, or what `fetch` makes of it."""
-    source = FILES[wildcards.file]
-    return f"results/data/fetched/{wildcards.file}.csv" if is_packed(source) else source
+def source_of(wildcards):
+    return FETCHED[wildcards.download].source
 
 
-def packed_source(wildcards):
-    """The compressed file to unpack; a file inside a Python package is found by the script, for it lies outside the project."""
-    source = FILES[wildcards.file]
-    return [] if source.startswith("package:") else source
+def sum_of(wildcards):
+    return FETCHED[wildcards.download].sha256
 
 
-def source_name(wildcards):
-    return FILES[wildcards.file]
+def one_of(names):
+    """A regular expression for just these names."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def layouts_of(wildcards):
+    return possible_layouts(FILES[wildcards.file])
+
+
+def possible_layouts(file):
+    """The layouts that an input file may have, as JSON: the one that fits its header; all of them for a file at an address, whose
+    header is not known before it is there."""
+    from tfglm.data.layouts import choose
+    from tfglm.data.source import read_header
+
+    layouts = {name: LAYOUTS[name] for name in file.layouts}
+    if not is_address(file.source):
+        name, layout = choose(read_header(located(file.source)), layouts, CONFIG.data, file.source)
+        layouts = {name: layout}
+    # What is left out changes no shard.
+    shown = {name: layout.model_dump(exclude={"description", "after_departure"}) for name, layout in layouts.items()}
+    return json.dumps(shown, sort_keys=True)
 
 
 class Unwatched:
@@ -77,14 +102,42 @@ def model_setting(key, watched=True):
     return setting
 
 
-def check_files():
-    """Refuse a column that does not exist before Snakemake deletes the earlier outputs of the first rule that needs it."""
-    from tfglm.data.ingest import read_header, selection
+def reference_of_unseen(wildcards):
+    """The reference levels, where the evaluation depends on them."""
+    uses_them = model_setting("unseen")(wildcards) == "reference"
+    return model_setting("reference")(wildcards) if uses_them else "{}"
 
-    selection(LAYOUT, CONFIG.data)
-    for source in FILES.values():
-        if not is_packed(source):
-            read_header(Path(source), LAYOUT)
+
+def known_late(wildcards):
+    """The names of the columns that are known only after departure, or derived from such."""
+    from tfglm.data.selection import columns_from
+
+    found = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
+    return sorted(set().union(*found))
+
+
+def check_files():
+    """Refuse files and expressions that cannot be read, and a disk that is too small, before Snakemake deletes the earlier
+    outputs of the first rule that needs them."""
+    from tfglm.data.shards import estimated_stored_bytes
+    from tfglm.data.source import estimated_csv_bytes
+
+    needed = 0
+    for name, file in FILES.items():
+        possible_layouts(file)
+        if not (is_address(file.source) or Path(f"results/data/ingested/{name}/manifest.json").exists()):
+            csv = estimated_csv_bytes(located(file.source))
+            needed += estimated_stored_bytes(csv, len(CONFIG.data.columns))
+    free = shutil.disk_usage(".").free
+    if needed > free:
+        raise UserError(
+            f"the shards need about {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free in {Path.cwd()}\n"
+            f"  make room, keep fewer columns, or run snakemake in a folder on a larger disk with --directory"
+        )
+    if needed > 1e9:
+        print(
+            f"The shards need about {needed / 1e9:.1f} GB in results/; {free / 1e9:.1f} GB are free.", file=sys.stderr
+        )
 
 
 try:

@@ -16,6 +16,7 @@ rule build_design:
         engine=ENGINE,
         formula=model_setting("formula"),
         family=model_setting("family"),
+        known_late=known_late,
         # Checked here, but no reason to make another design, nor another fit.
         reference=model_setting("reference", watched=False),
     message:
@@ -25,6 +26,7 @@ rule build_design:
         " --model {wildcards.model}"
         " --formula {params.formula:q}"
         " --family {params.family}"
+        " --known-late {params.known_late:q}"
         " --reference {params.reference:q}"
         " --dictionary {input}"
         " --design {output}"

@@ -2,30 +2,47 @@
 
 
 rule fetch:
-    input:
-        packed_source,
     output:
-        "results/data/fetched/{file}.csv",
+        ensure("results/data/fetched/{download}", non_empty=True),
     log:
-        "logs/data/fetch/{file}.log",
+        "logs/data/fetch/{download}.log",
     benchmark:
-        "benchmarks/fetch/{file}.tsv"
+        "benchmarks/fetch/{download}.tsv"
+    wildcard_constraints:
+        download=one_of(name for name, file in FETCHED.items() if not file.sha256),
+    retries: 3
     conda:
         "../envs/tfglm.yaml"
     params:
-        source=source_name,
+        source=source_of,
+        sha256="",
     message:
-        "Fetching {wildcards.file}"
+        "Fetching {params.source}"
     shell:
-        'exec python "$TFGLM_SCRIPTS/fetch.py"' " --source {params.source:q}" " --output {output}" " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/fetch.py"'
+        " --source {params.source:q}"
+        " --sha256={params.sha256}"
+        " --output {output:q}"
+        " --log {log:q}"
+
+
+use rule fetch as fetch_verified with:
+    output:
+        ensure("results/data/fetched/{download}", sha256=sum_of),
+    wildcard_constraints:
+        download=one_of(name for name, file in FETCHED.items() if file.sha256),
+    params:
+        source=source_of,
+        sha256=sum_of,
 
 
 rule ingest:
     input:
-        csv_of,
+        path_of,
     output:
         manifest="results/data/ingested/{file}/manifest.json",
         levels="results/data/ingested/{file}/levels.parquet",
+        checksums="results/data/ingested/{file}/checksums.npy",
         shards=directory("results/data/ingested/{file}/shards"),
     log:
         "logs/data/ingest/{file}.log",
@@ -33,9 +50,12 @@ rule ingest:
         "benchmarks/ingest/{file}.tsv"
     conda:
         "../envs/tfglm.yaml"
+    threads: 2
+    resources:
+        mem_mb=2000,
     params:
         engine=ENGINE,
-        layout=LAYOUT.model_dump_json(exclude={"description"}),
+        layouts=layouts_of,
         # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
         settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
     message:
@@ -44,8 +64,9 @@ rule ingest:
         'exec python "$TFGLM_SCRIPTS/ingest.py"'
         " --source {input:q}"
         " --file {wildcards.file}"
-        " --layout {params.layout:q}"
+        " --layouts {params.layouts:q}"
         " --settings {params.settings:q}"
+        " --threads {threads}"
         " --manifest {output.manifest}"
         " --log {log}"
 
@@ -64,11 +85,15 @@ rule merge_dictionary:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
+        missing=json.dumps(CONFIG.data.missing, sort_keys=True),
+        rare=json.dumps(CONFIG.data.rare, sort_keys=True),
     message:
         "Merging the levels of all files"
     shell:
         'exec python "$TFGLM_SCRIPTS/merge_dictionary.py"'
         " --manifests {input}"
+        " --missing {params.missing:q}"
+        " --rare {params.rare:q}"
         " --dictionary {output.dictionary}"
         " --rows {output.rows}"
         " --log {log}"

@@ -37,3 +37,25 @@ rule present_coefficients:
         " --plots {output.plot} {output.png}"
         " --page {output.page}"
         " --log {log}"
+
+
+rule present_rows:
+    input:
+        "results/data/rows.json",
+    output:
+        report(
+            "results/data/rows.html",
+            caption="../report/rows.rst",
+            category="data",
+            labels={"result": "rows accounted for"},
+        ),
+    log:
+        "logs/data/present_rows.log",
+    benchmark:
+        "benchmarks/present_rows.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "Accounting for the rows"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/present_rows.py" --rows {input} --page {output} --log {log}'

@@ -47,6 +47,8 @@ rule evaluate:
     params:
         engine=ENGINE,
         threshold=model_setting("threshold"),
+        unseen=model_setting("unseen"),
+        reference=reference_of_unseen,
     message:
         "{wildcards.model}: evaluating on the rows kept back"
     shell:
@@ -55,5 +57,7 @@ rule evaluate:
         " --checkpoint {input.checkpoint}"
         " --manifests {input.manifests}"
         " --threshold {params.threshold}"
+        " --unseen {params.unseen}"
+        " --reference {params.reference:q}"
         " --metrics {output}"
         " --log {log}"

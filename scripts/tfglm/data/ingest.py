@@ -1,300 +1,302 @@
-"""One parse of one CSV file: rows selected and counted, columns encoded, shards written."""
+"""One parse of one input file: rows selected and counted, columns encoded, shards written, in memory that does not grow."""
 
-import itertools
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from csv import Error as CsvError
-from csv import reader as lines_of_fields
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyarrow import csv
 
-from tfglm.config import Layout, SelectionConfig
-from tfglm.data import shards
-from tfglm.data.shards import MISSING, Manifest, StoredColumn
-from tfglm.errors import UserError, nearest
+from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
+from tfglm.data import shards, source
+from tfglm.data.distinct import Distinct
+from tfglm.data.encoding import ColumnEncoder, LevelCounts, kind_of
+from tfglm.data.layouts import choose
+from tfglm.data.mixing import Mixed, MixedShard, Mixer
+from tfglm.data.selection import REASON, SPLIT, Selection, selection
+from tfglm.data.shards import MISSING, Manifest, Shard
+from tfglm.data.source import UNREADABLE, Block, Parser, Unreadable
+from tfglm.errors import UserError
 
-ARROW_TYPES = {"string": pa.string(), "integer": pa.int64(), "number": pa.float64(), "date": pa.string()}
-BLOCK_BYTES = 8 << 20
-
-REASON = "__reason__"
-SPLIT = "__split__"
+SHOWN = 10
+"""Dropped lines that are named one by one."""
 
 
-def ingest(source: Path, file: str, layout: Layout, settings: SelectionConfig, folder: Path) -> Manifest:
+def ingest(
+    path: Path,
+    file: str,
+    layouts: Mapping[str, Layout],
+    settings: SelectionConfig,
+    folder: Path,
+    threads: int = 2,
+    log: Callable[[str], None] = lambda message: None,
+) -> Manifest:
     """Write the shards, the levels and the manifest of one input file into `folder`, which appears complete or not at all.
 
-    Raises UserError, which names the file and where it can the line, for a file that cannot be read, a column that is
-    not there, an expression that cannot be evaluated, or a value that is not finite.
+    `layouts` are those that the file may have, by name. Raises UserError, which names the file and where it can the line,
+    for a file that cannot be read, a column that is not there, an expression that cannot be evaluated, or a value that is
+    not finite. With `settings.bad_rows` "drop", lines that cannot be read are counted and the first ones logged.
     """
-    table, dropped, read = select_rows(source, layout, settings)
-    stored, encoded, levels = encode(source, table, settings.columns)
-    capacity = shards.capacity_for(table.height)
+    header = source.read_header(path)
+    name, layout = choose(header, layouts, settings, str(path))
+    log(f"{path}: layout {name}")
+    reader = Reader.of(path, file, header, layout, settings, log)
+    with replaced(folder) as made, ThreadPoolExecutor(threads) as executor:
+        (made / "spill").mkdir()
+        mixer = Mixer(made / "spill", reader.encoders, settings.seed, executor)
+        for part in reader.parts(executor, threads):
+            encoded = zip(reader.encoders, part.columns, strict=True)
+            mixer.add(part.split, [encoder.encode(column) for encoder, column in encoded])
+        mixed = mixer.finish()
+        capacity = shards.capacity_for(mixed.total())
+        written, sums, levels = write_shards(mixed, capacity, made, executor, threads)
+        shutil.rmtree(mixer.folder)
+        columns = tuple(column.stored for column in mixed.columns)
+        manifest = Manifest(file, str(path), name, capacity, columns, tuple(written), reader.read, dict(reader.dropped))
+        with shards.written(made / "levels.parquet"):
+            levels.write_parquet(made / "levels.parquet")
+            np.save(made / "checksums.npy", sums)
+            manifest.write(made / "manifest.json")
+    return manifest
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """A folder to write in, which takes the place of `folder` when all went well and is removed otherwise."""
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        split = table[SPLIT].to_numpy()
-        order = np.random.default_rng(settings.seed).permutation(table.height)
-        written = []
-        for name in shards.SPLITS:
-            rows = order[split[order] == name]
-            part = {column.name: encoded[column.name][rows] for column in stored}
-            written += shards.write_shards(partial, name, stored, part, capacity)
-        (partial / "shards").mkdir(exist_ok=True)
-        manifest = Manifest(file, str(source), capacity, stored, tuple(written), read, dropped)
-        levels.write_parquet(partial / "levels.parquet")
-        manifest.write(partial / "manifest.json")
+        yield partial
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return manifest
 
 
-def select_rows(source: Path, layout: Layout, settings: SelectionConfig) -> tuple[pl.DataFrame, dict[str, int], int]:
-    """The rows that meet every condition, with their split; how many were dropped for which reason; how many were read.
+def write_shards(
+    mixed: Mixed, capacity: int, folder: Path, executor: ThreadPoolExecutor, threads: int
+) -> tuple[list[Shard], np.ndarray, pl.DataFrame]:
+    """The shards, the checksums of their blocks, int64 [blocks, columns], and the table of levels."""
+    (folder / "shards").mkdir()
+    counts = [LevelCounts(column) for column in mixed.columns]
+    written, sums = [], [np.zeros((0, len(counts)), np.int64)]
+    pieces = (piece for split in range(len(SPLITS)) for piece in mixed.shards(split, capacity))
+    for _, future in in_order(executor, partial(write_shard, folder), pieces, threads):
+        shard, checksums, counted = future.result()
+        written.append(shard)
+        sums.append(checksums)
+        for one, of_shard in zip(counts, counted, strict=True):
+            one.merge(of_shard)
+    return written, np.concatenate(sums), pl.concat([one.table() for one in counts])
 
-    A row is counted under the first condition that it fails.
+
+def write_shard(folder: Path, piece: MixedShard) -> tuple[Shard, np.ndarray, list[LevelCounts]]:
+    """One shard, the checksums of its blocks, int64 [blocks, columns], and what its levels add to the tables."""
+    name, order = SPLITS[piece.split], piece.order()
+    shard = Shard(f"shards/{name}-{piece.piece:05d}", name, len(order))
+    (folder / shard.path).mkdir()
+    patterns = piece.column(0, order)
+    sums, counts = [], []
+    for number, column in enumerate(piece.mixed.columns):
+        values = piece.column(number, order) if number else patterns
+        sums.append(shards.write_column(folder / shard.path / column.stored.name, values))
+        counts.append(LevelCounts(column))
+        counts[-1].add(values, piece.split, patterns)
+    return shard, np.stack(sums, axis=1), counts
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of a block: the number of the split of each row, [rows], and the columns in the encoders' order.
+
+    `dropped` counts the rows that are not kept by reason, `read` all rows.
     """
-    header = read_header(source, layout)
-    query, needed = selection(layout, settings)
-    kept, counts = [], []
-    try:
-        for batch in read_batches(source, header, layout, needed):
-            rows = query(batch)
-            counts.append(rows.group_by(REASON).len())
-            kept.append(rows.filter(pl.col(REASON).is_null()).drop(REASON))
-    except (pa.ArrowInvalid, pl.exceptions.PolarsError) as error:
-        raise unreadable(source, layout, error) from error
-    by_reason = dict(pl.concat(counts).group_by(REASON).agg(pl.col("len").sum()).iter_rows())
-    reasons = [*(f"where: {name}" for name in settings.where), "in no split"]
-    return pl.concat(kept), {reason: by_reason.get(reason, 0) for reason in reasons}, sum(by_reason.values())
+
+    split: np.ndarray
+    columns: list[Distinct]
+    dropped: Counter
+    read: int
 
 
-def selection(layout: Layout, settings: SelectionConfig) -> tuple[Callable[[pl.DataFrame], pl.DataFrame], set[str]]:
-    """A function from rows with the layout's columns to the kept columns, SPLIT and REASON (null where a row is kept).
+@dataclass
+class Reader:
+    """One file on its way from lines to kept rows; `read` and `dropped` count the rows that have passed."""
 
-    Also the columns of the layout that it needs. Raises UserError for an expression or a column that is not there.
-    """
-    derived = {}
-    known = dict.fromkeys(layout.columns)
-    for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
-        for name, sql in added.items():
-            derived[name] = expression(sql, f"{where}.{name}", known).alias(name)
-            known[name] = None
-    for name in settings.columns:
-        if name not in known:
-            raise UserError(
-                f"data.columns: no column `{name}`{nearest(name, known)}\n"
-                f"  the layout and data.derive have: {', '.join(known)}\n"
-                f"  choose one of these, or define `{name}` under data.derive"
-            )
-    nothing = pl.when(pl.lit(False)).then(pl.lit(None, dtype=pl.String))
-    reason, split = nothing, nothing
-    for name, sql in settings.where.items():
-        met = expression(sql, f"data.where.{name}", known).fill_null(False)
-        reason = reason.when(~met).then(pl.lit(f"where: {name}"))
-    for name in shards.SPLITS:
-        if sql := getattr(settings.split, name):
-            split = split.when(expression(sql, f"data.split.{name}", known).fill_null(False)).then(pl.lit(name))
-    split = split.otherwise(None)
-    reason = reason.when(split.is_null()).then(pl.lit("in no split")).otherwise(None)
-    chosen = [*map(pl.col, settings.columns), reason.alias(REASON), split.alias(SPLIT)]
+    file: str
+    parser: Parser
+    selection: Selection
+    settings: SelectionConfig
+    log: Callable[[str], None]
+    encoders: list[ColumnEncoder]
+    dropped: Counter
+    read: int = 0
+    unreadable: int = 0
 
-    needed = {name for one in chosen for name in one.meta.root_names()}
-    for name, one in reversed(derived.items()):
-        if name in needed:
-            needed |= set(one.meta.root_names())
-    used = [one for name, one in derived.items() if name in needed]
-
-    def query(rows: pl.DataFrame) -> pl.DataFrame:
-        lazy = rows.lazy()
-        for one in used:
-            lazy = lazy.with_columns(one)
-        return lazy.select(chosen).collect()
-
-    return query, needed & set(layout.columns)
-
-
-def read_batches(source: Path, header: list[str], layout: Layout, needed: set[str]) -> Iterator[pl.DataFrame]:
-    """The needed columns under their tfglm names, block by block.
-
-    Read by pyarrow: unlike polars it refuses a line with too few or too many fields whatever columns are asked for.
-    """
-    columns = {name: column for name, column in layout.columns.items() if name in needed}
-    # A query may need no column at all (`train: TRUE`), but the rows are to be counted.
-    sources = [column.source for column in columns.values()] or header[:1]
-    convert = csv.ConvertOptions(
-        include_columns=list(dict.fromkeys(sources)),
-        column_types={column.source: ARROW_TYPES[column.type] for column in layout.columns.values()},
-        null_values=layout.missing,
-        strings_can_be_null=True,
-    )
-    reader = csv.open_csv(source, csv.ReadOptions(block_size=BLOCK_BYTES), convert_options=convert)
-    selected = [
-        pl.col(column.source).str.to_date(column.format or "%Y-%m-%d").alias(name)
-        if column.type == "date"
-        else pl.col(column.source).alias(name)
-        for name, column in columns.items()
-    ]
-    # The empty table comes first: a file may hold no rows.
-    for batch in itertools.chain([reader.schema.empty_table()], reader):
-        rows = pl.from_arrow(batch)
-        yield rows.select(selected) if selected else rows
-
-
-def read_header(source: Path, layout: Layout) -> list[str]:
-    """The column names in the first line. Raises UserError if it lacks a column of the layout."""
-    try:
-        with source.open("rb") as lines:
-            first = lines.readline()
-        header = next(lines_of_fields([first.decode("utf-8-sig")]), [])
-    except (OSError, UnicodeDecodeError, CsvError) as error:
-        raise UserError(f"{source}: cannot be read as CSV: {error}") from error
-    if not header:
-        raise UserError(f"{source}: is empty; a CSV file begins with a line of column names")
-    if "\0" in "".join(header):
-        raise UserError(f"{source}: is not a CSV file (its first line holds binary data)")
-    absent = [column.source for column in layout.columns.values() if column.source not in header]
-    if absent:
-        lines = [f"  `{column}`{nearest(column, header)}" for column in absent]
-        raise UserError(
-            f"{source}: the header lacks columns of the layout (data.layout):\n" + "\n".join(lines) + "\n"
-            f"  the header has: {', '.join(header)}\n"
-            f"  choose the layout that fits the file, or write one of your own"
-        )
-    twice = sorted({column for column in header if column and header.count(column) > 1})
-    if twice:
-        raise UserError(f"{source}: the header names {', '.join(f'`{column}`' for column in twice)} twice; rename one")
-    return header
-
-
-def expression(sql: str, where: str, known: Iterable[str]) -> pl.Expr:
-    """A polars expression for `sql`. Raises UserError naming the config key `where` and the column that is not there."""
-    try:
-        made = pl.sql_expr(sql)
-    except pl.exceptions.PolarsError as error:
-        raise UserError(f"{where}: not an SQL expression: `{sql}`: {error}") from error
-    for name in made.meta.root_names():
-        if name not in known:
-            raise UserError(
-                f"{where}: no column `{name}` in `{sql}`{nearest(name, known)}\n  there are: {', '.join(known)}"
-            )
-    # A file is read block by block, so what looks at other rows would silently look at a block.
-    if any(f'"{node}"' in made.meta.serialize(format="json") for node in ("Agg", "Over", "Len")):
-        raise UserError(
-            f"{where}: `{sql}` looks at other rows (an aggregate or a window); use the row's own columns only"
-        )
-    return made
-
-
-def unreadable(source: Path, layout: Layout, error: Exception) -> UserError:
-    """Say which line is wrong, where polars only says what is: the file is read again, line by line, as far as that line."""
-    parsers = {"integer": int, "number": float}
-    numeric = {one.source: parsers[one.type] for one in layout.columns.values() if one.type in parsers}
-    missing = {*layout.missing, ""}
-    with source.open("rb") as raw:
-        rows = lines_of_fields(line.decode() for line in raw)
-        place = str(source)
+    @classmethod
+    def of(cls, path: Path, file: str, header: list[str], layout: Layout, settings: SelectionConfig, log) -> "Reader":
+        """Raises UserError for an expression that cannot be evaluated, whatever the rows."""
+        selected = selection(layout, settings)
+        needed = {name: column for name, column in layout.columns.items() if name in selected.needed}
+        parser = Parser(path, tuple(header), layout, needed)
+        dropped = Counter(dict.fromkeys(selected.reasons, 0))
+        reader = cls(file, parser, selected, settings, log, [], dropped)
         try:
-            header = next(rows)
-            for row in rows:
-                place = f"{source}, line {rows.line_num}"
-                if row and len(row) != len(header):
-                    fields = f"{len(row)} fields where the header has {len(header)}"
-                    return UserError(f"{place}: {fields}; mend or remove the line")
-                for name, value in zip(header, row, strict=False):
-                    if name in numeric and value not in missing and not parses(value, numeric[name]):
-                        kind = "a number" if numeric[name] is float else "a whole number"
-                        return UserError(
-                            f"{place}, column `{name}`: expected {kind}, found `{value}`\n  mend the value, add it to "
-                            f"`missing` in the layout if it marks a missing one, or change the column's type there"
-                        )
-        except UnicodeDecodeError:
-            where = f"{source}, line {rows.line_num + 1}"
-            return UserError(f"{where}: bytes that are not UTF-8; convert the file with iconv")
-        except CsvError as problem:
-            return UserError(f"{place}: {problem}")
-    return UserError(f"{source}: {str(error).splitlines()[0]}")
+            nothing = reader.select(Block(memoryview(b""), 2))
+        except UNREADABLE as error:
+            raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
+        kinds = [kind_of(column.values) for column in nothing.columns]
+        reader.encoders += [
+            ColumnEncoder(name, kind) for name, kind in zip((MISSING, *settings.columns), kinds, strict=True)
+        ]
+        return reader
+
+    def parts(self, executor: ThreadPoolExecutor, threads: int) -> Iterator[Part]:
+        """The kept rows, block by block in the order of the file. Raises UserError for what cannot be read."""
+        blocks = enumerate(self.parser.blocks(threads, numbered=RANDOM in self.selection.operands))
+        for (number, block), future in in_order(executor, lambda item: self.select(item[1]), blocks, threads + 1):
+            try:
+                part = future.result()
+            except UNREADABLE as error:
+                part = self.mended(self.numbered(number, block), error)
+            self.read += part.read
+            self.dropped.update(part.dropped)
+            yield part
+
+    def numbered(self, number: int, block: Block) -> Block:
+        """The block with that number, with its place in the file."""
+        return block if block.first else next(islice(self.parser.blocks(1, numbered=True), number, None))
+
+    def select(self, block: Block) -> Part:
+        """The kept rows of a block. Raises one of UNREADABLE."""
+        parsed = self.parser.parse(block.data)
+        found = self.selection.query(self.operands(parsed, block.first))
+        reason = found[REASON].to_numpy()
+        kept = np.flatnonzero(reason == 0)
+        columns = []
+        for name in self.settings.columns:
+            column = parsed.columns[name] if name in self.selection.plain else computed(found[name])
+            columns.append(column.take(kept))
+            if is_infinite(columns[-1]):
+                raise Unreadable(f"column `{name}` is infinite; drop such rows with a condition in data.where")
+        counts = np.bincount(reason, minlength=len(self.selection.reasons) + 1)[1:].tolist()
+        dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
+        split = found[SPLIT].fill_null(0).to_numpy().take(kept)
+        return Part(split, [patterns(self.settings.columns, columns, len(split)), *columns], dropped, parsed.rows)
+
+    def operands(self, parsed: source.Parsed, line: int) -> pl.DataFrame:
+        """What the expressions look at."""
+        made = {
+            name: pl.Series(name, parsed.columns[name].decoded())
+            for name in self.selection.operands
+            if name in parsed.columns
+        }
+        if FILE in self.selection.operands:
+            made[FILE] = pl.repeat(self.file, parsed.rows, eager=True)
+        if RANDOM in self.selection.operands:
+            made[RANDOM] = pl.Series(uniform(self.settings.seed, self.file, line, parsed.rows))
+        # An expression may look at nothing (`train: TRUE`); the rows are to be counted all the same.
+        return pl.DataFrame(made or {"": pl.repeat(None, parsed.rows, eager=True)})
+
+    def mended(self, block: Block, error: Exception) -> Part:
+        """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
+
+        Raises UserError, which names the first such line, if they do not.
+        """
+        if isinstance(block.data, pa.RecordBatch):
+            rows = f"rows {block.first} to {block.first + block.data.num_rows - 1}"
+            raise UserError(f"{self.parser.path}, {rows}: {str(error).splitlines()[0]}") from error
+        lines = bytes(block.data).splitlines(keepends=True)
+        dropped = Counter()
+        bad = set()
+        for number, problem in self.unreadable_lines(lines, block.first, 0, len(lines), error):
+            reason, remark = self.parser.describe(lines[number], problem)
+            place = f"{self.parser.path}, line {block.first + number}: {remark}"
+            if self.settings.bad_rows == "error":
+                raise UserError(f"{place}\n  or set data.bad_rows to `drop`, to count and leave out such lines")
+            self.unreadable += 1
+            if self.unreadable <= SHOWN:
+                self.log(f"dropped {place}")
+            dropped[f"unreadable: {reason}"] += 1
+            bad.add(number)
+        part = self.select(joined((line for number, line in enumerate(lines) if number not in bad), block.first))
+        return Part(part.split, part.columns, part.dropped + dropped, part.read + len(bad))
+
+    def unreadable_lines(
+        self, lines: list[bytes], place: int, first: int, last: int, error: Exception
+    ) -> Iterator[tuple[int, Exception]]:
+        """The lines among `first` to `last` (excluded), which are known to fail together, that fail alone, with their errors.
+
+        By halves: the parser itself says what it can read, and only the neighbourhood of a bad line is read again.
+        """
+        if last - first == 1:
+            yield first, error
+            return
+        middle = (first + last) // 2
+        for start, stop in ((first, middle), (middle, last)):
+            try:
+                self.select(joined(lines[start:stop], place + start))
+            except UNREADABLE as problem:
+                yield from self.unreadable_lines(lines, place, start, stop, problem)
 
 
-def parses(value: str, parser: Callable[[str], float]) -> bool:
-    try:
-        parser(value)
-    except ValueError:
+def in_order(
+    executor: ThreadPoolExecutor, function: Callable, items: Iterable, most: int
+) -> Iterator[tuple[object, Future]]:
+    """Each item with the future of `function(item)`, in order, with at most `most` under way."""
+    under_way: deque = deque()
+    for item in items:
+        under_way.append((item, executor.submit(function, item)))
+        if len(under_way) >= most:
+            yield under_way.popleft()
+    yield from under_way
+
+
+def joined(lines: Iterable[bytes], place: int) -> Block:
+    return Block(memoryview(b"".join(lines)), place)
+
+
+def computed(series: pl.Series) -> Distinct:
+    """A column that a query gave, as one that was read."""
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int64)
+    return Distinct.of(series.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def is_infinite(column: Distinct) -> bool:
+    """Whether a row holds an infinite value."""
+    if not pa.types.is_floating(column.values.type):
         return False
-    return True
+    infinite = np.flatnonzero(np.isinf(column.values.to_numpy()))
+    return bool(len(infinite)) and bool(np.isin(column.indices, infinite).any())
 
 
-def encode(
-    source: Path, table: pl.DataFrame, names: list[str]
-) -> tuple[tuple[StoredColumn, ...], dict[str, np.ndarray], pl.DataFrame]:
-    """How each column is stored, its stored values (one array of `table.height` each), and the table of levels.
+def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
+    """Which of the columns each row lacks, as the names with commas between: the column MISSING."""
+    lacking = {name: column.indices < 0 for name, column in zip(names, columns, strict=True)}
+    lacking = {name: rows for name, rows in lacking.items() if rows.any()}
+    if not lacking:
+        return Distinct(pa.array([""]), np.zeros(rows, np.int32))
+    some = np.flatnonzero(np.logical_or.reduce(list(lacking.values())))
+    masks, which = np.unique(np.stack([rows[some] for rows in lacking.values()], 1), axis=0, return_inverse=True)
+    texts = [",".join(np.array(list(lacking))[mask]) for mask in masks]
+    indices = np.full(rows, len(texts), np.int32)
+    indices[some] = which.reshape(-1)
+    return Distinct(pa.array([*texts, ""], pa.string()), indices)
 
-    The table of levels counts rows by column, code, split and `complete` (no kept column lacks a value in the row);
-    `text` or `number` is the value that the code stands for. A column that is stored as it is has code 0 there, and
-    instead of the value its mean, variance (divisor n), minimum and maximum.
+
+def uniform(seed: int, file: str, line: int, rows: int) -> np.ndarray:
+    """A number from [0, 1) for each of `rows` lines from `line` on: it depends on seed, file name and line alone.
+
+    Philox is a generator with a counter, so that it can start at any line; each step of the counter gives four numbers.
     """
-    table = table.with_columns(pl.selectors.float().fill_nan(None), pl.selectors.boolean().cast(pl.Int64))
-    table = table.with_columns(pl.selectors.date().dt.to_string("iso"))
-    lacking = [pl.when(pl.col(name).is_null()).then(pl.lit(name)) for name in names]
-    table = table.with_columns(pl.concat_str(lacking, separator=",", ignore_nulls=True).alias(MISSING))
-    table = table.with_columns((pl.col(MISSING) == "").alias("complete"))
-    encoded = [encode_column(source, table, name) for name in (MISSING, *names)]
-    return (
-        tuple(column for column, _, _ in encoded),
-        {column.name: values for column, values, _ in encoded},
-        pl.concat([levels for _, _, levels in encoded], how="diagonal"),
-    )
-
-
-def encode_column(source: Path, table: pl.DataFrame, name: str) -> tuple[StoredColumn, np.ndarray, pl.DataFrame]:
-    """`encode` for one column."""
-    values = table[name]
-    if values.dtype.is_float() and values.is_infinite().any():
-        raise UserError(
-            f"{source}: column `{name}` holds infinite values; drop such rows with a condition in data.where"
-        )
-    kind = "text" if values.dtype == pl.String else "integer" if values.dtype.is_integer() else "number"
-    groups = ["split", "complete"]
-    table = table.select(name, pl.col(SPLIT).alias("split"), "complete")
-    distinct = values.drop_nulls().unique().sort()
-    if kind != "text" and len(distinct) >= shards.MOST_CODES:
-        exact = values.cast(pl.Float64)
-        narrow = exact.cast(pl.Float32)
-        dtype = "float32" if (narrow.cast(pl.Float64) == exact).all() else "float64"
-        described = pl.DataFrame(
-            [
-                {"column": name, "code": 0, "split": split, "complete": complete, **moments(part[name])}
-                for (split, complete), part in table.drop_nulls(name).partition_by(groups, as_dict=True).items()
-            ]
-        )
-        stored = narrow if dtype == "float32" else exact
-        return StoredColumn(name, kind, dtype, False), stored.fill_null(float("nan")).to_numpy(), described
-    dtype = next(dtype for dtype in ("uint8", "uint16", "uint32") if len(distinct) <= np.iinfo(dtype).max)
-    book = pl.DataFrame({name: distinct}).with_row_index("code", offset=1).with_columns(pl.col("code").cast(pl.Int64))
-    table = table.join(book, on=name, how="left", maintain_order="left").with_columns(pl.col("code").fill_null(0))
-    described = (
-        table.group_by("code", *groups).agg(pl.len().cast(pl.Int64).alias("rows")).join(book, on="code", how="left")
-    )
-    described = described.with_columns(pl.lit(name).alias("column"))
-    value = pl.col(name).alias("text") if kind == "text" else pl.col(name).cast(pl.Float64).alias("number")
-    # Sorted, for sums over these rows are to be the same every time.
-    described = described.select("column", "code", *groups, "rows", value).sort("code", *groups)
-    return StoredColumn(name, kind, dtype, True), table["code"].to_numpy(), described
-
-
-def moments(values: pl.Series) -> dict[str, float]:
-    """Number of values, mean, variance (divisor n), minimum and maximum; by NumPy, whose sums are the same every time."""
-    array = values.cast(pl.Float64).to_numpy()
-    return {
-        "rows": len(array),
-        "mean": float(array.mean()),
-        "variance": float(array.var()),
-        "minimum": float(array.min()),
-        "maximum": float(array.max()),
-    }
+    key = np.random.SeedSequence([seed, *file.encode()]).generate_state(2, np.uint64)
+    generator = np.random.Generator(np.random.Philox(key=key).advance(int(line) // 4))
+    return generator.random(line % 4 + rows)[line % 4 :]

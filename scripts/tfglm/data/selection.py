@@ -89,6 +89,16 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     )
 
 
+def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
+    """Some columns of a layout, and all that are derived from them."""
+    found = set(names)
+    for added in (layout.derive, settings.derive):
+        for name, sql in added.items():
+            roots = set(pl.sql_expr(sql).meta.root_names())
+            found = found | {name} if roots & found else found - {name}
+    return found
+
+
 def expression(sql: str, where: str, known: Iterable[str]) -> pl.Expr:
     """A polars expression for `sql`. Raises UserError naming the config key `where` and the column that is not there."""
     try:

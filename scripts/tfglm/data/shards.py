@@ -2,10 +2,14 @@
 
 A pass reads only the columns that its model uses, each with one `tf.io.read_file` and one `tf.io.decode_raw`. TFRecord was
 measured at 40 to 50 ns a row of 30 bytes on one core and this at 13 to 19, where a whole gradient pass may cost 50.
-Beside the shards of an input file stand `manifest.json` (what is in them) and `levels.parquet` (what the codes mean).
+Beside the shards of an input file stand `manifest.json` (what is in them), `levels.parquet` (what the codes mean) and
+`checksums.npy` (int64 [blocks of all shards in the manifest's order, columns]).
 """
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -28,7 +32,7 @@ MOST_CODES = 2**16
 MISSING = "__missing__"
 """The column that every shard has beside its own: which of the others lack a value in a row, as a coded pattern."""
 
-SPLITS = ("train", "evaluate")
+Kind = Literal["text", "integer", "number"]
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,22 @@ class StoredColumn:
     """
 
     name: str
-    kind: Literal["text", "integer", "number"]
+    kind: Kind
     dtype: str
     coded: bool
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard: its folder relative to the manifest, and the checksum of each column in the manifest's order."""
+    """One shard: its folder relative to the manifest."""
 
     path: str
     split: str
     rows: int
-    checksums: tuple[int, ...]
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.rows // BLOCK_ROWS)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Manifest:
 
     file: str
     source: str
+    layout: str
     capacity: int
     columns: tuple[StoredColumn, ...]
     shards: tuple[Shard, ...]
@@ -78,7 +86,7 @@ class Manifest:
     def load(cls, path: Path) -> "Manifest":
         raw = json.loads(path.read_text())
         raw["columns"] = tuple(StoredColumn(**column) for column in raw["columns"])
-        raw["shards"] = tuple(Shard(**{**shard, "checksums": tuple(shard["checksums"])}) for shard in raw["shards"])
+        raw["shards"] = tuple(Shard(**shard) for shard in raw["shards"])
         return cls(**raw)
 
 
@@ -89,11 +97,20 @@ class IngestedFile:
     folder: Path
     manifest: Manifest
     levels: pl.DataFrame
+    checksums: np.ndarray
 
     @classmethod
     def load(cls, manifest_path: Path) -> "IngestedFile":
         folder = Path(manifest_path).parent
-        return cls(folder, Manifest.load(Path(manifest_path)), pl.read_parquet(folder / "levels.parquet"))
+        levels, checksums = pl.read_parquet(folder / "levels.parquet"), np.load(folder / "checksums.npy")
+        return cls(folder, Manifest.load(Path(manifest_path)), levels, checksums)
+
+    def shard_checksums(self) -> Iterator[tuple[Shard, np.ndarray]]:
+        """Each shard with the checksums of its blocks, int64 [blocks, columns]."""
+        first = 0
+        for shard in self.manifest.shards:
+            yield shard, self.checksums[first : first + shard.blocks]
+            first += shard.blocks
 
     def column(self, name: str) -> StoredColumn:
         return next(column for column in self.manifest.columns if column.name == name)
@@ -113,39 +130,41 @@ def capacity_for(rows: int) -> int:
     return capacity
 
 
-def checksum(values: np.ndarray) -> int:
-    """Sum of the 8-byte words w_i * (2 i + 1) modulo 2^64, as a signed integer; `values` is padded with zero bytes.
+def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
+    """About how much disk space ingest needs, with what it sets down meanwhile: flight data have 80 bytes or more a row, and
+    a value takes 2 bytes or fewer, but for few columns."""
+    return 2 * (csv_bytes // 80) * (2 * columns + 1)
 
-    The factors are odd, so any change within one word changes the sum; and the sum costs a pass 1 ns a row.
+
+def checksums(values: np.ndarray) -> np.ndarray:
+    """For each block, the sum of its 8-byte words w_i * (2 i + 1) modulo 2^64, as int64 [blocks].
+
+    The last block is padded with zeros. The factors are odd, so any change within one word changes the sum; and the sum
+    costs a pass 1 ns a row.
     """
     raw = values.tobytes()
-    words = np.frombuffer(raw + b"\0" * (-len(raw) % 8), dtype="<i8")
+    width = BLOCK_ROWS * values.itemsize
+    words = np.frombuffer(raw + b"\0" * (-len(raw) % width), dtype="<i8").reshape(-1, width // 8)
     with np.errstate(over="ignore"):
-        return int(np.sum(words * (2 * np.arange(len(words), dtype=np.int64) + 1), dtype=np.int64))
+        return words @ (2 * np.arange(width // 8, dtype=np.int64) + 1)
 
 
-def write_shards(
-    folder: Path, split: str, columns: tuple[StoredColumn, ...], data: dict[str, np.ndarray], capacity: int
-) -> list[Shard]:
-    """Write the rows of one split, in the order given, as shards of at most `capacity` rows and of nearly equal size."""
-    rows = len(data[columns[0].name])
-    shards = []
-    pieces = -(-rows // capacity)
-    for number in range(pieces):
-        first, last = rows * number // pieces, rows * (number + 1) // pieces
-        path = f"shards/{split}-{number:05d}"
-        (folder / path).mkdir(parents=True)
-        sums = []
-        for column in columns:
-            values = np.ascontiguousarray(
-                data[column.name][first:last].astype(np.dtype(column.dtype).newbyteorder("<"))
-            )
-            try:
-                (folder / path / column.name).write_bytes(values.tobytes())
-            except OSError as error:
-                raise UserError(
-                    f"{folder / path / column.name}: {error.strerror} while writing {values.nbytes:,} bytes"
-                ) from error
-            sums.append(checksum(values))
-        shards.append(Shard(path, split, last - first, tuple(sums)))
-    return shards
+def write_column(path: Path, values: np.ndarray) -> np.ndarray:
+    """Write one column of a shard; returns its checksums. Raises UserError if the disk does not take it."""
+    values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    with written(path):
+        values.tofile(path)
+    return checksums(values)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Errors of writing a file as UserErrors that name it."""
+    try:
+        yield
+    except OSError as error:
+        free = shutil.disk_usage(path.parent).free
+        raise UserError(
+            f"{path}: {error.strerror or error} ({free / 1e6:,.0f} MB are free there)\n"
+            f"  make room, or run snakemake in a folder on a larger disk with --directory"
+        ) from error

@@ -231,6 +231,7 @@ def summary(
         "df_null": int(rows) - 1,
         "aic": -2 * log_likelihood + 2 * parameters,
         "bic": -2 * log_likelihood + float(np.log(rows)) * parameters,
+        "warnings": design.warnings,
     }
     if not family.dispersion_known:
         result |= {"sigma": float(np.sqrt(fitted.dispersion)), "r_squared": 1 - loss / null_loss}

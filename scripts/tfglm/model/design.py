@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfglm.data.dictionary import Column, Dictionary
+from tfglm.data.dictionary import ABSENT, RARE, Column, Dictionary
 from tfglm.errors import UserError, nearest
 from tfglm.model.formula import FormulaTerm, parse
 
@@ -20,7 +20,8 @@ class Term:
     """One term of the linear predictor.
 
     `intercept` and `numeric` terms have one coefficient; a numeric one multiplies (x - center) / scale, so that the
-    information matrix is well conditioned. A `categorical` term has one coefficient for each of `levels`.
+    information matrix is well conditioned. A `categorical` term has one coefficient for each of `levels`, the last of
+    which may stand for several values: RARE for those in `rare`, ABSENT for a missing one.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Term:
     column: str | None = None
     column_kind: str | None = None
     levels: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
     center: float = 0.0
     scale: float = 1.0
 
@@ -35,17 +37,31 @@ class Term:
     def size(self) -> int:
         return len(self.levels) if self.kind == "categorical" else 1
 
+    @property
+    def numbers(self) -> dict[str | None, int]:
+        """The number of the level that each value has, by its label; None is a missing value."""
+        numbers: dict[str | None, int] = {level: number for number, level in enumerate(self.levels)}
+        if self.rare:
+            numbers |= dict.fromkeys(self.rare, numbers[RARE])
+        return numbers | ({None: numbers[ABSENT]} if ABSENT in numbers else {})
+
 
 @dataclass(frozen=True)
 class Design:
-    """A model ready to be fitted. The coefficient vector has every level of every categorical term, in formula order."""
+    """A model ready to be fitted. The coefficient vector has every level of every categorical term, in formula order.
+
+    A row without a value in a `required` column is not used. `known_after_departure` are the terms that a prediction made
+    before departure could not use.
+    """
 
     model: str
     formula: str
     family: str
     response: str
     terms: tuple[Term, ...]
+    required: tuple[str, ...]
     rows: dict[str, int]
+    known_after_departure: tuple[str, ...] = ()
 
     @cached_property
     def slices(self) -> dict[str, slice]:
@@ -70,6 +86,16 @@ class Design:
     def categorical(self) -> tuple[Term, ...]:
         return tuple(term for term in self.terms if term.kind == "categorical")
 
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever reads the results should know of the model."""
+        if not self.known_after_departure:
+            return []
+        return [
+            f"{', '.join(self.known_after_departure)}: known only after departure, so a prediction that is made before cannot "
+            f"use it, and the fit looks better than such predictions will be"
+        ]
+
     def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The parts of a coefficient vector, as the passes take it."""
         return {term: vector[where] for term, where in self.slices.items()}
@@ -86,12 +112,16 @@ class Design:
     @classmethod
     def load(cls, path: Path) -> "Design":
         raw = json.loads(path.read_text())
-        raw["terms"] = tuple(Term(**{**term, "levels": tuple(term["levels"])}) for term in raw["terms"])
-        return cls(**raw)
+        tuples = ("levels", "rare")
+        raw["terms"] = tuple(Term(**term | {key: tuple(term[key]) for key in tuples}) for term in raw["terms"])
+        return cls(**raw | {key: tuple(raw[key]) for key in ("required", "known_after_departure")})
 
 
-def design(model: str, formula: str, family: str, dictionary: Dictionary) -> Design:
-    """The design of one model. Raises UserError for what cannot be fitted: see the checks below."""
+def design(model: str, formula: str, family: str, dictionary: Dictionary, known_late: Collection[str] = ()) -> Design:
+    """The design of one model; `known_late` are the columns that are known only after departure.
+
+    Raises UserError for what cannot be fitted: see the checks below.
+    """
     where = f"models.{model}.formula"
     response, terms = parse(formula, where)
     check_rows(dictionary)
@@ -99,7 +129,10 @@ def design(model: str, formula: str, family: str, dictionary: Dictionary) -> Des
     if response in (term.column for term in terms):
         raise UserError(f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there")
     made = tuple(build_term(term, find(term.column, dictionary, where), where) for term in terms)
-    return Design(model, formula, family, response, (Term("Intercept", "intercept"), *made), dictionary.rows)
+    late = tuple(term.name for term in made if term.column in known_late)
+    intercept = Term("Intercept", "intercept")
+    required = tuple(dictionary.required)
+    return Design(model, formula, family, response, (intercept, *made), required, dictionary.rows, late)
 
 
 def find(name: str, dictionary: Dictionary, where: str) -> Column:
@@ -123,6 +156,10 @@ def check_rows(dictionary: Dictionary) -> None:
 
 def check_response(column: Column, family: str, where: str) -> None:
     """Raise UserError unless the family can take this response and it varies."""
+    if column.missing_rows is not None:
+        raise UserError(
+            f"{where}: the response `{column.name}` cannot have missing values as a level; take it out of data.missing"
+        )
     if column.kind == "text":
         raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
     if column.minimum == column.maximum:
@@ -140,15 +177,22 @@ def check_response(column: Column, family: str, where: str) -> None:
 def build_term(term: FormulaTerm, column: Column, where: str) -> Term:
     """The term with its levels or its centre and scale. Raises UserError if it cannot have a coefficient."""
     if column.kind != "text" and not term.as_categorical:
-        return Term(term.name, "numeric", column.name, column.kind, (), column.mean, math.sqrt(column.variance) or 1.0)
+        if column.missing_rows is not None:
+            raise UserError(
+                f"{where}: `{term.name}` is used as a number, so missing values cannot be a level of it\n"
+                f"  write C({term.name}), or take it out of data.missing"
+            )
+        return Term(
+            term.name, "numeric", column.name, column.kind, (), (), column.mean, math.sqrt(column.variance) or 1.0
+        )
     if column.levels is None:
         raise UserError(f"{where}: `{term.name}` has more than 65,535 distinct values; use it as a number, without C()")
-    if len(column.levels) < 2:
+    if len(column.labels) < 2:
         raise UserError(
             f"{where}: `{term.name}` has the one level `{column.labels[0]}` in the training rows, so it has no effect to "
             f"estimate; remove it from the formula"
         )
-    return Term(term.name, "categorical", column.name, column.kind, tuple(column.labels))
+    return Term(term.name, "categorical", column.name, column.kind, tuple(column.labels), tuple(column.rare_labels))
 
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:

@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 import tensorflow as tf
 
-from tfglm.data.dictionary import label
-from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
+from tfglm.data.dictionary import label, lacks
+from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile
 from tfglm.model.design import Design, Term
 from tfglm.model.families import FAMILIES
 
@@ -51,7 +51,7 @@ class Signature:
 def read_columns(signature: Signature, path: tf.Tensor, checksums: tf.Tensor) -> list[tf.Tensor]:
     """The columns of the shard in the folder `path`, [capacity] each, zeros after the last row.
 
-    `checksums` are the expected ones, int64 [inputs]; another one found is an error that names the file.
+    `checksums` are the expected ones, int64 [inputs, blocks]; another one found is an error that names file and block.
     """
     words, names = [], []
     for one in signature.inputs:
@@ -59,10 +59,16 @@ def read_columns(signature: Signature, path: tf.Tensor, checksums: tf.Tensor) ->
         size = signature.capacity * np.dtype(one.dtype).itemsize
         words.append(tf.reshape(tf.io.decode_raw(tf.io.read_file(name), tf.int64, fixed_length=size), [size // 8]))
         names.append(name)
-    wrong = tf.not_equal(_checksums(words), checksums)
+    wrong = tf.not_equal(_checksums(words, signature.capacity // BLOCK_ROWS), checksums)
+    places = tf.where(wrong)
     tf.debugging.Assert(
-        tf.logical_not(tf.reduce_any(wrong)),
-        ["the content of a shard has changed since it was written:", tf.boolean_mask(tf.stack(names), wrong)],
+        tf.equal(tf.shape(places)[0], 0),
+        [
+            "the content of a shard has changed since it was written:",
+            tf.gather(tf.stack(names), places[:, 0]),
+            f"in the blocks of {BLOCK_ROWS} rows with the numbers",
+            places[:, 1],
+        ],
     )
     return [
         tf.reshape(tf.bitcast(word, tf.as_dtype(one.dtype)), [signature.capacity])
@@ -71,9 +77,10 @@ def read_columns(signature: Signature, path: tf.Tensor, checksums: tf.Tensor) ->
 
 
 @tf.function(jit_compile=True)
-def _checksums(words: list[tf.Tensor]) -> tf.Tensor:
-    """As data.shards.checksum; zeros behind the end change nothing."""
-    return tf.stack([tf.reduce_sum(word * (2 * tf.range(word.shape[0], dtype=tf.int64) + 1)) for word in words])
+def _checksums(words: list[tf.Tensor], blocks: int) -> tf.Tensor:
+    """As data.shards.checksums, [inputs, blocks]; zeros behind the end change nothing."""
+    by_block = [tf.reshape(word, [blocks, -1]) for word in words]
+    return tf.stack([tf.reduce_sum(word * (2 * tf.range(word.shape[1], dtype=tf.int64) + 1), 1) for word in by_block])
 
 
 @dataclass(frozen=True)
@@ -278,7 +285,8 @@ def _add(sums, added):
 class Workload:
     """The shards of one split as calls of a pass.
 
-    `excluded` holds for each categorical term the levels (their numbers) whose rows take no part.
+    `excluded` holds for each categorical term the levels (their numbers) whose rows take no part; `unseen` for some terms the
+    level that stands for values which no training row has (else rows with such a value take no part).
     """
 
     def __init__(
@@ -287,14 +295,15 @@ class Workload:
         files: Sequence[IngestedFile],
         split: str,
         excluded: Mapping[str, frozenset[int]] | None = None,
+        unseen: Mapping[str, int] | None = None,
     ):
         self.design, self.files, self.split = design, files, split
-        self.excluded = dict(excluded or {})
+        self.excluded, self.unseen = dict(excluded or {}), dict(unseen or {})
         self._passes: dict[Signature, Passes] = {}
 
     def without(self, excluded: Mapping[str, frozenset[int]]) -> "Workload":
         """The same shards with other levels left out."""
-        other = Workload(self.design, self.files, self.split, excluded)
+        other = Workload(self.design, self.files, self.split, excluded, self.unseen)
         other._passes = self._passes  # compiled once for both
         return other
 
@@ -319,12 +328,12 @@ class Workload:
         for file in self.files:
             signature = self.signature(file)
             tables = self.tables(file, signature)
-            for shard in file.manifest.shards:
+            for shard, checksums in file.shard_checksums():
                 if shard.split == self.split:
                     arguments = (
                         str((file.folder / shard.path).resolve()),
                         np.int32(shard.rows),
-                        _expected(file, shard, signature),
+                        _expected(file, checksums, signature),
                     )
                     made.setdefault(signature, []).append((*arguments, *tables))
         return made
@@ -344,31 +353,39 @@ class Workload:
         """The table of each use of a coded column: missing values, response, terms."""
         inputs = {one.column: one for one in signature.inputs}
 
-        def padded(column: str, entries, dtype) -> np.ndarray:
+        def padded(column: str, entries, dtype, missing=0) -> np.ndarray:
             table = np.zeros(inputs[column].table_size, dtype)
+            table[0] = missing
             table[1 : len(entries) + 1] = entries
             return table
 
-        patterns = [0 if pattern == "" else DROPPED for pattern in file.values(MISSING)]
+        required = self.design.required
+        patterns = [DROPPED if lacks(pattern, required) else 0 for pattern in file.values(MISSING)]
         made = [padded(MISSING, patterns, np.int32)]
         response = self.design.response
         if inputs[response].coded:
             made.append(padded(response, file.values(response), np.float64))
         for term in self.design.terms[1:]:
             if term.kind == "categorical":
-                made.append(padded(term.column, self.level_codes(term, file.values(term.column)), np.int32))
+                missing, *codes = self.level_codes(term, [None, *file.values(term.column)])
+                made.append(padded(term.column, codes, np.int32, missing))
             elif inputs[term.column].coded:
                 multipliers = (np.array(file.values(term.column)) - term.center) / term.scale
                 made.append(padded(term.column, multipliers, np.float64))
         return made
 
     def level_codes(self, term: Term, values: list) -> list[int]:
-        """The number of each value among the levels of the term, or why it takes no part."""
-        numbers = {level: number for number, level in enumerate(term.levels)}
-        numbers |= {term.levels[number]: SEPARATED for number in self.excluded.get(term.name, ())}
-        return [numbers.get(label(value, term.column_kind), UNSEEN) for value in values]
+        """The number of each value (None: a missing one) among the levels of the term, or why it takes no part."""
+        numbers = term.numbers
+        replaced = dict.fromkeys(self.excluded.get(term.name, ()), SEPARATED)
+        unseen = self.unseen.get(term.name, UNSEEN)
+        found = [numbers.get(None if value is None else label(value, term.column_kind), unseen) for value in values]
+        return [replaced.get(number, number) for number in found]
 
 
-def _expected(file: IngestedFile, shard: Shard, signature: Signature) -> np.ndarray:
-    by_column = dict(zip((column.name for column in file.manifest.columns), shard.checksums, strict=True))
-    return np.array([by_column[one.column] for one in signature.inputs], np.int64)
+def _expected(file: IngestedFile, checksums: np.ndarray, signature: Signature) -> np.ndarray:
+    """The checksums of the columns of one shard, given as [blocks, columns], as `read_columns` wants them."""
+    positions = {column.name: position for position, column in enumerate(file.manifest.columns)}
+    padded = np.zeros((len(signature.inputs), signature.capacity // BLOCK_ROWS), np.int64)
+    padded[:, : len(checksums)] = checksums[:, [positions[one.column] for one in signature.inputs]].T
+    return padded

@@ -1,14 +1,25 @@
 """How well a fitted model predicts rows that it was not fitted on. The metrics are scikit-learn's."""
 
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
 import numpy as np
+import polars as pl
 import tensorflow as tf
 from scipy.special import expit
 from sklearn import metrics
 
+from tfglm.data.dictionary import label, used_levels
+from tfglm.data.shards import IngestedFile
+from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.fitted import SEPARATED, Fitted
 from tfglm.model.passes import DROPPED, UNSEEN, Workload
 from tfglm.model.passes import SEPARATED as SEPARATED_ROW
+from tfglm.results.coefficients import choose_references
+
+SHOWN = 20
+"""Unseen levels that are named."""
 
 
 def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
@@ -30,11 +41,56 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
     return {name: np.concatenate([empty, *(part[name] for part in parts)]) for name, empty in nothing.items()}
 
 
+def substitutes(
+    design: Design, fitted: Fitted, policy: Literal["missing", "reference", "error"], reference: Mapping[str, str]
+) -> dict[str, int]:
+    """The level, by its number, that stands for levels which no training row has, for the terms where one does.
+
+    With the policy `reference` it is the reference level of the table; with `missing` the level of missing values, if the
+    term has one.
+    """
+    if policy == "reference":
+        positions = choose_references(design, fitted, reference).tolist()
+        starts = (design.slices[term.name].start for term in design.categorical)
+        numbers = (position - start for position, start in zip(positions, starts, strict=True))
+        return dict(zip((term.name for term in design.categorical), numbers, strict=True))
+    if policy == "missing":
+        return {term.name: term.numbers[None] for term in design.categorical if None in term.numbers}
+    return {}
+
+
+def unseen_levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
+    """For each term the levels of a split that no training row has: in how many rows, and the first ones by name."""
+    tables = pl.concat([used_levels(file, design.required) for file in files]).filter(pl.col("split") == split)
+    found = {}
+    for term in design.categorical:
+        rows: dict[str, int] = {}
+        part = tables.filter(pl.col("column") == term.column, pl.col("code") > 0)
+        for text, number, count in part.select("text", "number", "rows").iter_rows():
+            level = label(number if text is None else text, term.column_kind)
+            if level not in term.numbers:
+                rows[level] = rows.get(level, 0) + count
+        if rows:
+            found[term.name] = {"rows": sum(rows.values()), "levels": sorted(rows)[:SHOWN]}
+    return found
+
+
+def refuse_unseen(design: Design, unseen: Mapping[str, dict]) -> None:
+    """Raise UserError if there are levels that no training row has."""
+    if unseen:
+        lines = [f"  {term}: {', '.join(one['levels'])} ({one['rows']:,} rows)" for term, one in unseen.items()]
+        raise UserError(
+            f"models.{design.model}.unseen: evaluation rows have levels that no training row has:\n"
+            + "\n".join(lines)
+            + "\n  set the key to `missing` or `reference`, or train on rows that have them"
+        )
+
+
 def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> dict:
     """The metrics of one model, and how many rows could not be predicted and why.
 
-    Rows with a level that training has not seen, or with a separated one, have no finite prediction and no part in the
-    metrics. A metric that the rows do not determine (AUC where all responses are alike) is None.
+    Rows with a level that training has not seen and nothing stands for, or with a separated one, have no finite prediction
+    and no part in the metrics. A metric that the rows do not determine (AUC where all responses are alike) is None.
     """
     known = rows["flag"] >= 0
     y, eta = rows["response"][known], rows["eta"][known]

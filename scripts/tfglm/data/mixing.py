@@ -1,0 +1,139 @@
+"""The permutation of the rows of a file, out of core: chunks are permuted and set down on disk, then dealt to the shards.
+
+Each shard takes an equal part of every chunk, which is a random sample of it, and takes from all these parts at an even
+pace, so that its first blocks are a fair sample of the whole file too. Only a few chunks, or a column of a few shards, are
+ever held in memory.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tfglm.config import SPLITS
+from tfglm.data.encoding import ColumnEncoder, FinishedColumn
+from tfglm.data.shards import written
+
+CHUNK_BYTES = 16 << 20
+"""Small enough for a column of a chunk to stay in the processor's cache while it is permuted."""
+
+IN_ORDER = frozenset({SPLITS.index("predict")})
+"""Splits whose rows stay in the order of the file: predictions are read beside it."""
+
+
+class Mixer:
+    """The rows of a file on their way to the shards. `folder` takes the chunks; the caller removes it."""
+
+    def __init__(self, folder: Path, encoders: list[ColumnEncoder], seed: int, executor: Executor):
+        self.folder, self.encoders, self.seed, self.executor = folder, encoders, seed, executor
+        self.waiting: list[list[np.ndarray]] = []
+        self.waiting_bytes = 0
+        self.chunks: list[Future[np.ndarray]] = []
+
+    def add(self, split: np.ndarray, columns: list[np.ndarray]) -> None:
+        """Some rows: the number of their split, and what the encoders made of them."""
+        self.waiting.append([split, *columns])
+        self.waiting_bytes += sum(one.nbytes for one in self.waiting[-1])
+        if self.waiting_bytes >= CHUNK_BYTES:
+            self._send()
+
+    def _send(self) -> None:
+        if self.chunks:
+            self.chunks[-1].result()  # one at a time, or a fast reader would fill the memory
+        self.chunks.append(self.executor.submit(self._set_down, len(self.chunks), self.waiting))
+        self.waiting, self.waiting_bytes = [], 0
+
+    def _set_down(self, chunk: int, rows: list[list[np.ndarray]]) -> np.ndarray:
+        """Permute rows, those of each split among themselves, and write them; returns the number of rows by split."""
+        split, *columns = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        random = np.random.default_rng([self.seed, chunk])
+        order = []
+        for number in range(len(SPLITS)):
+            order.append(np.flatnonzero(split == number))
+            if number not in IN_ORDER:
+                random.shuffle(order[-1])
+        taken = np.concatenate(order)
+        for number, (encoder, values) in enumerate(zip(self.encoders, columns, strict=True)):
+            encoder.note(values)
+            path = self.path(chunk, number)
+            with written(path):
+                np.save(path, values.take(taken))
+        return np.array([len(rows) for rows in order])
+
+    def path(self, chunk: int, column: int) -> Path:
+        return self.folder / f"{chunk}-{column}.npy"
+
+    def finish(self) -> "Mixed":
+        """All rows, once the last one has been added."""
+        if self.waiting:
+            self._send()
+        rows = [chunk.result() for chunk in self.chunks]
+        return Mixed(self, rows, [encoder.finish() for encoder in self.encoders])
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The rows of a file set down. `rows`: for each chunk the number of its rows by split, [splits]."""
+
+    mixer: Mixer
+    rows: list[np.ndarray]
+    columns: list[FinishedColumn]
+
+    def total(self) -> int:
+        return sum(int(rows.sum()) for rows in self.rows)
+
+    def shards(self, split: int, capacity: int) -> Iterator["MixedShard"]:
+        """The shards of a split, of at most `capacity` rows and nearly equal size."""
+        sizes = [int(rows[split]) for rows in self.rows]
+        starts = [int(rows[:split].sum()) for rows in self.rows]
+        if not any(sizes):
+            return
+        pieces = -(-sum(sizes) // capacity)
+        while split not in IN_ORDER and sum(-(-size // pieces) for size in sizes) > capacity:
+            pieces += 1
+        for piece in range(pieces):
+            if split in IN_ORDER:
+                taken = consecutive(sizes, sum(sizes) * piece // pieces, sum(sizes) * (piece + 1) // pieces)
+            else:
+                taken = [(size * piece // pieces, size * (piece + 1) // pieces) for size in sizes]
+            slices = [slice(start + first, start + last) for start, (first, last) in zip(starts, taken, strict=True)]
+            yield MixedShard(self, split, piece, slices)
+
+
+@dataclass(frozen=True)
+class MixedShard:
+    """One shard to be: which rows of each chunk it takes."""
+
+    mixed: Mixed
+    split: int
+    piece: int
+    slices: list[slice]
+
+    def order(self) -> np.ndarray:
+        """In which order it takes the rows of its parts, laid end to end: from all parts at an even pace."""
+        sizes = [rows.stop - rows.start for rows in self.slices]
+        if self.split in IN_ORDER:
+            return np.arange(sum(sizes))
+        progress = [np.arange(0.5, size) / size for size in sizes if size]
+        return np.argsort(np.concatenate(progress), kind="stable")
+
+    def column(self, number: int, order: np.ndarray) -> np.ndarray:
+        """The column with that number as it is stored, [rows]."""
+        column = self.mixed.columns[number]
+        chunks = [
+            column.finished(np.load(self.mixed.mixer.path(chunk, number), mmap_mode="r")[rows])
+            for chunk, rows in enumerate(self.slices)
+            if rows.stop > rows.start
+        ]
+        return np.concatenate(chunks).take(order)
+
+
+def consecutive(sizes: list[int], first: int, last: int) -> list[tuple[int, int]]:
+    """The part of each chunk that the rows `first` to `last` (excluded) of all chunks together are."""
+    starts = np.cumsum([0, *sizes[:-1]])
+    return [
+        (int(np.clip(first - start, 0, size)), int(np.clip(last - start, 0, size)))
+        for start, size in zip(starts, sizes, strict=True)
+    ]

@@ -1,0 +1,21 @@
+"""A table as a page of its own, to read in a browser or in the report."""
+
+import html
+
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
+th {{ position: sticky; top: 0; background: white; border-bottom: 2px solid #555; text-align: right; padding: .3em .7em }}
+td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee }}
+td {{ white-space: nowrap }}
+th {{ vertical-align: bottom }}
+tr.total td {{ border-top: 2px solid #555; font-weight: bold }}
+th:nth-child(-n+{text_columns}), td:nth-child(-n+{text_columns}) {{ text-align: left }}
+</style></head><body><h1>{title}</h1>{text}{table}</body></html>
+"""
+
+
+def page(title: str, text: str, table: str, text_columns: int) -> str:
+    """A page with a title, some HTML and a table in HTML, of which the first columns hold text."""
+    return PAGE.format(title=html.escape(title), text=text, table=table, text_columns=text_columns)
