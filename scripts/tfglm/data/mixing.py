@@ -34,6 +34,9 @@ class Mixer:
 
     def add(self, split: np.ndarray, columns: list[np.ndarray]) -> None:
         """Some rows: the number of their split, and what the encoders made of them."""
+        kinds = [one.dtype.kind for one in columns]
+        if self.waiting and kinds != [one.dtype.kind for one in self.waiting[-1][1:]]:
+            self._send()  # codes and plain values cannot stand in one array
         self.waiting.append([split, *columns])
         self.waiting_bytes += sum(one.nbytes for one in self.waiting[-1])
         if self.waiting_bytes >= CHUNK_BYTES:
