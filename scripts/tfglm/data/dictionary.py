@@ -50,6 +50,13 @@ class Column:
         """The values behind the level RARE, as text."""
         return [label(level, self.kind) for level in self.rare]
 
+    @property
+    def rare_rows(self) -> int:
+        """Training rows of the level RARE."""
+        rare = set(self.rare)
+        counts = zip(self.levels or [], self.train_rows or [], strict=True)
+        return sum(rows for level, rows in counts if level in rare)
+
 
 @dataclass(frozen=True)
 class Dictionary:
@@ -99,6 +106,7 @@ def merge(
     rows = dict.fromkeys(SPLITS, 0) | dict(counted.iter_rows())
     check_not_empty(files, names)
     columns = {name: merge_column(name, files, levels, rare.get(name, 1), name not in required) for name in names}
+    check_labels(levels, rare, set(names) - set(required))
     return Dictionary(columns, required, rows)
 
 
@@ -109,13 +117,18 @@ def used_levels(file: IngestedFile, required: Collection[str]) -> pl.DataFrame:
     return file.levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(dropped))
 
 
+def has_values(file: IngestedFile, name: str) -> bool:
+    """Whether some row of the file has a value in the column."""
+    stored = file.levels.filter(pl.col("column") == name, pl.col("rows") > 0)
+    return bool(((stored["code"] > 0) | stored["mean"].is_not_null()).any())
+
+
 def check_not_empty(files: Sequence[IngestedFile], names: Iterable[str]) -> None:
     """Raise UserError for a column without a value in any row of any file."""
     if not any(file.levels.height for file in files):
         return
     for name in names:
-        stored = (file.levels.filter(pl.col("column") == name, pl.col("rows") > 0) for file in files)
-        if all(((one["code"] == 0) & one["mean"].is_null()).all() for one in stored):
+        if not any(has_values(file, name) for file in files):
             where = ", ".join(file.manifest.source for file in files)
             raise UserError(
                 f"column `{name}`: no row that is kept has a value, in none of the files ({where})\n"
@@ -127,7 +140,9 @@ def merge_column(
     name: str, files: Sequence[IngestedFile], levels: pl.DataFrame, fewest: int, missing_is_level: bool
 ) -> Column:
     """One column over all files; `levels` are the stacked level tables of the rows in use."""
-    kinds = {file.column(name).kind: file.manifest.source for file in files}
+    # Of a column that a file has no value of, it does not tell the kind.
+    kinds = {file.column(name).kind: file.manifest.source for file in files if has_values(file, name)}
+    kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
     if "text" in kinds and len(kinds) > 1:
         other = next(kind for kind in kinds if kind != "text")
         raise UserError(
@@ -145,20 +160,18 @@ def merge_column(
         return Column(name, kind, None, None, [], missing_rows, *moments)
     counts = train.group_by(value).agg(pl.col("rows").sum()).sort(value)
     rare = counts.filter(pl.col("rows") < fewest)[value].to_list()
-    column = Column(name, kind, counts[value].to_list(), counts["rows"].to_list(), rare, missing_rows, *moments)
-    check_labels(column)
-    return column
+    return Column(name, kind, counts[value].to_list(), counts["rows"].to_list(), rare, missing_rows, *moments)
 
 
-def check_labels(column: Column) -> None:
-    """Raise UserError if a value is written like a level that stands for others."""
-    for label in {RARE} & set(column.levels if column.rare else []) | {ABSENT} & set(
-        column.levels if column.missing_rows else []
-    ):
-        raise UserError(
-            f"column `{column.name}` holds the value `{label}`, which is how tfglm writes a level that it makes\n"
-            f"  rename that value under data.derive, or take the column out of data.rare and data.missing"
-        )
+def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
+    """Raise UserError if a value is written like the level that stands for others in its column."""
+    for level, key, columns in ((RARE, "rare", rare), (ABSENT, "missing", missing_is_level)):
+        found = levels.filter(pl.col("text") == level, pl.col("column").is_in(sorted(columns)))
+        for name in found["column"].unique().sort():
+            raise UserError(
+                f"column `{name}` holds the value `{level}`, which is how the level that data.{key} makes is written\n"
+                f"  write that value otherwise, under data.derive, or take `{name}` out of data.{key}"
+            )
 
 
 def summarise(train: pl.DataFrame) -> tuple[float | None, float | None, float | None, float | None]:
@@ -193,9 +206,7 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
     rare = {
         name: {
             "levels": len(column.rare),
-            "rows": sum(
-                rows for level, rows in zip(column.levels, column.train_rows, strict=True) if level in column.rare
-            ),
+            "rows": column.rare_rows,
         }
         for name, column in dictionary.columns.items()
         if column.rare
@@ -223,6 +234,11 @@ def account_file(file: IngestedFile, required: Collection[str]) -> dict:
             one["dropped"][f"missing: {lacking}"] = one["dropped"].get(f"missing: {lacking}", 0) + rows
         else:
             one["used"] += rows
+    for split, one in splits.items():
+        if one["rows"] != sum(shard.rows for shard in file.manifest.shards if shard.split == split):
+            raise RuntimeError(
+                f"{file.manifest.source}: shards and levels.parquet do not have the same rows to {split}"
+            )
     dropped = dict(file.manifest.dropped)
     if sum(dropped.values()) + sum(one["rows"] for one in splits.values()) != file.manifest.read:
         raise RuntimeError(f"{file.manifest.source}: rows read, used and dropped do not add up")

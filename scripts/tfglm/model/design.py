@@ -20,8 +20,9 @@ class Term:
     """One term of the linear predictor.
 
     `intercept` and `numeric` terms have one coefficient; a numeric one multiplies (x - center) / scale, so that the
-    information matrix is well conditioned. A `categorical` term has one coefficient for each of `levels`, the last of
-    which may stand for several values: RARE for those in `rare`, ABSENT for a missing one.
+    information matrix is well conditioned. A `categorical` term has one coefficient for each of `levels`. The last ones
+    may be levels that stand for others: RARE for the values in `rare`, if there are any, and ABSENT for a missing value, if
+    `missing`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Term:
     column_kind: str | None = None
     levels: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
+    missing: bool = False
     center: float = 0.0
     scale: float = 1.0
 
@@ -40,10 +42,12 @@ class Term:
     @property
     def numbers(self) -> dict[str | None, int]:
         """The number of the level that each value has, by its label; None is a missing value."""
-        numbers: dict[str | None, int] = {level: number for number, level in enumerate(self.levels)}
-        if self.rare:
-            numbers |= dict.fromkeys(self.rare, numbers[RARE])
-        return numbers | ({None: numbers[ABSENT]} if ABSENT in numbers else {})
+        # A value may be written like a level that is made, in a column that has no such level.
+        made = [RARE] * bool(self.rare) + [ABSENT] * self.missing
+        values = self.levels[: len(self.levels) - len(made)]
+        numbers: dict[str | None, int] = {level: number for number, level in enumerate(values)}
+        numbers |= dict.fromkeys(self.rare, len(values))
+        return numbers | ({None: len(self.levels) - 1} if self.missing else {})
 
 
 @dataclass(frozen=True)
@@ -91,9 +95,10 @@ class Design:
         """What whoever reads the results should know of the model."""
         if not self.known_after_departure:
             return []
+        names = ", ".join(f"`{name}`" for name in self.known_after_departure)
         return [
-            f"{', '.join(self.known_after_departure)}: known only after departure, so a prediction that is made before cannot "
-            f"use it, and the fit looks better than such predictions will be"
+            f"the model uses {names}, known only after departure: it cannot predict before a flight departs, and its metrics "
+            f"are better than those of a prediction made then would be"
         ]
 
     def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:
@@ -182,9 +187,8 @@ def build_term(term: FormulaTerm, column: Column, where: str) -> Term:
                 f"{where}: `{term.name}` is used as a number, so missing values cannot be a level of it\n"
                 f"  write C({term.name}), or take it out of data.missing"
             )
-        return Term(
-            term.name, "numeric", column.name, column.kind, (), (), column.mean, math.sqrt(column.variance) or 1.0
-        )
+        center, scale = column.mean, math.sqrt(column.variance) or 1.0
+        return Term(term.name, "numeric", column.name, column.kind, center=center, scale=scale)
     if column.levels is None:
         raise UserError(f"{where}: `{term.name}` has more than 65,535 distinct values; use it as a number, without C()")
     if len(column.labels) < 2:
@@ -192,7 +196,8 @@ def build_term(term: FormulaTerm, column: Column, where: str) -> Term:
             f"{where}: `{term.name}` has the one level `{column.labels[0]}` in the training rows, so it has no effect to "
             f"estimate; remove it from the formula"
         )
-    return Term(term.name, "categorical", column.name, column.kind, tuple(column.labels), tuple(column.rare_labels))
+    made = (tuple(column.labels), tuple(column.rare_labels), bool(column.missing_rows))
+    return Term(term.name, "categorical", column.name, column.kind, *made)
 
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:

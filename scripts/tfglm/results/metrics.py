@@ -1,5 +1,6 @@
 """How well a fitted model predicts rows that it was not fitted on. The metrics are scikit-learn's."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -9,7 +10,7 @@ import tensorflow as tf
 from scipy.special import expit
 from sklearn import metrics
 
-from tfglm.data.dictionary import label, used_levels
+from tfglm.data.dictionary import ABSENT, label, used_levels
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model.design import Design
@@ -55,23 +56,27 @@ def substitutes(
         numbers = (position - start for position, start in zip(positions, starts, strict=True))
         return dict(zip((term.name for term in design.categorical), numbers, strict=True))
     if policy == "missing":
-        return {term.name: term.numbers[None] for term in design.categorical if None in term.numbers}
+        return {term.name: term.numbers[None] for term in design.categorical if term.missing}
     return {}
 
 
 def unseen_levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
-    """For each term the levels of a split that no training row has: in how many rows, and the first ones by name."""
+    """For each term the levels of a split that no training row has: in how many rows, and the first ones by name.
+
+    A missing value where rows may lack one is the level ABSENT.
+    """
     tables = pl.concat([used_levels(file, design.required) for file in files]).filter(pl.col("split") == split)
     found = {}
     for term in design.categorical:
-        rows: dict[str, int] = {}
-        part = tables.filter(pl.col("column") == term.column, pl.col("code") > 0)
+        known, rows = term.numbers, Counter()
+        part = tables.filter(pl.col("column") == term.column)
         for text, number, count in part.select("text", "number", "rows").iter_rows():
-            level = label(number if text is None else text, term.column_kind)
-            if level not in term.numbers:
-                rows[level] = rows.get(level, 0) + count
+            value = number if text is None else text
+            level = None if value is None else label(value, term.column_kind)
+            if level not in known:
+                rows[ABSENT if level is None else level] += count
         if rows:
-            found[term.name] = {"rows": sum(rows.values()), "levels": sorted(rows)[:SHOWN]}
+            found[term.name] = {"rows": rows.total(), "levels": sorted(rows)[:SHOWN]}
     return found
 
 
