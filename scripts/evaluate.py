@@ -21,7 +21,8 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.unseen == "error":
         metrics.refuse_unseen(design, unseen)
     model = fitted.load(design, arguments.checkpoint)
-    substitutes = metrics.substitutes(design, model, arguments.unseen, json.loads(arguments.reference))
+    reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
+    substitutes = metrics.substitutes(design, model, arguments.unseen, reference)
     rows = metrics.predict(Workload(design, files, "evaluate", unseen=substitutes), model)
     found = metrics.evaluate(design, rows, arguments.threshold) | {"unseen": unseen}
     arguments.metrics.write_text(json.dumps(found, indent=2) + "\n")
@@ -34,7 +35,14 @@ if __name__ == "__main__":
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
-    parser.add_argument("--unseen", default="missing", choices=["missing", "reference", "error"])
-    parser.add_argument("--reference", default="{}", help="reference levels asked for, by term, as JSON")
+    parser.add_argument(
+        "--unseen",
+        default="missing",
+        choices=["missing", "reference", "error"],
+        help="what a level that no training row has counts as",
+    )
+    parser.add_argument(
+        "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
+    )
     parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
     command.run(main, parser.parse_args())

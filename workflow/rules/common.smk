@@ -103,9 +103,9 @@ def model_setting(key, watched=True):
 
 
 def reference_of_unseen(wildcards):
-    """The reference levels, where the evaluation depends on them."""
+    """The file with the reference levels, where the evaluation depends on them."""
     uses_them = model_setting("unseen")(wildcards) == "reference"
-    return model_setting("reference")(wildcards) if uses_them else "{}"
+    return f"results/models/{wildcards.model}/reference.json" if uses_them else []
 
 
 def known_late(wildcards):

@@ -34,6 +34,7 @@ rule tabulate_coefficients:
 rule evaluate:
     input:
         design="results/models/{model}/design.json",
+        reference=reference_of_unseen,
         checkpoint="results/models/{model}/checkpoint",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
@@ -48,7 +49,6 @@ rule evaluate:
         engine=ENGINE,
         threshold=model_setting("threshold"),
         unseen=model_setting("unseen"),
-        reference=reference_of_unseen,
     message:
         "{wildcards.model}: evaluating on the rows kept back"
     shell:
@@ -58,6 +58,6 @@ rule evaluate:
         " --manifests {input.manifests}"
         " --threshold {params.threshold}"
         " --unseen {params.unseen}"
-        " --reference {params.reference:q}"
+        " --reference {input.reference}"
         " --metrics {output}"
         " --log {log}"
