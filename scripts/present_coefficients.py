@@ -20,7 +20,7 @@ def main(arguments: argparse.Namespace) -> None:
     effect = "log odds ratio" if fit["family"] == "binomial" else "difference in the response"
     title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % confidence intervals"
     coefficient_plot(table, title, effect, arguments.plots)
-    warnings = [f"<p><strong>Note.</strong> {html.escape(warning)}.</p>" for warning in fit["warnings"]]
+    warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
     text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
     rows = readable(table).to_html(index=False, border=0, na_rep="")
     arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))

@@ -3,6 +3,7 @@
 import argparse
 import html
 import json
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -11,43 +12,54 @@ from tfglm import command
 from tfglm.config import SPLITS
 from tfglm.results.pages import page
 
+MOST_REASONS = 8
+"""Further reasons share a column; rows.json has them all."""
+
 
 def main(arguments: argparse.Namespace) -> None:
     account = json.loads(arguments.rows.read_text())
-    table = pd.DataFrame([line(name, one) for name, one in account["files"].items()])
-    if len(table) > 1:
-        table = pd.concat([table, pd.DataFrame([line("all files", account)])])
-    table = table.fillna(0)
-    # What happened to no row at all needs no column.
-    table = table.loc[:, ["file", "read", *(name for name in table.columns[2:] if table[name].any())]]
-    table = table.sort_index(axis=1, key=lambda names: names.map(rank), kind="stable")
-    rows = table.to_html(index=False, border=0, formatters=dict.fromkeys(table.columns[1:], "{:,.0f}".format))
-    if len(account["files"]) > 1:
+    several = len(account["files"]) > 1
+    rows = table(account["files"] | ({"all files": account} if several else {})).to_html(index=False, border=0)
+    if several:
         before, last, after = rows.rpartition("<tr>")
         rows = before + last.replace("<tr>", '<tr class="total">') + after
     arguments.page.write_text(page("Rows accounted for", text(account), rows, text_columns=1))
 
 
-def line(name: str, account: dict) -> dict[str, str | int]:
-    """One line of the table: the rows of one file by what became of them."""
-    splits = account["splits"]
-    dropped = {f"dropped, {reason}": rows for reason, rows in account["dropped"].items()}
-    for split, one in splits.items():
-        dropped |= {f"dropped from {split}, {reason}": rows for reason, rows in one["dropped"].items()}
-    used = {f"used to {split}": splits[split]["used"] for split in SPLITS}
-    return {"file": name, "read": account["read"], **dropped, **used}
+def table(accounts: dict[str, dict]) -> pd.DataFrame:
+    """A line for each account: the rows read, dropped by reason, and used by split, as text.
+
+    The reasons come by their numbers of rows in the last account. What happened to no row has no column.
+    """
+    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    dropped = dropped.loc[:, dropped.any()].sort_values(len(dropped) - 1, axis=1, ascending=False, kind="stable")
+    others = dropped.columns[MOST_REASONS:]
+    if len(others) > 1:
+        shown = dropped.drop(columns=others)
+        dropped = shown.assign(**{f"{len(others)} other reasons": dropped[others].sum(axis=1)})
+    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
+    read = pd.DataFrame({"read": [one["read"] for one in accounts.values()]})
+    numbers = pd.concat({"": read, "dropped": dropped, "used to": used.loc[:, used.any()]}, axis=1)
+    written = numbers.map(lambda rows: f"{rows:,.0f}" if rows else "–")
+    written.insert(0, ("", "file"), list(accounts))
+    return written
 
 
-def rank(column: str) -> int:
-    """The order of the columns: rows read, dropped, used."""
-    return next(number for number, start in enumerate(("file", "read", "dropped", "used")) if column.startswith(start))
+def reasons(account: dict) -> dict[str, int]:
+    """The rows dropped by reason, whichever split they would have been in."""
+    parts = (account["dropped"], *(one["dropped"] for one in account["splits"].values()))
+    total = Counter()
+    for part in parts:
+        total.update({reason.replace(",", ", "): rows for reason, rows in part.items()})
+    return total
 
 
 def text(account: dict) -> str:
-    """What the table says in a sentence, and which levels were lumped."""
+    """What the table says, in sentences, and which levels were lumped."""
     used = sum(one["used"] for one in account["splits"].values())
     sentences = [
-        f"Of {account['read']:,} rows read, {used:,} are used; every other one is counted under why it is not."
+        f"Of {account['read']:,} rows read, {used:,} are used. The others were dropped, and each is counted under one reason; a "
+        "row that lacks several values, under their names together."
     ]
     for column, rare in account["rare"].items():
         sentences.append(

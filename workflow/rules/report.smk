@@ -46,7 +46,7 @@ rule present_rows:
         report(
             "results/data/rows.html",
             caption="../report/rows.rst",
-            category="data",
+            category="Data",
             labels={"result": "rows accounted for"},
         ),
     log:

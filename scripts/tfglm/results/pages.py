@@ -6,16 +6,24 @@ PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th {{ position: sticky; top: 0; background: white; border-bottom: 2px solid #555; text-align: right; padding: .3em .7em }}
-td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee }}
-td {{ white-space: nowrap }}
-th {{ vertical-align: bottom }}
+thead {{ position: sticky; top: 0; background: white }}
+th {{ text-align: right; vertical-align: bottom; padding: .3em .7em; max-width: 9em }}
+thead tr:first-child:not(:last-child) th {{ text-align: center; max-width: none; padding-bottom: 0 }}
+thead tr:first-child:not(:last-child) th:not(:empty) {{
+  background: linear-gradient(#999, #999) bottom/calc(100% - 1.4em) 1px no-repeat
+}}
+thead tr:last-child th {{ border-bottom: 2px solid #555 }}
+td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee; white-space: nowrap }}
 tr.total td {{ border-top: 2px solid #555; font-weight: bold }}
 th:nth-child(-n+{text_columns}), td:nth-child(-n+{text_columns}) {{ text-align: left }}
+p.warning {{ border-left: .3em solid #d55e00; background: #fff3ea; padding: .4em .8em }}
 </style></head><body><h1>{title}</h1>{text}{table}</body></html>
 """
 
 
 def page(title: str, text: str, table: str, text_columns: int) -> str:
-    """A page with a title, some HTML and a table in HTML, of which the first columns hold text."""
+    """A page with a title, some HTML and a table in HTML, of which the first columns hold text and are aligned left.
+
+    A first row of two in the table's head names groups of columns.
+    """
     return PAGE.format(title=html.escape(title), text=text, table=table, text_columns=text_columns)
