@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test lint resume clean
+.PHONY: run report test lint resume clean bench-ingest bench-large
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -22,6 +22,14 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python scripts/document_config.py --check
 	$(SNAKEMAKE) --lint
+
+# How fast CSV becomes shards, beside pandas (ten minutes, 4 GB); writes benchmarks/results/ingest.json.
+bench-ingest: $(BIN)/.ready
+	$(BIN)/python benchmarks/ingest.py
+
+# 120 million flights from CSV to coefficients (half an hour, 16 GB); writes benchmarks/results/large.json.
+bench-large: $(BIN)/.ready
+	$(BIN)/python benchmarks/large.py
 
 # After a power cut or a SIGKILL of Snakemake, which then had no time to take back its lock.
 resume: $(BIN)/.ready

@@ -46,9 +46,15 @@ def ingest_frame(frame: pd.DataFrame, folder: Path, name: str = "table", **selec
     return IngestedFile.load(folder / name / "manifest.json")
 
 
-def fit_files(files: list[IngestedFile], formula: str, family: str) -> tuple[Design, Fitted, Dictionary]:
+def fit_files(
+    files: list[IngestedFile],
+    formula: str,
+    family: str,
+    missing: dict[str, str] | None = None,
+    rare: dict[str, int] | None = None,
+) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process."""
-    dictionary = merge(files)
+    dictionary = merge(files, missing, rare)
     made = design("m", formula, family, dictionary)
     fitted = newton.fit(Workload(made, files, "train"), InProcessPool(), 50, lambda message: None)
     return made, fitted, dictionary
