@@ -90,11 +90,14 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
 
 
 def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
-    """Some columns of a layout, and all that are derived from them."""
+    """Some columns of a layout, and all that are derived from them. What is no SQL, ingest refuses; it is passed over here."""
     found = set(names)
     for added in (layout.derive, settings.derive):
         for name, sql in added.items():
-            roots = set(pl.sql_expr(sql).meta.root_names())
+            try:
+                roots = set(pl.sql_expr(sql).meta.root_names())
+            except pl.exceptions.PolarsError:
+                continue
             found = found | {name} if roots & found else found - {name}
     return found
 
