@@ -118,10 +118,12 @@ def test_every_row_is_accounted_for(finished, flights):
     rows = read_json(finished, "data", "rows.json")
     arrived = flights.dropna(subset=["arr_delay"])
     assert rows["read"] == len(flights)
-    assert rows["train"] == (arrived["day"] <= 24).sum()
-    assert rows["evaluate"] == (arrived["day"] > 24).sum()
     assert rows["dropped"] == {"where: arrived": len(flights) - len(arrived), "in no split": 0}
-    assert rows["train"] + rows["evaluate"] + sum(rows["dropped"].values()) == rows["read"]
+    used = {"train": (arrived["day"] <= 24).sum(), "evaluate": (arrived["day"] > 24).sum(), "predict": 0}
+    assert rows["splits"] == {split: {"rows": count, "dropped": {}, "used": count} for split, count in used.items()}
+    assert sum(used.values()) + sum(rows["dropped"].values()) == rows["read"]
+    page = (finished / "results" / "data" / "rows.html").read_text()
+    assert all(f"<td>{count:,}</td>" in page for count in (rows["read"], used["train"], used["evaluate"]))
 
 
 FLAGGED = {"late_arrival": {("dest", "LEX"): "separated"}, "arrival_delay": {}}
@@ -442,7 +444,7 @@ def test_two_files_in_the_asa_schema_give_one_table(asa):
     assert_agrees(table, exact, list(matrix.columns))
     rows = read_json(folder, "data", "rows.json")
     assert set(rows["files"]) == {"2006", "2007"}
-    assert rows["read"] == len(frame) and rows["train"] == len(train)
+    assert rows["read"] == len(frame) and rows["splits"]["train"]["used"] == len(train)
 
 
 def processes_in(folder: Path) -> list[psutil.Process]:
