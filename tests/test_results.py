@@ -130,8 +130,8 @@ def test_an_unseen_level_counts_as_the_policy_says_and_is_counted(known, tmp_pat
     rows = frame[frame["year"] == 2007].dropna(subset="hour").copy()
     new = rows["dest"].isin(["W", "V"])
     assert found["unseen"] == {
-        "carrier": {"rows": (rows["carrier"] == "ZZ").sum(), "levels": ["ZZ"]},
-        "dest": {"rows": new.sum(), "levels": ["V", "W"]},
+        "carrier": {"rows": (rows["carrier"] == "ZZ").sum(), "level_count": 1, "levels": ["ZZ"]},
+        "dest": {"rows": new.sum(), "level_count": 2, "levels": ["V", "W"]},
     }
     predicted = rows if dests else rows[~new]
     assert found["rows"] == len(predicted)
@@ -165,7 +165,7 @@ def test_a_missing_value_is_unseen_if_no_training_row_lacks_it(tmp_path):
     found = run_evaluate(file, design, fitted, tmp_path, "missing", {})
     rows = frame[frame["year"] == 2007].dropna(subset="hour")
     carrier = rows["carrier"].fillna("(missing)").isin(["(missing)", "ZZ"])
-    assert found["unseen"]["carrier"] == {"rows": carrier.sum(), "levels": ["(missing)", "ZZ"]}
+    assert found["unseen"]["carrier"] == {"rows": carrier.sum(), "level_count": 2, "levels": ["(missing)", "ZZ"]}
     # Counted from the table of levels, and by the passes from the rows themselves.
     assert found["rows_with_unseen_level"] == (carrier | rows["dest"].isin(["W", "V"])).sum()
 

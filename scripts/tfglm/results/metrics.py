@@ -61,7 +61,7 @@ def substitutes(
 
 
 def unseen_levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
-    """For each term the levels of a split that no training row has: in how many rows, and the first ones by name.
+    """For each term the levels of a split that no training row has: in how many rows, how many, and the first ones by name.
 
     A missing value where rows may lack one is the level ABSENT.
     """
@@ -76,14 +76,17 @@ def unseen_levels(design: Design, files: Sequence[IngestedFile], split: str) -> 
             if level not in known:
                 rows[ABSENT if level is None else level] += count
         if rows:
-            found[term.name] = {"rows": rows.total(), "levels": sorted(rows)[:SHOWN]}
+            found[term.name] = {"rows": rows.total(), "level_count": len(rows), "levels": sorted(rows)[:SHOWN]}
     return found
 
 
 def refuse_unseen(design: Design, unseen: Mapping[str, dict]) -> None:
     """Raise UserError if there are levels that no training row has."""
     if unseen:
-        lines = [f"  {term}: {', '.join(one['levels'])} ({one['rows']:,} rows)" for term, one in unseen.items()]
+        lines = [
+            f"  {term}: {', '.join(one['levels'])}{', ...' if one['level_count'] > SHOWN else ''} ({one['rows']:,} rows)"
+            for term, one in unseen.items()
+        ]
         raise UserError(
             f"models.{design.model}.unseen: evaluation rows have levels that no training row has:\n"
             + "\n".join(lines)
