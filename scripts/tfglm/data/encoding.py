@@ -1,5 +1,6 @@
 """Values to codes, block by block."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,7 +39,8 @@ class ColumnEncoder:
     values: list = field(default_factory=list)
     codes: dict = field(default_factory=dict)
     narrow: bool = True
-    used: set[int] = field(default_factory=set)
+    counts: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """Rows by provisional code, for each split and pattern of missing values."""
     tables: dict[int, tuple[pa.Array, np.ndarray]] = field(default_factory=dict)
     """What the values of recent blocks were encoded as, by their identity: the same array often comes again."""
 
@@ -73,17 +75,33 @@ class ColumnEncoder:
         if self.kind != "text" and len(self.values) >= shards.MOST_CODES:
             self.coded, self.codes, self.tables = False, {}, {}
 
-    def note(self, chunk: np.ndarray) -> None:
-        """Take notice of which values the kept rows have; every chunk of them comes by here."""
+    def note(self, chunk: np.ndarray, patterns: np.ndarray, sizes: Sequence[int]) -> None:
+        """Count the values of a chunk of kept rows; every one of them comes by here.
+
+        The rows are those of the first split, then of the next, as many as `sizes` says; `patterns` are their provisional
+        codes of the column MISSING.
+        """
         if chunk.dtype == np.float64:
             self.narrow = self.narrow and survives_float32(chunk)
             return
-        present = np.flatnonzero(np.bincount(chunk))
-        self.used.update(present.tolist())
+        first = 0
+        for split, size in enumerate(sizes):
+            rows = slice(first, first + size)
+            for pattern, codes in by_pattern(chunk[rows], patterns[rows]):
+                self._count((split, pattern), np.bincount(codes))
+            first += size
+
+    def _count(self, group: tuple[int, int], rows: np.ndarray) -> None:
+        before = self.counts.get(group, np.zeros(0, np.int64))
+        shorter, longer = sorted((before, rows), key=len)
+        self.counts[group] = np.concatenate([shorter + longer[: len(shorter)], longer[len(shorter) :]])
 
     def finish(self) -> "FinishedColumn":
         """How the column is stored, once all rows have been noted."""
-        used = sorted(self.used - {0}, key=lambda code: self.values[code - 1])
+        present = np.zeros(len(self.values) + 1, bool)
+        for rows in self.counts.values():
+            present[: len(rows)] |= rows > 0
+        used = sorted((np.flatnonzero(present[1:]) + 1).tolist(), key=lambda code: self.values[code - 1])
         levels = [self.values[code - 1] for code in used]
         if self.coded:
             final = np.zeros(len(self.values) + 1, code_type(len(levels)))
@@ -91,23 +109,36 @@ class ColumnEncoder:
         else:
             narrow = self.narrow and survives_float32(np.array(levels, float))
             final = np.array([np.nan, *self.values], np.float32 if narrow else np.float64)
-        return FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, self.coded), levels, final)
+        rows = {
+            group: np.bincount(final[: len(rows)], rows, len(levels) + 1).astype(np.int64)
+            for group, rows in (self.counts.items() if self.coded else ())
+        }
+        return FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, self.coded), levels, final, rows)
 
 
 @dataclass(frozen=True)
 class FinishedColumn:
-    """A column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, and `final` what
-    each provisional code becomes."""
+    """A column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, `final` what each
+    provisional code becomes, and `rows` how many rows have each code, by the number of the split and the provisional code
+    of the pattern of missing values."""
 
     stored: StoredColumn
     levels: list
     final: np.ndarray
+    rows: dict[tuple[int, int], np.ndarray]
 
     def finished(self, chunk: np.ndarray) -> np.ndarray:
         """What `ColumnEncoder.encode` gave, as it is stored."""
         if chunk.dtype == np.float64:
             return chunk.astype(self.final.dtype, copy=False)
         return self.final.take(chunk)
+
+
+def by_pattern(values: np.ndarray, patterns: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The values of the rows that have each pattern."""
+    present = np.flatnonzero(np.bincount(patterns)).tolist()
+    for pattern in present:
+        yield pattern, values if len(present) == 1 else values[patterns == pattern]
 
 
 def code_type(values: int) -> np.dtype:
@@ -138,54 +169,29 @@ code of MISSING). `text` or `number` is the value that the code stands for. A co
 and instead of the value its mean, variance (divisor n), minimum and maximum, for each shard."""
 
 
-class LevelCounts:
-    """The rows of `levels.parquet` for one column, counted shard by shard."""
+def moments(stored: np.ndarray, split: int, patterns: np.ndarray) -> list[dict]:
+    """What `levels.parquet` says of some rows of a column that is stored as it is; by NumPy, whose sums are the same every
+    time. `split` is the number of the split that they are of, `patterns` their codes of MISSING."""
+    described = []
+    for pattern, rows in by_pattern(stored, patterns):
+        there = rows[~np.isnan(rows)].astype(np.float64)
+        if len(there):
+            group = {"code": 0, "split": SPLITS[split], "pattern": pattern, "rows": len(there)}
+            values = {"mean": there.mean(), "variance": there.var(), "minimum": there.min(), "maximum": there.max()}
+            described.append(group | {name: float(value) for name, value in values.items()})
+    return described
 
-    def __init__(self, column: FinishedColumn) -> None:
-        self.column = column
-        self.rows: dict[tuple[int, int], np.ndarray] = {}
-        self.moments: list[dict] = []
 
-    def add(self, stored: np.ndarray, split: int, patterns: np.ndarray) -> None:
-        """Count the rows of a shard of the split with that number. `patterns` are their codes of MISSING, [rows]."""
-        present = np.flatnonzero(np.bincount(patterns)).tolist()
-        for pattern in present:
-            rows = stored if len(present) == 1 else stored[patterns == pattern]
-            if self.column.stored.coded:
-                self._count(rows, split, pattern)
-            else:
-                self._describe(rows[~np.isnan(rows)].astype(np.float64), split, pattern)
-
-    def _count(self, codes: np.ndarray, split: int, pattern: int) -> None:
-        total = self.rows.setdefault((split, pattern), np.zeros(len(self.column.levels) + 1, np.int64))
-        total += np.bincount(codes, minlength=len(total))
-
-    def _describe(self, values: np.ndarray, split: int, pattern: int) -> None:
-        """By NumPy, whose sums are the same every time."""
-        if len(values):
-            moments = {
-                "mean": values.mean(),
-                "variance": values.var(),
-                "minimum": values.min(),
-                "maximum": values.max(),
-            }
-            group = {"code": 0, "split": SPLITS[split], "pattern": pattern, "rows": len(values)}
-            self.moments.append(group | {name: float(value) for name, value in moments.items()})
-
-    def merge(self, other: "LevelCounts") -> None:
-        """Add what was counted of other rows of the column."""
-        for group, rows in other.rows.items():
-            self.rows[group] = self.rows.get(group, 0) + rows
-        self.moments += other.moments
-
-    def table(self) -> pl.DataFrame:
-        """The rows, in the order of LEVELS_SCHEMA."""
-        parts = [pl.DataFrame(self.moments, LEVELS_SCHEMA)]
-        meaning = "text" if self.column.stored.kind == "text" else "number"
-        values = pl.Series(meaning, [None, *self.column.levels], dtype=LEVELS_SCHEMA[meaning], strict=False)
-        for (split, pattern), rows in sorted(self.rows.items()):
-            codes = np.flatnonzero(rows)
-            part = pl.DataFrame({"code": codes, "rows": rows[codes], meaning: values.gather(codes)})
-            parts.append(part.with_columns(split=pl.lit(SPLITS[split]), pattern=pl.lit(pattern, dtype=pl.Int64)))
-        table = pl.concat(parts, how="diagonal").with_columns(column=pl.lit(self.column.stored.name))
-        return table.select(LEVELS_SCHEMA.keys()).sort("code", "split", "pattern", maintain_order=True)
+def levels_table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict]) -> pl.DataFrame:
+    """The rows of `levels.parquet` for one column; `patterns` is the column MISSING, and `described` the moments of all
+    shards, if the column is stored as it is."""
+    parts = [pl.DataFrame(described, LEVELS_SCHEMA)]
+    meaning = "text" if column.stored.kind == "text" else "number"
+    values = pl.Series(meaning, [None, *column.levels], dtype=LEVELS_SCHEMA[meaning], strict=False)
+    for (split, pattern), rows in column.rows.items():
+        codes = np.flatnonzero(rows)
+        part = pl.DataFrame({"code": codes, "rows": rows[codes], meaning: values.gather(codes)})
+        group = {"split": pl.lit(SPLITS[split]), "pattern": pl.lit(int(patterns.final[pattern]), dtype=pl.Int64)}
+        parts.append(part.with_columns(**group))
+    table = pl.concat(parts, how="diagonal").with_columns(column=pl.lit(column.stored.name))
+    return table.select(LEVELS_SCHEMA.keys()).sort("code", "split", "pattern", maintain_order=True)

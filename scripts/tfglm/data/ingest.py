@@ -17,7 +17,7 @@ import pyarrow as pa
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data import shards, source
 from tfglm.data.distinct import Distinct
-from tfglm.data.encoding import ColumnEncoder, LevelCounts, kind_of
+from tfglm.data.encoding import ColumnEncoder, kind_of, levels_table, moments
 from tfglm.data.layouts import choose
 from tfglm.data.mixing import Mixed, MixedShard, Mixer
 from tfglm.data.selection import REASON, SPLIT, Selection, selection
@@ -86,31 +86,33 @@ def write_shards(
 ) -> tuple[list[Shard], np.ndarray, pl.DataFrame]:
     """The shards, the checksums of their blocks, int64 [blocks, columns], and the table of levels."""
     (folder / "shards").mkdir()
-    counts = [LevelCounts(column) for column in mixed.columns]
-    written, sums = [], [np.zeros((0, len(counts)), np.int64)]
+    written, sums = [], [np.zeros((0, len(mixed.columns)), np.int64)]
+    described: list[list[dict]] = [[] for _ in mixed.columns]
     pieces = (piece for split in range(len(SPLITS)) for piece in mixed.shards(split, capacity))
     for _, future in in_order(executor, partial(write_shard, folder), pieces, threads):
-        shard, checksums, counted = future.result()
+        shard, checksums, of_shard = future.result()
         written.append(shard)
         sums.append(checksums)
-        for one, of_shard in zip(counts, counted, strict=True):
-            one.merge(of_shard)
-    return written, np.concatenate(sums), pl.concat([one.table() for one in counts])
+        for known, found in zip(described, of_shard, strict=True):
+            known += found
+    tables = [
+        levels_table(column, mixed.columns[0], known) for column, known in zip(mixed.columns, described, strict=True)
+    ]
+    return written, np.concatenate(sums), pl.concat(tables)
 
 
-def write_shard(folder: Path, piece: MixedShard) -> tuple[Shard, np.ndarray, list[LevelCounts]]:
-    """One shard, the checksums of its blocks, int64 [blocks, columns], and what its levels add to the tables."""
+def write_shard(folder: Path, piece: MixedShard) -> tuple[Shard, np.ndarray, list[list[dict]]]:
+    """One shard, the checksums of its blocks, int64 [blocks, columns], and the moments of its columns that are plain."""
     name, order = SPLITS[piece.split], piece.order()
     shard = Shard(f"shards/{name}-{piece.piece:05d}", name, len(order))
     (folder / shard.path).mkdir()
     patterns = piece.column(0, order)
-    sums, counts = [], []
+    sums, described = [], []
     for number, column in enumerate(piece.mixed.columns):
         values = piece.column(number, order) if number else patterns
         sums.append(shards.write_column(folder / shard.path / column.stored.name, values))
-        counts.append(LevelCounts(column))
-        counts[-1].add(values, piece.split, patterns)
-    return shard, np.stack(sums, axis=1), counts
+        described.append([] if column.stored.coded else moments(values, piece.split, patterns))
+    return shard, np.stack(sums, axis=1), described
 
 
 @dataclass(frozen=True)

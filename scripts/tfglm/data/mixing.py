@@ -56,14 +56,18 @@ class Mixer:
         for number in range(len(SPLITS)):
             order.append(np.flatnonzero(split == number))
             if number not in IN_ORDER:
-                random.shuffle(order[-1])
+                # Sorted by a random number each, which numpy does with 16 bits three times as fast as it shuffles.
+                order[-1] = order[-1].take(random.integers(0, 2**16, len(order[-1]), np.uint16).argsort(kind="stable"))
+        sizes = [len(rows) for rows in order]
         taken = np.concatenate(order)
+        patterns = columns[0].take(taken)
         for number, (encoder, values) in enumerate(zip(self.encoders, columns, strict=True)):
-            encoder.note(values)
+            values = values.take(taken) if number else patterns
+            encoder.note(values, patterns, sizes)
             path = self.path(chunk, number)
             with written(path):
-                np.save(path, values.take(taken))
-        return np.array([len(rows) for rows in order])
+                np.save(path, values)
+        return np.array(sizes)
 
     def path(self, chunk: int, column: int) -> Path:
         return self.folder / f"{chunk}-{column}.npy"
@@ -119,8 +123,8 @@ class MixedShard:
         sizes = [rows.stop - rows.start for rows in self.slices]
         if self.split in IN_ORDER:
             return np.arange(sum(sizes))
-        progress = [np.arange(0.5, size) / size for size in sizes if size]
-        return np.argsort(np.concatenate(progress), kind="stable")
+        progress = [(np.arange(0.5, size) * (2**16 / size)).astype(np.uint16) for size in sizes if size]
+        return np.concatenate(progress).argsort(kind="stable")
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
         """The column with that number as it is stored, [rows]."""
