@@ -2,7 +2,7 @@
 
 Writes results/ingest.json beside this file. The two take turns, each in a process of its own, on files in the page cache;
 medians over the rounds are compared. Of tfglm the whole process counts, start and imports included, as the rule `ingest`
-runs it; of pandas the reading of the used columns alone. Memory is the peak resident set of the process (ru_maxrss).
+runs it; of pandas the reading of the used columns alone. Memory is the peak resident set of the process (VmHWM).
 """
 
 import argparse
@@ -58,12 +58,16 @@ def run(command: list[str]) -> tuple[float, float, str]:
     """Seconds, peak memory in MB and output of a process."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
+    peak = 0.0
+    while process.poll() is None:
+        # Not ru_maxrss of the child, which begins with what this process had when it forked.
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        peak = max([peak, *(float(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))])
+        time.sleep(0.02)
     seconds = time.perf_counter() - start
-    if status:
-        raise SystemExit(f"{' '.join(command[:3])} ended with status {status}")
-    return seconds, usage.ru_maxrss / 1024, output
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command[:3])} ended with status {process.returncode}")
+    return seconds, peak, process.stdout.read()
 
 
 def ingest_command(path: Path, folder: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Values to codes, block by block."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +22,24 @@ def kind_of(values: pa.Array) -> Kind:
     if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
         return "integer"
     return "number" if pa.types.is_floating(values.type) or pa.types.is_null(values.type) else "text"
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of a chunk or a shard that are of one split, given by its number, and lack the same values, given by their code
+    of the column MISSING."""
+
+    split: int
+    pattern: int
+    rows: slice | np.ndarray
+
+
+def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[Group]:
+    """The groups among the rows `first` to `last` (excluded), all of one split. `patterns` are the codes of all rows."""
+    present = np.flatnonzero(counted(patterns[first:last])).tolist() if last > first else []
+    if len(present) == 1:
+        return [Group(split, present[0], slice(first, last))]
+    return [Group(split, one, first + np.flatnonzero(patterns[first:last] == one)) for one in present]
 
 
 @dataclass
@@ -75,21 +93,13 @@ class ColumnEncoder:
         if self.kind != "text" and len(self.values) >= shards.MOST_CODES:
             self.coded, self.codes, self.tables = False, {}, {}
 
-    def note(self, chunk: np.ndarray, patterns: np.ndarray, sizes: Sequence[int]) -> None:
-        """Count the values of a chunk of kept rows; every one of them comes by here.
-
-        The rows are those of the first split, then of the next, as many as `sizes` says; `patterns` are their provisional
-        codes of the column MISSING.
-        """
+    def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
+        """Count the values of a chunk of kept rows, which has these groups; every one of them comes by here."""
         if chunk.dtype == np.float64:
             self.narrow = self.narrow and survives_float32(chunk)
             return
-        first = 0
-        for split, size in enumerate(sizes):
-            rows = slice(first, first + size)
-            for pattern, codes in by_pattern(chunk[rows], patterns[rows]):
-                self._count((split, pattern), np.bincount(codes))
-            first += size
+        for group in groups:
+            self._count((group.split, group.pattern), counted(chunk[group.rows]))
 
     def _count(self, group: tuple[int, int], rows: np.ndarray) -> None:
         before = self.counts.get(group, np.zeros(0, np.int64))
@@ -131,14 +141,22 @@ class FinishedColumn:
         """What `ColumnEncoder.encode` gave, as it is stored."""
         if chunk.dtype == np.float64:
             return chunk.astype(self.final.dtype, copy=False)
+        if chunk.dtype == self.final.dtype == np.uint8:
+            # Four times as fast as take, which needs indices of 8 bytes.
+            table = self.final.tobytes().ljust(256, b"\0")
+            return np.frombuffer(chunk.tobytes().translate(table), np.uint8)
         return self.final.take(chunk)
 
 
-def by_pattern(values: np.ndarray, patterns: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """The values of the rows that have each pattern."""
-    present = np.flatnonzero(np.bincount(patterns)).tolist()
-    for pattern in present:
-        yield pattern, values if len(present) == 1 else values[patterns == pattern]
+def counted(codes: np.ndarray) -> np.ndarray:
+    """How often each code occurs."""
+    if codes.dtype != np.uint8 or len(codes) < 2**16:
+        return np.bincount(codes)
+    # Two at a time takes half as long.
+    pairs = np.bincount(codes[: len(codes) // 2 * 2].view(np.uint16), minlength=2**16).reshape(256, 256)
+    rows = pairs.sum(0) + pairs.sum(1)
+    rows[codes[-1]] += len(codes) % 2
+    return np.trim_zeros(rows, "b")
 
 
 def code_type(values: int) -> np.dtype:
@@ -169,16 +187,17 @@ code of MISSING). `text` or `number` is the value that the code stands for. A co
 and instead of the value its mean, variance (divisor n), minimum and maximum, for each shard."""
 
 
-def moments(stored: np.ndarray, split: int, patterns: np.ndarray) -> list[dict]:
+def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
     """What `levels.parquet` says of some rows of a column that is stored as it is; by NumPy, whose sums are the same every
-    time. `split` is the number of the split that they are of, `patterns` their codes of MISSING."""
+    time."""
     described = []
-    for pattern, rows in by_pattern(stored, patterns):
+    for group in groups:
+        rows = stored[group.rows]
         there = rows[~np.isnan(rows)].astype(np.float64)
         if len(there):
-            group = {"code": 0, "split": SPLITS[split], "pattern": pattern, "rows": len(there)}
+            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(there)}
             values = {"mean": there.mean(), "variance": there.var(), "minimum": there.min(), "maximum": there.max()}
-            described.append(group | {name: float(value) for name, value in values.items()})
+            described.append(names | {name: float(value) for name, value in values.items()})
     return described
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data import shards, source
 from tfglm.data.distinct import Distinct
-from tfglm.data.encoding import ColumnEncoder, kind_of, levels_table, moments
+from tfglm.data.encoding import ColumnEncoder, groups_of, kind_of, levels_table, moments
 from tfglm.data.layouts import choose
 from tfglm.data.mixing import Mixed, MixedShard, Mixer
 from tfglm.data.selection import REASON, SPLIT, Selection, selection
@@ -107,11 +107,12 @@ def write_shard(folder: Path, piece: MixedShard) -> tuple[Shard, np.ndarray, lis
     shard = Shard(f"shards/{name}-{piece.piece:05d}", name, len(order))
     (folder / shard.path).mkdir()
     patterns = piece.column(0, order)
+    groups = groups_of(patterns, piece.split, 0, len(order))
     sums, described = [], []
     for number, column in enumerate(piece.mixed.columns):
         values = piece.column(number, order) if number else patterns
         sums.append(shards.write_column(folder / shard.path / column.stored.name, values))
-        described.append([] if column.stored.coded else moments(values, piece.split, patterns))
+        described.append([] if column.stored.coded else moments(values, groups))
     return shard, np.stack(sums, axis=1), described
 
 

@@ -8,12 +8,13 @@ ever held in memory.
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from tfglm.config import SPLITS
-from tfglm.data.encoding import ColumnEncoder, FinishedColumn
+from tfglm.data.encoding import ColumnEncoder, FinishedColumn, groups_of
 from tfglm.data.shards import written
 
 CHUNK_BYTES = 16 << 20
@@ -61,9 +62,15 @@ class Mixer:
         sizes = [len(rows) for rows in order]
         taken = np.concatenate(order)
         patterns = columns[0].take(taken)
+        ends = np.cumsum([0, *sizes]).tolist()
+        groups = [
+            group
+            for number, (first, last) in enumerate(pairwise(ends))
+            for group in groups_of(patterns, number, first, last)
+        ]
         for number, (encoder, values) in enumerate(zip(self.encoders, columns, strict=True)):
             values = values.take(taken) if number else patterns
-            encoder.note(values, patterns, sizes)
+            encoder.note(values, groups)
             path = self.path(chunk, number)
             with written(path):
                 np.save(path, values)

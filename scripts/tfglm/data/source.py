@@ -31,7 +31,7 @@ from tfglm.errors import UserError
 if TYPE_CHECKING:
     from tfglm.data.plain_csv import PlainCsv
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 SLACK = 16
 """Bytes behind each block: its last ones can be read as whole machine words."""
 
