@@ -82,10 +82,18 @@ def test_derived_columns_of_the_shipped_layouts(layout):
 
 
 def test_examples_of_the_readme_are_valid(tmp_path):
-    config, layout = re.findall(r"```yaml\n(.*?)```", (ROOT / "config/README.md").read_text(), flags=re.DOTALL)
-    assert load(yaml.safe_load(config), "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
-    (tmp_path / "mine.yaml").write_text(layout)
+    examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "config/README.md").read_text(), flags=re.DOTALL)
+    whole, parts = [], []
+    for example in map(yaml.safe_load, examples):
+        (whole if "data" not in example or "models" in example else parts).append(example)
+    config, layout = whole
+    assert load(config, "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(layout))
     assert load_layout(str(tmp_path / "mine.yaml"), LAYOUTS).columns["date"].format == "%d/%m/%Y"
+    assert len(parts) == 3
+    for part in parts:
+        columns = {"columns": [*MINIMAL["data"]["columns"], "tailnum"]}
+        load({**MINIMAL, "data": MINIMAL["data"] | columns | part["data"]}, "README")
 
 
 def test_schema_and_readme_say_what_the_models_say():

