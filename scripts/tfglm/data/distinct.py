@@ -27,8 +27,8 @@ class Distinct:
         return cls(values, indices)
 
     def take(self, rows: np.ndarray) -> "Distinct":
-        """The rows with these positions."""
-        return Distinct(self.values, self.indices.take(rows))
+        """The rows with these positions; -1 is the last one."""
+        return Distinct(self.values, self.indices.take(rows, mode="wrap"))
 
     def decoded(self) -> pa.Array | np.ndarray:
         """The values row by row."""

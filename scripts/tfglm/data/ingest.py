@@ -20,7 +20,7 @@ from tfglm.data.distinct import Distinct
 from tfglm.data.encoding import ColumnEncoder, groups_of, kind_of, levels_table, moments
 from tfglm.data.layouts import choose
 from tfglm.data.mixing import Mixed, MixedShard, Mixer
-from tfglm.data.selection import REASON, SPLIT, Selection, selection
+from tfglm.data.selection import Selection, selection
 from tfglm.data.shards import MISSING, Manifest, Shard
 from tfglm.data.source import UNREADABLE, Block, Parser, Unreadable
 from tfglm.errors import UserError
@@ -180,33 +180,27 @@ class Reader:
     def select(self, block: Block) -> Part:
         """The kept rows of a block. Raises one of UNREADABLE."""
         parsed = self.parser.parse(block.data)
-        found = self.selection.query(self.operands(parsed, block.first))
-        reason = found[REASON].to_numpy()
+        computed, reason, split = self.selection.select(self.operands(parsed, block.first), parsed.rows)
         kept = np.flatnonzero(reason == 0)
         columns = []
         for name in self.settings.columns:
-            column = parsed.columns[name] if name in self.selection.plain else computed(found[name])
-            columns.append(column.take(kept))
+            columns.append((computed if name in computed else parsed.columns)[name].take(kept))
             if is_infinite(columns[-1]):
                 raise Unreadable(f"column `{name}` is infinite; drop such rows with a condition in data.where")
         counts = np.bincount(reason, minlength=len(self.selection.reasons) + 1)[1:].tolist()
         dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
-        split = found[SPLIT].fill_null(0).to_numpy().take(kept)
-        return Part(split, [patterns(self.settings.columns, columns, len(split)), *columns], dropped, parsed.rows)
+        missing = patterns(self.settings.columns, columns, len(kept))
+        return Part(split.take(kept).astype(np.uint8), [missing, *columns], dropped, parsed.rows)
 
-    def operands(self, parsed: source.Parsed, line: int) -> pl.DataFrame:
-        """What the expressions look at."""
-        made = {
-            name: pl.Series(name, parsed.columns[name].decoded())
-            for name in self.selection.operands
-            if name in parsed.columns
-        }
+    def operands(self, parsed: source.Parsed, first: int) -> dict[str, Distinct]:
+        """What the expressions look at; `first` is the number of the first row."""
+        made = dict(parsed.columns)
         if FILE in self.selection.operands:
-            made[FILE] = pl.repeat(self.file, parsed.rows, eager=True)
+            made[FILE] = Distinct(pa.array([self.file]), np.zeros(parsed.rows, np.int32))
         if RANDOM in self.selection.operands:
-            made[RANDOM] = pl.Series(uniform(self.settings.seed, self.file, line, parsed.rows))
-        # An expression may look at nothing (`train: TRUE`); the rows are to be counted all the same.
-        return pl.DataFrame(made or {"": pl.repeat(None, parsed.rows, eager=True)})
+            drawn = uniform(self.settings.seed, self.file, first, parsed.rows)
+            made[RANDOM] = Distinct(pa.array(drawn), np.arange(parsed.rows, dtype=np.int32))
+        return made
 
     def mended(self, block: Block, error: Exception) -> Part:
         """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
@@ -264,13 +258,6 @@ def in_order(
 
 def joined(lines: Iterable[bytes], place: int) -> Block:
     return Block(memoryview(b"".join(lines)), place)
-
-
-def computed(series: pl.Series) -> Distinct:
-    """A column that a query gave, as one that was read."""
-    if series.dtype == pl.Boolean:
-        series = series.cast(pl.Int64)
-    return Distinct.of(series.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 def is_infinite(column: Distinct) -> bool:

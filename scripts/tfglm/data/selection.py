@@ -1,52 +1,118 @@
-"""Which rows and columns of a file are kept: the SQL expressions of layout and config as one query over a block of rows."""
+"""Which rows and columns of a file are kept: the SQL expressions of layout and config over a block of rows.
 
-from collections.abc import Iterable
+An expression looks at one row alone, so one that uses a single column is evaluated once for each distinct value of it.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
+from tfglm.data.distinct import Distinct
 from tfglm.errors import UserError, nearest
 
-REASON = "__reason__"
-SPLIT = "__split__"
+
+@dataclass(frozen=True)
+class Query:
+    """Expressions, by name, that use the same `operands`: columns of the layout, FILE or RANDOM. `derived` are the derived
+    columns on the way to them, in order."""
+
+    operands: tuple[str, ...]
+    derived: tuple[pl.Expr, ...]
+    outputs: tuple[pl.Expr, ...]
+
+    def evaluate(self, operands: Mapping[str, Distinct], rows: int) -> dict[str, Distinct]:
+        """The outputs by name, [rows] each. Raises pl.exceptions.PolarsError."""
+        if len(self.operands) > 1:
+            frame = pl.DataFrame({name: pl.Series(operands[name].decoded()) for name in self.operands})
+            return {one.name: column(one) for one in self._select(frame)}
+        if not self.operands:
+            return {
+                one.name: column(one).take(np.zeros(rows, np.int32)) for one in self._select(pl.DataFrame({"": [None]}))
+            }
+        operand = operands[self.operands[0]]
+        # Behind the values stands a missing one, which the index -1 takes.
+        values = pl.Series(self.operands[0], operand.values).extend_constant(None, 1)
+        return {one.name: column(one).take(operand.indices) for one in self._select(values.to_frame())}
+
+    def _select(self, frame: pl.DataFrame) -> list[pl.Series]:
+        lazy = frame.lazy()
+        for one in self.derived:
+            lazy = lazy.with_columns(one)
+        # An expression of constants has but one row.
+        return (
+            lazy.with_columns(self.outputs)
+            .select(one.meta.output_name() for one in self.outputs)
+            .collect()
+            .get_columns()
+        )
+
+
+def column(series: pl.Series) -> Distinct:
+    """A column that a query gave, as one that was read."""
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int64)
+    return Distinct.of(series.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 @dataclass(frozen=True)
 class Selection:
     """What one layout makes of the config.
 
-    `needed`: the columns of the layout that must be read. Of those, `plain` are kept as they are and `operands` are what
-    the expressions look at (FILE and RANDOM may be among these too). `computed` are the kept columns that `query`
-    gives. `reasons` are the names under which rows are dropped, in the order in which conditions are tried.
+    `needed`: the columns of the layout that must be read. `plain` are the kept columns that are read as they are, and
+    `computed` those that the `queries` give, beside the conditions. `reasons` are the names under which rows are dropped, in
+    the order in which conditions are tried.
     """
 
     needed: frozenset[str]
     plain: tuple[str, ...]
-    operands: frozenset[str]
     computed: tuple[str, ...]
     reasons: tuple[str, ...]
-    derived: tuple[pl.Expr, ...]
-    reason: pl.Expr
-    split: pl.Expr
+    splits: tuple[int, ...]
+    queries: tuple[Query, ...]
 
-    def query(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The columns `computed`; REASON, 0 for a row that is kept, else the number of the first condition that it fails,
-        counted from 1; and SPLIT, its number in SPLITS (null where REASON is not 0)."""
-        lazy = rows.lazy()
-        for one in self.derived:
-            lazy = lazy.with_columns(one)
-        lazy = lazy.with_columns(self.reason.alias(REASON), self.split.alias(SPLIT))
-        return lazy.select(*self.computed, REASON, SPLIT).collect()
+    @property
+    def operands(self) -> frozenset[str]:
+        """What the expressions look at: columns of the layout, FILE and RANDOM."""
+        return frozenset(name for query in self.queries for name in query.operands)
+
+    def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
+        """The computed columns; for each row 0 if it is kept, else the number of the first condition that it fails, counted
+        from 1; and the number of its split in SPLITS, both uint16 [rows]. Raises pl.exceptions.PolarsError."""
+        found: dict[str, Distinct] = {}
+        for query in self.queries:
+            found |= query.evaluate(operands, rows)
+        split = np.full(rows, len(SPLITS), np.uint16)
+        for number in reversed(self.splits):
+            split[is_true(found[_SPLIT.format(number)])] = number
+        reason = np.where(split == len(SPLITS), np.uint16(len(self.reasons)), np.uint16(0))
+        for number in range(len(self.reasons) - 1, 0, -1):
+            reason[~is_true(found[_WHERE.format(number)])] = number
+        return {name: found[name] for name in self.computed}, reason, split
+
+
+# Names that no column can have.
+_WHERE, _SPLIT = "where {}", "split {}"
+
+
+def is_true(condition: Distinct) -> np.ndarray:
+    """Where a condition is met; one that comes out missing is not."""
+    values = condition.values.to_numpy() != 0
+    return np.append(values, False).take(condition.indices, mode="wrap")
 
 
 def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     """Raises UserError for an expression that is none, or one about a column that is not there."""
     derived: dict[str, pl.Expr] = {}
     known = dict.fromkeys([*layout.columns, FILE, RANDOM])
+    # The operands of each column that is known.
+    roots: dict[str, frozenset[str]] = {name: frozenset([name]) for name in known}
     for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
         for name, sql in added.items():
             derived[name] = expression(sql, f"{where}.{name}", known).alias(name)
+            roots[name] = operands_of(derived[name], roots)
             known[name] = None
     for name in settings.columns:
         if name not in known:
@@ -55,38 +121,50 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
                 f"  the layout and data.derive have: {', '.join(known)}\n"
                 f"  choose one of these, or define `{name}` under data.derive"
             )
-    # `when` takes the first condition that is met, in the order in which they are added.
-    reason = pl.when(pl.lit(False)).then(pl.lit(0, dtype=pl.UInt16))
-    for number, (name, sql) in enumerate(settings.where.items(), start=1):
-        met = expression(sql, f"data.where.{name}", known).fill_null(False)
-        reason = reason.when(~met).then(pl.lit(number, dtype=pl.UInt16))
-    split = pl.when(pl.lit(False)).then(pl.lit(0, dtype=pl.UInt8))
-    for number, name in enumerate(SPLITS):
-        if sql := getattr(settings.split, name):
-            met = expression(sql, f"data.split.{name}", known).fill_null(False)
-            split = split.when(met).then(pl.lit(number, dtype=pl.UInt8))
-    split = split.otherwise(None)
-    unsplit = pl.lit(len(settings.where) + 1, dtype=pl.UInt16)
-    reason = reason.when(split.is_null()).then(unsplit).otherwise(pl.lit(0, dtype=pl.UInt16))
-
     plain = tuple(name for name in settings.columns if name in layout.columns and name not in derived)
     computed = tuple(name for name in settings.columns if name not in plain)
-    operands = {*computed, *reason.meta.root_names(), *split.meta.root_names()}
-    for name, one in reversed(derived.items()):
-        if name in operands:
-            operands |= set(one.meta.root_names())
-    used = tuple(one for name, one in derived.items() if name in operands)
-    operands = frozenset(name for name in operands if name in layout.columns or name in (FILE, RANDOM))
+    outputs = [pl.col(name) for name in computed]
+    for number, (name, sql) in enumerate(settings.where.items(), start=1):
+        outputs.append(condition(expression(sql, f"data.where.{name}", known)).alias(_WHERE.format(number)))
+    splits = [number for number, name in enumerate(SPLITS) if getattr(settings.split, name)]
+    for number in splits:
+        name = SPLITS[number]
+        met = condition(expression(getattr(settings.split, name), f"data.split.{name}", known))
+        outputs.append(met.alias(_SPLIT.format(number)))
+    by_operands: dict[frozenset[str], list[pl.Expr]] = {}
+    for output in outputs:
+        by_operands.setdefault(operands_of(output, roots), []).append(output)
+    queries = tuple(
+        Query(tuple(sorted(operands)), on_the_way(some, derived), tuple(some)) for operands, some in by_operands.items()
+    )
+    used = {name for query in queries for name in query.operands}
     return Selection(
-        needed=frozenset(plain) | (operands - {FILE, RANDOM}),
+        needed=frozenset(plain) | (used - {FILE, RANDOM}),
         plain=plain,
-        operands=operands,
         computed=computed,
         reasons=(*(f"where: {name}" for name in settings.where), "in no split"),
-        derived=used,
-        reason=reason,
-        split=split,
+        splits=tuple(splits),
+        queries=queries,
     )
+
+
+def condition(made: pl.Expr) -> pl.Expr:
+    """A condition as 1 and 0."""
+    return made.cast(pl.Boolean).cast(pl.Int64)
+
+
+def operands_of(made: pl.Expr, roots: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """What an expression looks at in the end. `roots` has that of all columns that it may use."""
+    return frozenset().union(*(roots[name] for name in made.meta.root_names()))
+
+
+def on_the_way(outputs: Iterable[pl.Expr], derived: Mapping[str, pl.Expr]) -> tuple[pl.Expr, ...]:
+    """The derived columns that some expressions need, in their order."""
+    wanted = {name for one in outputs for name in one.meta.root_names()}
+    for name, one in reversed(derived.items()):
+        if name in wanted:
+            wanted |= set(one.meta.root_names())
+    return tuple(one for name, one in derived.items() if name in wanted)
 
 
 def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
