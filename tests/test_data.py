@@ -213,7 +213,7 @@ def plain(text: str) -> list | None:
     lines = text.encode()
     parser = PlainCsv(5, [0, 1, 2, 3, 4], [True, False, True, False, True], ["NA", ""], "utf-8")
     columns = parser.parse(memoryview(bytearray(lines + b"\0" * source.SLACK))[: len(lines)])
-    return columns and [list(map(str, column.decoded().tolist())) for column in columns]
+    return columns and [list(map(str, column.decoded().to_list())) for column in columns]
 
 
 def test_plain_lines_are_told_apart():

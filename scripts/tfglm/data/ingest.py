@@ -163,6 +163,7 @@ class Reader:
 
     def parts(self, executor: ThreadPoolExecutor, threads: int) -> Iterator[Part]:
         """The kept rows, block by block in the order of the file. Raises UserError for what cannot be read."""
+        compiled = executor.submit(self.parser.compile) if self.parser.is_large() else None
         blocks = enumerate(self.parser.blocks(threads, numbered=RANDOM in self.selection.operands))
         for (number, block), future in in_order(executor, lambda item: self.select(item[1]), blocks, threads + 1):
             try:
@@ -172,6 +173,8 @@ class Reader:
             self.read += part.read
             self.dropped.update(part.dropped)
             yield part
+        if compiled:
+            compiled.result()  # raises what went wrong there
 
     def numbered(self, number: int, block: Block) -> Block:
         """The block with that number, with its place in the file."""
@@ -196,10 +199,10 @@ class Reader:
         """What the expressions look at; `first` is the number of the first row."""
         made = dict(parsed.columns)
         if FILE in self.selection.operands:
-            made[FILE] = Distinct(pa.array([self.file]), np.zeros(parsed.rows, np.int32))
+            made[FILE] = Distinct(pl.Series([self.file]).to_arrow(), np.zeros(parsed.rows, np.int32))
         if RANDOM in self.selection.operands:
             drawn = uniform(self.settings.seed, self.file, first, parsed.rows)
-            made[RANDOM] = Distinct(pa.array(drawn), np.arange(parsed.rows, dtype=np.int32))
+            made[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
         return made
 
     def mended(self, block: Block, error: Exception) -> Part:
@@ -273,13 +276,13 @@ def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
     lacking = {name: column.indices < 0 for name, column in zip(names, columns, strict=True)}
     lacking = {name: rows for name, rows in lacking.items() if rows.any()}
     if not lacking:
-        return Distinct(pa.array([""]), np.zeros(rows, np.int32))
+        return Distinct(pl.Series([""]).to_arrow(), np.zeros(rows, np.int32))
     some = np.flatnonzero(np.logical_or.reduce(list(lacking.values())))
     masks, which = np.unique(np.stack([rows[some] for rows in lacking.values()], 1), axis=0, return_inverse=True)
     texts = [",".join(np.array(list(lacking))[mask]) for mask in masks]
     indices = np.full(rows, len(texts), np.int32)
     indices[some] = which.reshape(-1)
-    return Distinct(pa.array([*texts, ""], pa.string()), indices)
+    return Distinct(pl.Series([*texts, ""]).to_arrow(), indices)
 
 
 def uniform(seed: int, file: str, line: int, rows: int) -> np.ndarray:

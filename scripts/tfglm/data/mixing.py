@@ -24,6 +24,14 @@ IN_ORDER = frozenset({SPLITS.index("predict")})
 """Splits whose rows stay in the order of the file: predictions are read beside it."""
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """Rows set down: how many there are of each split, which lie one after the other, and the types of the columns."""
+
+    sizes: np.ndarray
+    dtypes: list[np.dtype]
+
+
 class Mixer:
     """The rows of a file on their way to the shards. `folder` takes the chunks; the caller removes it."""
 
@@ -31,7 +39,7 @@ class Mixer:
         self.folder, self.encoders, self.seed, self.executor = folder, encoders, seed, executor
         self.waiting: list[list[np.ndarray]] = []
         self.waiting_bytes = 0
-        self.chunks: list[Future[np.ndarray]] = []
+        self.chunks: list[Future[Chunk]] = []
 
     def add(self, split: np.ndarray, columns: list[np.ndarray]) -> None:
         """Some rows: the number of their split, and what the encoders made of them."""
@@ -49,8 +57,8 @@ class Mixer:
         self.chunks.append(self.executor.submit(self._set_down, len(self.chunks), self.waiting))
         self.waiting, self.waiting_bytes = [], 0
 
-    def _set_down(self, chunk: int, rows: list[list[np.ndarray]]) -> np.ndarray:
-        """Permute rows, those of each split among themselves, and write them; returns the number of rows by split."""
+    def _set_down(self, chunk: int, rows: list[list[np.ndarray]]) -> "Chunk":
+        """Permute rows, those of each split among themselves, and write them."""
         split, *columns = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         random = np.random.default_rng([self.seed, chunk])
         order = []
@@ -73,35 +81,35 @@ class Mixer:
             encoder.note(values, groups)
             path = self.path(chunk, number)
             with written(path):
-                np.save(path, values)
-        return np.array(sizes)
+                values.tofile(path)
+        return Chunk(np.array(sizes), [values.dtype for values in columns])
 
     def path(self, chunk: int, column: int) -> Path:
-        return self.folder / f"{chunk}-{column}.npy"
+        return self.folder / f"{chunk}-{column}"
 
     def finish(self) -> "Mixed":
         """All rows, once the last one has been added."""
         if self.waiting:
             self._send()
-        rows = [chunk.result() for chunk in self.chunks]
-        return Mixed(self, rows, [encoder.finish() for encoder in self.encoders])
+        chunks = [chunk.result() for chunk in self.chunks]
+        return Mixed(self, chunks, [encoder.finish() for encoder in self.encoders])
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """The rows of a file set down. `rows`: for each chunk the number of its rows by split, [splits]."""
+    """The rows of a file set down."""
 
     mixer: Mixer
-    rows: list[np.ndarray]
+    chunks: list[Chunk]
     columns: list[FinishedColumn]
 
     def total(self) -> int:
-        return sum(int(rows.sum()) for rows in self.rows)
+        return sum(int(chunk.sizes.sum()) for chunk in self.chunks)
 
     def shards(self, split: int, capacity: int) -> Iterator["MixedShard"]:
         """The shards of a split, of at most `capacity` rows and nearly equal size."""
-        sizes = [int(rows[split]) for rows in self.rows]
-        starts = [int(rows[:split].sum()) for rows in self.rows]
+        sizes = [int(chunk.sizes[split]) for chunk in self.chunks]
+        starts = [int(chunk.sizes[:split].sum()) for chunk in self.chunks]
         if not any(sizes):
             return
         pieces = -(-sum(sizes) // capacity)
@@ -135,12 +143,11 @@ class MixedShard:
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
         """The column with that number as it is stored, [rows]."""
-        column = self.mixed.columns[number]
-        chunks = [
-            column.finished(np.load(self.mixed.mixer.path(chunk, number), mmap_mode="r")[rows])
-            for chunk, rows in enumerate(self.slices)
-            if rows.stop > rows.start
-        ]
+        column, chunks = self.mixed.columns[number], []
+        for chunk, rows in enumerate(self.slices):
+            dtype, size = self.mixed.chunks[chunk].dtypes[number], rows.stop - rows.start
+            path = self.mixed.mixer.path(chunk, number)
+            chunks.append(column.finished(np.fromfile(path, dtype, size, offset=rows.start * dtype.itemsize)))
         return np.concatenate(chunks).take(order)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from tfglm.data.distinct import Distinct
@@ -67,11 +68,18 @@ class PlainCsv:
                 absent, values = self._meaning(self.of_thread.entries[1][slot, : known[slot]], self.whole[slot])
                 self.of_thread.meaning[slot] = absent, values
             if values is None:
+                del self.of_thread.entries  # or the entry that is no whole number would be there for ever
                 return None
             if absent.any():
                 of_rows = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(of_rows)
             columns.append(Distinct(values, of_rows))
         return columns
+
+    def load(self) -> None:
+        """Load the compiled code, or compile it, which happens once a machine."""
+        data, words = np.frombuffer(bytearray(b"1\n"), np.uint8), np.frombuffer(bytearray(3 * WORD), np.uint64)
+        table, entries = np.zeros((1, 4), np.int32), np.zeros((1, 2), np.uint64)
+        _parse(data, words, 1, np.zeros(1, np.int64), table, entries, np.zeros(1, np.int64))
 
     def _meaning(self, entries: np.ndarray, whole: bool) -> tuple[np.ndarray, pa.Array | None]:
         """Which entries are missing, and what the others are; None if they should be whole numbers and one is not."""
@@ -82,7 +90,8 @@ class PlainCsv:
 
 def texts_of(words: np.ndarray, encoding: str) -> pa.Array:
     """The texts of up to eight bytes, the first byte lowest, that words hold."""
-    return pa.array([text.decode(encoding) for text in words.astype("<u8").view("S8").tolist()], pa.string())
+    texts = [text.decode(encoding) for text in words.astype("<u8").view("S8").tolist()]
+    return pl.Series(texts, dtype=pl.String).to_arrow()
 
 
 def integers_of(words: np.ndarray) -> pa.Array | None:
@@ -98,7 +107,7 @@ def integers_of(words: np.ndarray) -> pa.Array | None:
     numbers = np.zeros(len(words), np.int64)
     for position in range(WORD):
         numbers = np.where(there[:, position], 10 * numbers + digits[:, position], numbers)
-    return pa.array(np.where(negative, -numbers, numbers))
+    return pl.Series(np.where(negative, -numbers, numbers)).to_arrow()
 
 
 @numba.njit(nogil=True, cache=True)

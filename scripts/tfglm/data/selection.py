@@ -26,7 +26,7 @@ class Query:
     def evaluate(self, operands: Mapping[str, Distinct], rows: int) -> dict[str, Distinct]:
         """The outputs by name, [rows] each. Raises pl.exceptions.PolarsError."""
         if len(self.operands) > 1:
-            frame = pl.DataFrame({name: pl.Series(operands[name].decoded()) for name in self.operands})
+            frame = pl.DataFrame({name: operands[name].decoded() for name in self.operands})
             return {one.name: column(one) for one in self._select(frame)}
         if not self.operands:
             return {

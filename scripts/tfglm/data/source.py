@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from csv import Error as CsvError
 from csv import reader as lines_of_fields
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
@@ -168,7 +168,7 @@ class Parsed:
     columns: dict[str, Distinct]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parser:
     """How the blocks of one file become columns. `columns` are the needed ones, by their tfglm name."""
 
@@ -176,6 +176,7 @@ class Parser:
     header: tuple[str, ...]
     layout: Layout
     columns: dict[str, LayoutColumn]
+    plain: "PlainCsv | None" = field(default=None, init=False)
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -203,7 +204,7 @@ class Parser:
         if isinstance(data, pa.RecordBatch):
             return Parsed(data.num_rows, {name: self._converted(data, name, one) for name, one in self.columns.items()})
         if not len(data):
-            nothing = {name: pa.array([], ARROW_TYPES[one.type]) for name, one in self.columns.items()}
+            nothing = {name: pa.nulls(0, ARROW_TYPES[one.type]) for name, one in self.columns.items()}
             return Parsed(0, {name: Distinct.of(array) for name, array in nothing.items()})
         sources, rows = self._plain_columns(data) or self._any_columns(data)
         if any(
@@ -215,19 +216,24 @@ class Parser:
 
     def _plain_columns(self, data: memoryview) -> tuple[dict[str, Distinct], int] | None:
         """The columns by name and the number of rows, if the lines are plain."""
-        columns = self._plain and self._plain.parse(data)
+        columns = self.plain and self.plain.parse(data)
         return columns and (dict(zip(self.columns, columns, strict=True)), len(columns[0].indices))
 
-    @cached_property
-    def _plain(self) -> "PlainCsv | None":
-        numbers = any(column.type == "number" for column in self.columns.values())
-        if numbers or not self.columns or estimated_csv_bytes(self.path) < LARGE:
-            return None
+    def is_large(self) -> bool:
+        """Whether `compile` pays."""
+        return bool(self.columns) and estimated_csv_bytes(self.path) >= LARGE
+
+    def compile(self) -> None:
+        """Have plain lines parsed by compiled code from now on, if the columns allow it. Loading it takes two seconds."""
+        if packing(self.path) == "parquet" or any(column.type == "number" for column in self.columns.values()):
+            return
         from tfglm.data.plain_csv import PlainCsv
 
         wanted = [self.header.index(column.source) for column in self.columns.values()]
         whole = [column.type in ("integer", "clock") for column in self.columns.values()]
-        return PlainCsv(len(self.header), wanted, whole, self.layout.missing, self.layout.encoding)
+        plain = PlainCsv(len(self.header), wanted, whole, self.layout.missing, self.layout.encoding)
+        plain.load()
+        self.plain = plain
 
     def _any_columns(self, data: memoryview | bytes) -> tuple[dict[str, Distinct], int]:
         """The columns by name and the number of rows, whatever the lines. Raises pa.ArrowInvalid."""
