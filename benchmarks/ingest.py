@@ -24,7 +24,7 @@ sys.path[:0] = [str(SCRIPTS), str(HERE)]
 
 import asa  # noqa: E402
 
-from tfglm.config import SelectionConfig, load_layout  # noqa: E402
+from tfglm.config import SelectionConfig  # noqa: E402
 
 BYTES_A_ROW = 96
 THREADS = 2
@@ -41,7 +41,7 @@ USED = {
 PANDAS = """
 import sys, time, pandas
 start = time.perf_counter()
-pandas.read_csv(sys.argv[1], usecols=sys.argv[2].split(","), engine="c", encoding="latin-1")
+pandas.read_csv(sys.argv[1], usecols=sys.argv[2].split(","), engine="c")
 print(time.perf_counter() - start)
 """
 
@@ -72,11 +72,10 @@ def run(command: list[str]) -> tuple[float, float, str]:
 
 def ingest_command(path: Path, folder: Path) -> list[str]:
     """What the rule `ingest` runs."""
-    layout = load_layout("asa2009", ROOT / "config" / "layouts").model_dump(exclude={"description", "after_departure"})
     settings = SelectionConfig.model_validate(SETTINGS).model_dump_json()
     return [
         *(sys.executable, str(SCRIPTS / "ingest.py"), "--source", str(path), "--file", path.stem),
-        *("--layouts", json.dumps({"asa2009": layout}), "--settings", settings, "--threads", str(THREADS)),
+        *("--layouts", "asa2009", "--settings", settings, "--threads", str(THREADS)),
         *("--manifest", str(folder / "manifest.json"), "--log", str(folder.with_suffix(".log"))),
     ]
 

@@ -1,11 +1,10 @@
 """Turn one input file into shards: rows selected and counted, columns encoded, in one parse."""
 
 import argparse
-import json
 from pathlib import Path
 
 from tfglm import command
-from tfglm.config import Layout, SelectionConfig
+from tfglm.config import SelectionConfig, load_layout
 from tfglm.data.ingest import ingest
 
 
@@ -13,7 +12,7 @@ def main(arguments: argparse.Namespace) -> None:
     manifest = ingest(
         arguments.source,
         arguments.file,
-        {name: Layout.model_validate(layout) for name, layout in json.loads(arguments.layouts).items()},
+        {name: load_layout(name) for name in arguments.layouts},
         SelectionConfig.model_validate_json(arguments.settings),
         arguments.manifest.parent,
         arguments.threads,
@@ -31,7 +30,7 @@ if __name__ == "__main__":
         "--source", type=Path, required=True, help="a CSV file (also .gz, .bz2, .zip) or a Parquet file"
     )
     parser.add_argument("--file", required=True, help="the name that results use for it")
-    parser.add_argument("--layouts", required=True, help="the layouts that it may have, by name, as JSON")
+    parser.add_argument("--layouts", required=True, nargs="+", help="the layouts that it may have, by name or path")
     parser.add_argument(
         "--settings",
         required=True,

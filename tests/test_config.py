@@ -54,13 +54,13 @@ def test_shipped_config_is_valid():
 
 
 def test_shipped_layouts_name_every_column_of_their_files():
-    assert len(load_layout("nycflights13", LAYOUTS).columns) == 19
-    asa = load_layout("asa2009", LAYOUTS)
+    assert len(load_layout("nycflights13").columns) == 19
+    asa = load_layout("asa2009")
     assert len(asa.columns) == 29
     assert asa.columns["carrier"].source == "UniqueCarrier"
 
 
-@pytest.mark.parametrize("layout", shipped_layouts(LAYOUTS))
+@pytest.mark.parametrize("layout", shipped_layouts())
 def test_derived_columns_of_the_shipped_layouts(layout):
     rows = polars.DataFrame(
         {
@@ -74,7 +74,7 @@ def test_derived_columns_of_the_shipped_layouts(layout):
     expected = rows["weekday"].to_list()
     if layout.startswith("bts"):
         rows = rows.with_columns(date=polars.date("year", "month", "day"))
-    for name, expression in load_layout(layout, LAYOUTS).derive.items():
+    for name, expression in load_layout(layout).derive.items():
         rows = rows.with_columns(polars.sql_expr(expression).alias(name))
     assert rows["dep_hour"].to_list() == [5, 0, 0, None]
     assert rows["weekday"].to_list() == expected, "1 = Monday; 2013-01-01 was a Tuesday"
@@ -89,7 +89,7 @@ def test_examples_of_the_readme_are_valid(tmp_path):
     config, layout = whole
     assert load(config, "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(layout))
-    assert load_layout(str(tmp_path / "mine.yaml"), LAYOUTS).columns["date"].format == "%d/%m/%Y"
+    assert load_layout(str(tmp_path / "mine.yaml")).columns["date"].format == "%d/%m/%Y"
     assert len(parts) == 3
     for part in parts:
         columns = {"columns": [*MINIMAL["data"]["columns"], "tailnum"]}
@@ -248,23 +248,23 @@ def test_config_does_not_change():
 def test_layout_refused_with_place_and_remedy(tmp_path, text, expected):
     mine = tmp_path / "mine.yaml"
     mine.write_text(text)
-    assert message(load_layout, str(mine), LAYOUTS).startswith(f"{mine}: {expected}")
+    assert message(load_layout, str(mine)).startswith(f"{mine}: {expected}")
 
 
 def test_layout_that_is_not_yaml(tmp_path):
     mine = tmp_path / "mine.yaml"
     mine.write_text("columns:\n  a: string\n  b: integer: 1\n")
-    assert message(load_layout, str(mine), LAYOUTS).startswith(f"{mine}, line 3: this is not YAML: ")
+    assert message(load_layout, str(mine)).startswith(f"{mine}, line 3: this is not YAML: ")
 
 
 def test_layout_that_does_not_exist(tmp_path):
-    assert message(load_layout, "asa2010", LAYOUTS) == (
+    assert message(load_layout, "asa2010") == (
         "data.layout: no layout is named `asa2010`; did you mean `asa2009`? "
         f"The layouts in {LAYOUTS} are asa2009, bts_custom, bts_prezip, bts_prezip_old, "
         "nycflights13; one of your own is given by the path of its .yaml file"
     )
     (tmp_path / "mine.yaml").touch()
-    assert message(load_layout, str(tmp_path / "mien.yaml"), LAYOUTS) == (
+    assert message(load_layout, str(tmp_path / "mien.yaml")) == (
         f"data.layout: there is no file `{tmp_path}/mien.yaml`; did you mean `mine.yaml`?"
     )
 
@@ -285,7 +285,7 @@ def folder(tmp_path, monkeypatch):
 def expand(*files: str) -> dict[str, str]:
     """File id -> source."""
     config = SourceConfig.model_validate({"files": list(files)})
-    return {name: file.source for name, file in expand_files(config, LAYOUTS).items()}
+    return {name: file.source for name, file in expand_files(config).items()}
 
 
 def test_files_keep_their_order_and_globs_are_sorted(folder):
@@ -305,8 +305,8 @@ def test_files_keep_their_order_and_globs_are_sorted(folder):
 
 def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
     files = ["data/2007.csv", {"path": "data/2008.csv.bz2", "layout": "asa2009"}]
-    for layout, expected in ((None, shipped_layouts(LAYOUTS)), ("mine.yaml", ["mine.yaml"]), (["a", "b"], ["a", "b"])):
-        found = expand_files(SourceConfig.model_validate({"files": files, "layout": layout}), LAYOUTS)
+    for layout, expected in ((None, shipped_layouts()), ("mine.yaml", ["mine.yaml"]), (["a", "b"], ["a", "b"])):
+        found = expand_files(SourceConfig.model_validate({"files": files, "layout": layout}))
         assert [list(file.layouts) for file in found.values()] == [expected, ["asa2009"]]
 
 

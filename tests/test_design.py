@@ -190,7 +190,7 @@ def test_columns_derived_from_late_ones_are_late_too():
 
 @pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.stem)
 def test_the_delays_are_late_in_every_layout_and_the_schedule_is_not(path):
-    layout = load_layout(str(path), path.parent)
+    layout = load_layout(str(path))
     assert {"arr_delay", "dep_delay", "dep_time", "arr_time", "air_time"} <= set(layout.after_departure)
     settings = SelectionConfig.model_validate({"columns": ["carrier"], "split": {"train": "TRUE"}})
     late = columns_from(layout, settings, layout.after_departure)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import asa  # noqa: E402
 
-LAYOUT = load_layout("asa2009", ROOT / "config" / "layouts")
+LAYOUT = load_layout("asa2009")
 
 
 @pytest.fixture(scope="module")

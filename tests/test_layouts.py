@@ -1,7 +1,5 @@
 """Each kind of file is known by its header, and all of them say the same of the same flight."""
 
-from pathlib import Path
-
 import pytest
 
 from tfglm.config import SelectionConfig, SourceConfig, load_layouts
@@ -12,7 +10,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.data.source import read_header
 from tfglm.errors import UserError
 
-LAYOUTS = load_layouts(SourceConfig(files=["x"]), Path(__file__).parents[1] / "config" / "layouts")
+LAYOUTS = load_layouts(SourceConfig(files=["x"]))
 ASA = (
     "Year,Month,DayofMonth,DayOfWeek,DepTime,CRSDepTime,ArrTime,CRSArrTime,UniqueCarrier,FlightNum,TailNum,"
     "ActualElapsedTime,CRSElapsedTime,AirTime,ArrDelay,DepDelay,Origin,Dest,Distance,TaxiIn,TaxiOut,Cancelled,"

@@ -353,13 +353,17 @@ def _columns_of(formula: str) -> list[str]:
     return re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", formula))
 
 
-def shipped_layouts(folder: Path) -> list[str]:
-    """The names of the layouts in `folder`."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+SHIPPED = Path(__file__).parents[2] / "config" / "layouts"
+"""The layouts that are known by name."""
 
 
-def layout_path(name_or_path: str, shipped: Path) -> Path:
-    """The file of a layout: `name_or_path` itself if it ends in .yaml, else `<shipped>/<name>.yaml`.
+def shipped_layouts() -> list[str]:
+    """The names of the layouts in SHIPPED."""
+    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+
+
+def layout_path(name_or_path: str) -> Path:
+    """The file of a layout: `name_or_path` itself if it ends in .yaml, else the shipped one of that name.
 
     Raises UserError if there is no such file.
     """
@@ -368,27 +372,27 @@ def layout_path(name_or_path: str, shipped: Path) -> Path:
         if not path.is_file():
             raise UserError(f"data.layout: {_no_such_file(path)}")
         return path
-    known = shipped_layouts(shipped)
+    known = shipped_layouts()
     if name_or_path not in known:
         raise UserError(
             f"data.layout: no layout is named `{name_or_path}`{nearest(name_or_path, known) or '.'} "
-            f"The layouts in {shipped} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
+            f"The layouts in {SHIPPED} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
         )
-    return shipped / f"{name_or_path}.yaml"
+    return SHIPPED / f"{name_or_path}.yaml"
 
 
-def load_layouts(config: SourceConfig, shipped: Path) -> dict[str, Layout]:
+def load_layouts(config: SourceConfig) -> dict[str, Layout]:
     """The layouts that some file may have, by the name or path that the config has for them."""
-    names = [*(config.layout or shipped_layouts(shipped)), *(file.layout for file in config.files if file.layout)]
-    return {name: load_layout(name, shipped) for name in dict.fromkeys(names)}
+    names = [*(config.layout or shipped_layouts()), *(file.layout for file in config.files if file.layout)]
+    return {name: load_layout(name) for name in dict.fromkeys(names)}
 
 
-def load_layout(name_or_path: str, shipped: Path) -> Layout:
-    """The layout of that name in the folder `shipped`, or in the .yaml file of that path.
+def load_layout(name_or_path: str) -> Layout:
+    """The shipped layout of that name, or in the .yaml file of that path.
 
     Raises UserError if there is none, if it is not YAML, or with every problem in it, one a line.
     """
-    path = layout_path(name_or_path, shipped)
+    path = layout_path(name_or_path)
     try:
         raw = yaml.safe_load(path.read_bytes())
     except yaml.YAMLError as error:
@@ -432,13 +436,13 @@ class InputFile:
         return is_address(self.source) or self.source.startswith("package:")
 
 
-def expand_files(config: SourceConfig, shipped: Path) -> dict[str, InputFile]:
+def expand_files(config: SourceConfig) -> dict[str, InputFile]:
     """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
 
     The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
     by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
     """
-    general = tuple(config.layout or shipped_layouts(shipped))
+    general = tuple(config.layout or shipped_layouts())
     expanded: dict[str, InputFile] = {}
     problems: list[str] = []
     for entry in config.files:

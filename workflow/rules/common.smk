@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -20,9 +21,9 @@ from tfglm.errors import UserError, nearest
 try:
     CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
     # What a file may look like, by the name of the layout.
-    LAYOUTS = load_layouts(CONFIG.data, SCRIPTS.parent / "config" / "layouts")
+    LAYOUTS = load_layouts(CONFIG.data)
     # The input files, by their name in results.
-    FILES = expand_files(CONFIG.data, SCRIPTS.parent / "config" / "layouts")
+    FILES = expand_files(CONFIG.data)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -58,11 +59,21 @@ def one_of(names):
 
 
 def layouts_of(wildcards):
-    return possible_layouts(FILES[wildcards.file])
+    """What the layouts of a file say, as JSON."""
+    # What is left out changes no shard.
+    shown = {
+        name: layout.model_dump(exclude={"description", "after_departure"})
+        for name, layout in possible_layouts(FILES[wildcards.file]).items()
+    }
+    return json.dumps(shown, sort_keys=True)
+
+
+def layout_names_of(wildcards):
+    return Unwatched(shlex.join(possible_layouts(FILES[wildcards.file])))
 
 
 def possible_layouts(file):
-    """The layouts that an input file may have, as JSON: the one that fits its header; all of them for a file at an address, whose
+    """The layouts that an input file may have, by name: the one that fits its header; all of them for a file at an address, whose
     header is not known before it is there."""
     from tfglm.data.layouts import choose
     from tfglm.data.source import read_header
@@ -71,9 +82,7 @@ def possible_layouts(file):
     if not is_address(file.source):
         name, layout = choose(read_header(located(file.source)), layouts, CONFIG.data, file.source)
         layouts = {name: layout}
-    # What is left out changes no shard.
-    shown = {name: layout.model_dump(exclude={"description", "after_departure"}) for name, layout in layouts.items()}
-    return json.dumps(shown, sort_keys=True)
+    return layouts
 
 
 class Unwatched:

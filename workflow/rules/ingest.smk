@@ -56,6 +56,7 @@ rule ingest:
     params:
         engine=ENGINE,
         layouts=layouts_of,
+        layout_names=layout_names_of,
         # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
         settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
     message:
@@ -64,7 +65,7 @@ rule ingest:
         'exec python "$TFGLM_SCRIPTS/ingest.py"'
         " --source {input:q}"
         " --file {wildcards.file}"
-        " --layouts {params.layouts:q}"
+        " --layouts {params.layout_names}"
         " --settings {params.settings:q}"
         " --threads {threads}"
         " --manifest {output.manifest}"

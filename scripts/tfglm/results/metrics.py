@@ -116,13 +116,15 @@ def binomial(y: np.ndarray, eta: np.ndarray, threshold: float) -> dict:
     probability = expit(eta)
     predicted = probability >= threshold
     both = 0 < y.sum() < len(y)
+    # Rows of equal covariates are ties, whatever the order in which their terms were added.
+    rank = np.round(eta, 10)
     (true_negative, false_positive), (false_negative, true_positive) = metrics.confusion_matrix(
         y, predicted, labels=[0, 1]
     ).tolist()
     return {
         "events": int(y.sum()),
-        "auc": float(metrics.roc_auc_score(y, eta)) if both else None,
-        "average_precision": float(metrics.average_precision_score(y, eta)) if both else None,
+        "auc": float(metrics.roc_auc_score(y, rank)) if both else None,
+        "average_precision": float(metrics.average_precision_score(y, rank)) if both else None,
         # From eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
         "log_loss": float(np.mean(np.logaddexp(0.0, eta) - y * eta)),
         "brier": float(np.mean((probability - y) ** 2)),
