@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 from tfglm import command, runtime
@@ -27,7 +28,12 @@ def main(arguments: argparse.Namespace) -> None:
     cluster = pool.connect(ps, workers, arguments.patience)
     watchdog.Watchdog(members, cluster.stalled_seconds).start()
     tell = lambda message: command.say(f"{design.model}: {message}")  # noqa: E731
+    started = time.perf_counter()
     fitted = newton.fit(Workload(design, files, "train"), cluster, arguments.max_iterations, tell)
+    seconds = time.perf_counter() - started
+    command.log(
+        f"fitted in {seconds:.3f} s, of which {cluster.first_calls_seconds:.3f} s until the first results of its passes"
+    )
     checkpoint.save(fitted, design, arguments.checkpoint)
     partial = arguments.fit.with_name(arguments.fit.name + ".partial")
     partial.write_text(json.dumps(fitted.summary, indent=2) + "\n")

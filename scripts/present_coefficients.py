@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import scipy.stats
 
 from tfglm import command
 from tfglm.results.pages import page
@@ -17,13 +18,26 @@ def main(arguments: argparse.Namespace) -> None:
     table = pd.read_csv(arguments.table, dtype=str, keep_default_na=False)  # a level may be called NA
     numbers = table.columns.difference(["term", "level", "reference", "status"])
     table[numbers] = table[numbers].apply(pd.to_numeric)
-    effect = "log odds ratio" if fit["family"] == "binomial" else "difference in the response"
-    title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % confidence intervals"
-    coefficient_plot(table, title, effect, arguments.plots)
+    effect = EFFECTS[fit["family"]]
+    intervals = "confidence intervals"
+    shown = table
+    if "posterior_sd" in table:
+        intervals = "posterior intervals"
+        margin = scipy.stats.norm.ppf(0.5 + arguments.confidence / 2) * table["posterior_sd"]
+        shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
+    title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % {intervals}"
+    coefficient_plot(shown, title, effect, arguments.plots)
     warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
     text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
     rows = readable(table).to_html(index=False, border=0, na_rep="")
     arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))
+
+
+EFFECTS = {
+    "binomial": "log odds ratio",
+    "poisson": "log rate ratio",
+    "gaussian": "difference in the response",
+}
 
 
 def in_words(fit: dict) -> str:
@@ -33,25 +47,54 @@ def in_words(fit: dict) -> str:
     )
     converged = "converged" if fit["converged"] else "did NOT converge"
     return (
-        f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients; "
+        f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
+        f"{errors_in_words(fit)}; "
         f"{converged} after {fit['iterations']} iterations. Log-likelihood {fit['log_likelihood']:,.2f}, "
         f"deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}, AIC {fit['aic']:,.2f}."
     )
 
 
+def errors_in_words(fit: dict) -> str:
+    """What kind the standard errors are."""
+    errors = fit["std_errors"]
+    match errors["kind"]:
+        case "cluster":
+            return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column']}"
+        case "none":
+            return f", ridge penalty {fit['l2']:g}"
+        case kind:
+            return f", {kind} standard errors"
+
+
 def readable(table: pd.DataFrame) -> pd.DataFrame:
     """The table with as many digits as a reader wants; the CSV has them all."""
     written = table.drop(columns=["reference"]).copy()
-    for name in written.columns.intersection(["estimate", "std_error", "ci_lower", "ci_upper", "odds_ratio"]):
+    written = written.drop(columns=written.columns.intersection(["neg_log10_p"]))
+    for name in written.columns.intersection(ROUNDED):
         written[name] = ["" if pd.isna(value) else four_digits(value) for value in table[name]]
     for name in written.columns.intersection(["z", "t"]):
         written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
-    written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
+    if "p_value" in written:
+        written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
     for name in written.columns.intersection(["rows", "events"]):
         written[name] = [f"{value:,.0f}" for value in table[name]]
-    is_reference = (table["level"] == table["reference"]) & (table["level"] != "")
+    is_reference = (table["estimate"] == 0) & (table["reference"] != "") & table["std_error"].isna()
     written.loc[is_reference, "status"] = "reference"
     return written
+
+
+ROUNDED = (
+    *(
+        "estimate",
+        "std_error",
+        "classical_std_error",
+        "posterior_sd",
+        "ci_lower",
+        "ci_upper",
+        "odds_ratio",
+        "rate_ratio",
+    ),
+)
 
 
 def four_digits(value: float) -> str:

@@ -1,37 +1,27 @@
-"""Write the table of named coefficients with their standard errors from a checkpoint."""
+"""Write the tables of a fit: named coefficients with their standard errors, and a joint test for each term."""
 
 import argparse
-import json
 from pathlib import Path
 
-from tfglm import command, runtime
-from tfglm.model.design import Design
+from tfglm import command
+from tfglm.results import read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    with runtime.quiet():
-        from tfglm.model import fitted
-        from tfglm.results import coefficients
+    found = read.estimates(arguments)
+    from tfglm.results import coefficients
 
-    design = Design.load(arguments.design)
-    summary = json.loads(arguments.fit.read_text())
-    table = coefficients.table(
-        design,
-        fitted.load(design, arguments.checkpoint),
-        json.loads(arguments.reference.read_text()),
-        arguments.confidence,
-        summary["df_residual"],
-    )
+    table = coefficients.table(found, arguments.confidence)
+    terms = coefficients.joint_tests(found)
     table.to_csv(arguments.table, index=False)
-    command.log(f"{len(table)} coefficients")
+    terms.to_csv(arguments.terms, index=False)
+    command.log(f"{len(table)} coefficients in {len(terms)} terms")
 
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-    parser.add_argument("--reference", type=Path, required=True, help="what check_reference.py wrote")
+    read.add_arguments(parser)
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
-    parser.add_argument("--table", type=Path, required=True, help="CSV to write")
+    parser.add_argument("--table", type=Path, required=True, help="CSV of coefficients to write")
+    parser.add_argument("--terms", type=Path, required=True, help="CSV of joint tests to write")
     command.run(main, parser.parse_args())

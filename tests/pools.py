@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import tensorflow as tf
 
-from tfglm.config import Layout, SelectionConfig
+from tfglm.config import DesignConfig, Layout, SelectionConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
@@ -46,26 +46,39 @@ def ingest_frame(frame: pd.DataFrame, folder: Path, name: str = "table", **selec
     return IngestedFile.load(folder / name / "manifest.json")
 
 
+def design_of(
+    formula: str, family: str, dictionary: Dictionary, files=(), known_late: list[str] | None = None, **settings
+) -> Design:
+    """The design of a model called m."""
+    return design("m", DesignConfig(formula=formula, family=family, **settings), dictionary, files, known_late or [])
+
+
 def fit_files(
     files: list[IngestedFile],
     formula: str,
     family: str,
     missing: dict[str, str] | None = None,
     rare: dict[str, int] | None = None,
+    tell=lambda message: None,
+    **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
-    """Fit one model to ingested files in this process."""
+    """Fit one model to ingested files in this process; `settings` are other keys of the model."""
     dictionary = merge(files, missing, rare)
-    made = design("m", formula, family, dictionary)
-    fitted = newton.fit(Workload(made, files, "train"), InProcessPool(), 50, lambda message: None)
+    made = design_of(formula, family, dictionary, files, **settings)
+    fitted = newton.fit(Workload(made, files, "train"), InProcessPool(), 50, tell)
     return made, fitted, dictionary
 
 
-def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path) -> tuple[Design, Fitted]:
-    made, fitted, _ = fit_files([ingest_frame(frame, folder)], formula, family)
+def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **settings) -> tuple[Design, Fitted]:
+    made, fitted, _ = fit_files([ingest_frame(frame, folder)], formula, family, **settings)
     return made, fitted
+
+
+def estimates_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> coefficients.Estimates:
+    return coefficients.estimates(made, fitted, reference or {}, fitted.summary["df_residual"])
 
 
 def table_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:
     """The coefficient table, indexed by term and level."""
-    table = coefficients.table(made, fitted, reference or {}, 0.95, fitted.summary["df_residual"])
+    table = coefficients.table(estimates_of(made, fitted, reference), 0.95)
     return table.set_index(["term", "level"])

@@ -5,14 +5,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pools import ingest_frame
+from pools import design_of, ingest_frame
 from tfglm.config import Layout, SelectionConfig, load_layout
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.selection import columns_from
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
-from tfglm.model.design import Design, check_reference, design
-from tfglm.model.formula import FormulaTerm, parse
+from tfglm.model.design import Design, check_reference
+from tfglm.model.formula import FormulaFactor, FormulaTerm, parse
+from tfglm.model.transforms import Call
 
 LAYOUTS = sorted((Path(__file__).parents[1] / "config" / "layouts").glob("*.yaml"))
 
@@ -24,6 +25,8 @@ FRAME = pd.DataFrame(
         "month": [1, 2, 10, 1, 2, 10],
         "only": ["x"] * 6,
         "same": [7] * 6,
+        "zero": [0, 0, 1, 2, 3, 4],
+        "negative": [-1, 0, 1, 2, 3, 4],
     }
 )
 
@@ -33,22 +36,35 @@ def dictionary(tmp_path_factory) -> Dictionary:
     return merge([ingest_frame(FRAME, tmp_path_factory.mktemp("design"))])
 
 
-def test_a_formula_is_read_in_the_order_written():
-    response, terms = parse("late ~ distance + C(month) + carrier", "f")
-    assert response == "late"
-    assert terms == (
-        FormulaTerm("distance", "distance", False),
-        FormulaTerm("C(month)", "month", True),
-        FormulaTerm("carrier", "carrier", False),
+def test_a_formula_is_read_main_effects_first():
+    parsed = parse('late ~ a:log(x) + C(month, Treatment("6")) + carrier + bs(scale(hour), df=6) - 1', "f")
+    assert (parsed.response, parsed.intercept) == ("late", False)
+    spline = FormulaFactor("bs(scale(hour), df=6)", "hour", calls=(Call("scale", {}), Call("bs", {"df": 6})))
+    logarithm = FormulaFactor("log(x)", "x", calls=(Call("log", {}),))
+    assert parsed.terms == (
+        FormulaTerm((FormulaFactor("C(month)", "month", True, "6"),)),
+        FormulaTerm((FormulaFactor("carrier", "carrier"),)),
+        FormulaTerm((spline,)),
+        FormulaTerm((FormulaFactor("a", "a"), logarithm)),
     )
+    assert [term.name for term in parse("y ~ a*b", "f").terms] == ["a", "b", "a:b"]
 
 
 REFUSED = {
-    "late ~ carrier:month": "the interaction `carrier:month` is not supported",
-    "late ~ log(delay)": "`log(delay)` is not supported; define a column for it under data.derive",
-    "late ~ carrier - 1": "leaves out the intercept, which is not supported",
-    "late ~ 0 + carrier": "leaves out the intercept, which is not supported",
-    'late ~ C(month, Treatment("2"))': "C() takes one column; choose its reference level with the key `reference`",
+    "late ~ lag(delay)": "`lag(delay)` is not supported; define a column for it under data.derive",
+    "late ~ carrier:{delay + 1}": "is not supported; define a column for it under data.derive",
+    'late ~ C(month, Treatment("3"))': "`C(month)`: no level `3` in the training rows",
+    "late ~ C(month, Sum)": "C() takes a column, and a reference level as in",
+    "late ~ log(C(month))": "C() takes a column and stands alone",
+    "late ~ poly(delay, 0)": "the degree of poly() is a whole number from 1 to 20",
+    "late ~ poly(month, 3)": "poly() of degree 3 needs more than 3 distinct values, and there are 3",
+    "late ~ bs(delay)": "bs() takes df or knots",
+    "late ~ bs(delay, df=2)": "df of bs() is a whole number of at least 3",
+    "late ~ scale(delay, 3, 4, 5)": "scale() takes the arguments center, scale",
+    "late ~ log(late_minutes)": "no column `late_minutes`",
+    "late ~ log(zero)": "`log(zero)`: log() is not finite for the value 0, which 2 training rows have",
+    "late ~ log(poly(delay, 2))": "log() cannot be applied to the several columns inside it",
+    "late ~ log(carrier)": "`log(carrier)`: `carrier` is text",
     "carrier + month": "needs one response",
     "log(delay) ~ carrier": "the response `log(delay)` must be a column",
     "late ~ 1": "has no terms besides the intercept",
@@ -65,19 +81,53 @@ REFUSED = {
 @pytest.mark.parametrize("formula", REFUSED)
 def test_what_cannot_be_fitted_is_refused_by_name(dictionary, formula):
     with pytest.raises(UserError) as error:
-        design("m", formula, "binomial", dictionary)
+        design_of(formula, "binomial", dictionary)
     assert REFUSED[formula] in str(error.value)
     assert str(error.value).startswith("models.m")
 
 
+KEYS_REFUSED = {
+    "negative weights": ({"weights": "negative"}, "models.m.weights: `negative` has the negative value -1"),
+    "weights are text": ({"weights": "carrier"}, "models.m.weights: `carrier` is text"),
+    "no such weights": ({"weights": "wieght"}, "models.m.weights: no column `wieght`"),
+    "frequencies with fractions": ({"frequency": "delay"}, "models.m.frequency: `delay` must hold whole numbers"),
+    "offset is text": ({"offset": "carrier"}, "models.m.offset: `carrier` is no number"),
+    "offset is several": ({"offset": "poly(delay, 2)"}, "models.m.offset: `poly(delay, 2)` is more than one number"),
+    "one cluster": ({"std_errors": "cluster(same)"}, "models.m.std_errors: `same` has the one value `7`"),
+    "counts below zero": (
+        {"family": "poisson", "formula": "negative ~ carrier"},
+        "poisson needs a response of 0 or more",
+    ),
+    "events below zero": ({"trials": "month", "formula": "negative ~ carrier"}, "needs a response that counts events"),
+}
+
+
+@pytest.mark.parametrize("case", KEYS_REFUSED)
+def test_columns_that_cannot_be_what_a_key_says_are_refused(dictionary, case):
+    keys, message = KEYS_REFUSED[case]
+    with pytest.raises(UserError) as error:
+        design_of(**{"formula": "late ~ carrier", "family": "binomial", "dictionary": dictionary} | keys)
+    assert message in str(error.value)
+
+
+def test_a_model_too_wide_for_memory_is_refused_with_the_size_that_it_needs(tmp_path, monkeypatch):
+    file = ingest_frame(FRAME, tmp_path)
+    monkeypatch.setattr("tfglm.model.design.LARGEST_INFORMATION", 100.0)
+    with pytest.raises(
+        UserError, match=r"11 coefficients, of which all but the 6 of `carrier:C\(month\)` are dense"
+    ) as error:
+        design_of("late ~ carrier:C(month) + carrier + negative", "binomial", merge([file]), [file])
+    assert "the information matrix needs 0.0 GB" in str(error.value)
+
+
 def test_no_training_rows_is_an_error_that_says_where_they_went(dictionary):
     with pytest.raises(UserError, match=r"no training rows are left; results/data/rows.json tells"):
-        design("m", "late ~ carrier", "binomial", Dictionary(dictionary.columns, [], {"train": 0, "evaluate": 5}))
+        design_of("late ~ carrier", "binomial", Dictionary(dictionary.columns, [], {"train": 0, "evaluate": 5}))
 
 
 def test_a_design_lays_out_the_coefficient_vector_and_reads_back(dictionary, tmp_path):
-    made = design("m", "late ~ C(month) + delay + carrier", "binomial", dictionary)
-    assert [(term.name, level) for term, level in made.coefficients()] == [
+    made = design_of("late ~ C(month) + delay + carrier", "binomial", dictionary)
+    assert list(made.coefficients()) == [
         ("Intercept", ""),
         ("C(month)", "1"),
         ("C(month)", "2"),
@@ -88,14 +138,14 @@ def test_a_design_lays_out_the_coefficient_vector_and_reads_back(dictionary, tmp
         ("carrier", "DL"),
     ]
     assert made.slices["carrier"] == slice(5, 8)
-    delay = made.numeric[1]
-    assert [delay.center, delay.scale] == pytest.approx([FRAME["delay"].mean(), FRAME["delay"].std(ddof=0)])
+    (delay,) = made.numeric
+    assert [*delay.center, *delay.scale] == pytest.approx([FRAME["delay"].mean(), FRAME["delay"].std(ddof=0)])
     made.write(tmp_path / "design.json")
     assert Design.load(tmp_path / "design.json") == made
 
 
 def test_reference_levels_are_checked_before_training(dictionary):
-    made = design("m", "late ~ carrier + C(month)", "binomial", dictionary)
+    made = design_of("late ~ carrier + C(month)", "binomial", dictionary)
     check_reference(made, {"carrier": "DL", "C(month)": "10"})
     with pytest.raises(UserError, match=r"models.m.reference.carrier: no level `DLL` .*did you mean `DL`"):
         check_reference(made, {"carrier": "DLL"})
@@ -120,7 +170,7 @@ def made_file(tmp_path_factory) -> IngestedFile:
 
 def test_a_term_knows_what_its_made_levels_stand_for(made_file, tmp_path):
     dictionary = merge([made_file], {"carrier": "level", "month": "level"}, {"carrier": 2, "month": 2})
-    made = design("m", "late ~ carrier + C(month)", "binomial", dictionary)
+    made = design_of("late ~ carrier + C(month)", "binomial", dictionary)
     carrier, month = made.categorical
     assert carrier.levels == ("AA", "B6", "(rare)", "(missing)")
     assert carrier.numbers == {"AA": 0, "B6": 1, "DL": 2, None: 3}
@@ -135,7 +185,7 @@ def test_a_term_knows_what_its_made_levels_stand_for(made_file, tmp_path):
 
 def test_a_value_written_like_a_made_level_is_a_value_where_there_is_none(tmp_path):
     frame = pd.DataFrame({"late": [0, 1, 1], "carrier": ["(missing)", "AA", "(rare)"]})
-    made = design("m", "late ~ carrier", "binomial", merge([ingest_frame(frame, tmp_path)]))
+    made = design_of("late ~ carrier", "binomial", merge([ingest_frame(frame, tmp_path)]))
     assert made.categorical[0].numbers == {"(missing)": 0, "(rare)": 1, "AA": 2}
 
 
@@ -149,17 +199,17 @@ MISSING_REFUSED = {
 def test_missing_values_of_a_number_cannot_be_a_level(made_file, formula):
     dictionary = merge([made_file], {"month": "level"})
     with pytest.raises(UserError, match=MISSING_REFUSED[formula]):
-        design("m", formula, "gaussian", dictionary)
+        design_of(formula, "gaussian", dictionary)
 
 
 def test_a_model_that_uses_what_is_known_only_after_departure_says_so(dictionary, tmp_path):
-    made = design("m", "late ~ delay + C(month) + carrier", "binomial", dictionary, ["late", "delay", "month"])
-    assert made.known_after_departure == ("delay", "C(month)")
-    assert made.warnings[0].startswith("the model uses `delay`, `C(month)`, known only after departure")
+    made = design_of("late ~ delay + C(month) + carrier", "binomial", dictionary, known_late=["late", "delay", "month"])
+    assert made.known_after_departure == ("month", "delay")
+    assert made.warnings[0].startswith("the model uses `month`, `delay`, known only after departure")
     made.write(tmp_path / "design.json")
     assert Design.load(tmp_path / "design.json") == made
     # The response is what is to be predicted, so it is known late by its nature.
-    assert design("m", "late ~ carrier", "binomial", dictionary, ["late"]).warnings == []
+    assert design_of("late ~ carrier", "binomial", dictionary, known_late=["late"]).warnings == []
 
 
 def test_columns_derived_from_late_ones_are_late_too():

@@ -44,7 +44,12 @@ def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
 
 def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
     design, _ = fitted
-    rows = {"eta": np.array([-1.0, -2.0, 0.5]), "response": np.zeros(3), "flag": np.array([0, 0, SEPARATED])}
+    rows = {
+        "eta": np.array([-1.0, -2.0, 0.5]),
+        "response": np.zeros(3),
+        "flag": np.array([0, 0, SEPARATED]),
+        "mass": np.ones(3),
+    }
     found = metrics.evaluate(design, rows, 0.5)
     assert (found["auc"], found["average_precision"], found["precision"], found["recall"]) == (None,) * 4
     assert (found["accuracy"], found["true_negative"]) == (1.0, 2)

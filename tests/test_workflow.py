@@ -141,14 +141,14 @@ def test_the_default_models_agree_with_statsmodels_on_the_same_rows(finished, fl
         assert table.loc[("dest", "LEX"), ["rows", "events"]].tolist() == [1, 0]
         train = train[train["dest"] != "LEX"]
         matrix = treatment_contrasts(train, COVARIATES, NUMERIC)
-        exact = logistic_regression(train["late"], matrix)
+        exact = logistic_regression(train["late"], matrix, train["month"] * 100 + train["day"])
         assert fit["deviance"] == pytest.approx(exact.deviance, rel=1e-10)
         assert fit["null_deviance"] == pytest.approx(exact.null_deviance, rel=1e-10)
         assert [fit["aic"], fit["bic"]] == pytest.approx([exact.aic, exact.bic_llf], rel=1e-10)
         np.testing.assert_allclose(table["odds_ratio"], np.exp(table["estimate"]), rtol=1e-12)
     else:
         matrix = treatment_contrasts(train, COVARIATES, NUMERIC)
-        exact = linear_regression(train["arr_delay"], matrix)
+        exact = linear_regression(train["arr_delay"], matrix, train["month"] * 100 + train["day"])
         assert fit["deviance"] == pytest.approx(exact.ssr, rel=1e-10)
         assert fit["null_deviance"] == pytest.approx(exact.centered_tss, rel=1e-10)
         assert fit["aic"] == pytest.approx(exact.aic + 2, rel=1e-10)  # as in R, the variance is a parameter
@@ -156,6 +156,11 @@ def test_the_default_models_agree_with_statsmodels_on_the_same_rows(finished, fl
     assert fit["df_residual"] == exact.df_resid
     assert fit["converged"] and fit["certificate"]["lambda_squared"] <= 1e-12
     assert_agrees(table, exact, list(matrix.columns))
+    classical = np.sqrt(np.diag(exact.normalized_cov_params) * (exact.scale if model == "arrival_delay" else 1.0))
+    np.testing.assert_allclose(table.loc[list(matrix.columns), "classical_std_error"], classical, rtol=1e-5)
+    assert fit["std_errors"] == {"kind": "cluster", "column": "date", "clusters": 288}
+    # Flights of one day share their weather.
+    assert table.loc[("C(month)", "7"), "std_error"] > 8 * table.loc[("C(month)", "7"), "classical_std_error"]
     others = table.drop(index=list(matrix.columns))
     assert {term for term, _ in others.index} == set(COVARIATES)
     assert (others.loc[others["status"] == "", "estimate"] == 0.0).all()
@@ -252,6 +257,9 @@ FITTED_ANEW = {
 }  # fmt: skip
 RERUNS = {
     "formula": ("formula", "late ~ carrier + distance", FITTED_ANEW),
+    "std_errors": ("std_errors", "robust", FITTED_ANEW),
+    "contrasts": ("contrasts", {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}}, {"tabulate_contrasts": 1}),
+    "vcov": ("vcov", True, {"export_vcov": 1}),
     "max_iterations": (
         "max_iterations",
         40,

@@ -198,17 +198,81 @@ class DataConfig(SelectionConfig, SourceConfig):
         return self
 
 
-class ModelConfig(_Section):
+class DesignConfig(_Section):
+    """What a fit depends on."""
+
+    formula: Text = Field(
+        description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
+    )
+    family: Literal["gaussian", "binomial", "poisson"] = Field(
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
+        "regression of counts with log link."
+    )
+    weights: Name | None = Field(
+        default=None,
+        description="Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and "
+        "a response between 0 and 1, the number of trials.",
+    )
+    frequency: Name | None = Field(
+        default=None,
+        description="Column that says how many equal rows a row stands for: it multiplies the number of rows.",
+    )
+    trials: Name | None = Field(
+        default=None,
+        description="Column with the number of trials of a row, for `binomial` with a response that counts events.",
+    )
+    offset: Text | None = Field(
+        default=None,
+        description="Column, or a function of one, such as `log(seats)`, that is added with coefficient 1.",
+    )
+    std_errors: Annotated[
+        str, StringConstraints(pattern=r"^(classical|quasi|robust|cluster\(\s*[A-Za-z_]\w*\s*\))$")
+    ] = Field(
+        default="classical",
+        examples=["classical", "quasi", "robust", "cluster(column)"],
+        description="`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a "
+        "misspecified variance (HC1); or `cluster(column)`, robust to rows with the "
+        "same value of that column being alike, as flights of one day are. The table shows the classical ones too.",
+    )
+    l2: Number = Field(
+        default=0.0,
+        ge=0,
+        description="Strength of a ridge penalty `l2 / 2 * sum(b^2)` beside the mean loss of a row, on standardised numbers and "
+        "on all levels, without a reference level; there are then no standard errors.",
+    )
+
+    @property
+    def errors(self) -> tuple[str, str | None]:
+        """The kind of standard errors, and the column of the clusters."""
+        kind, _, column = self.std_errors.rstrip(") ").partition("(")
+        return kind, column.strip() or None
+
+    @model_validator(mode="after")
+    def _keys_that_go_together(self) -> "DesignConfig":
+        if self.trials and self.family != "binomial":
+            raise ValueError("trials: only family binomial has trials")
+        if self.family == "gaussian" and self.std_errors == "quasi":
+            raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already")
+        if self.l2 and self.std_errors != "classical":
+            raise ValueError("std_errors: a penalised fit (l2) has none")
+        return self
+
+
+class ModelConfig(DesignConfig):
     """One regression."""
 
-    formula: Text = Field(description="R-style formula, such as `late ~ carrier + C(month) + distance`.")
-    family: Literal["gaussian", "binomial"] = Field(
-        description="Distribution of the response: `gaussian` is linear regression, `binomial` is logistic regression."
-    )
     reference: dict[Text, Level] = Field(
         default={},
         description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
         "that is not separated.",
+    )
+    contrasts: dict[Text, dict[Text, Number]] = Field(
+        default={},
+        description="Linear combinations of coefficients, by a name for each, as weights by term, or by `term[level]`: "
+        "`UA against AA: {carrier[UA]: 1, carrier[AA]: -1}`.",
+    )
+    vcov: bool = Field(
+        default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
     )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
     threshold: Number = Field(
@@ -586,10 +650,17 @@ def expected(node: Node, root: Node) -> str:
     return " or ".join(_in_words(form, root) for form in forms(node, root) if form.get("type") != "null")
 
 
+def _one_of(values: list) -> str:
+    *others, last = (f"`{value}`" for value in values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def _in_words(form: Node, root: Node) -> str:
     if "enum" in form:
-        return " or ".join(f"`{value}`" for value in form["enum"])
+        return _one_of(form["enum"])
     match form.get("type"):
+        case "string" if form.get("examples"):
+            return _one_of(form["examples"])
         case "string" if form.get("pattern"):
             return "a name of letters, digits and _ that begins with a letter"
         case "array":

@@ -14,7 +14,7 @@ os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
-from tfglm.config import SelectionConfig, expand_files, is_address, load, load_layouts
+from tfglm.config import DesignConfig, SelectionConfig, expand_files, is_address, load, load_layouts
 from tfglm.data.packages import located
 from tfglm.errors import UserError, nearest
 
@@ -95,20 +95,32 @@ class Unwatched:
         return str(self.value)
 
 
+def model_of(wildcards):
+    """The section of the model that a job is for."""
+    if wildcards.model not in CONFIG.models:
+        raise WorkflowError(
+            f"no model `{wildcards.model}` in the config{nearest(wildcards.model, CONFIG.models)}; "
+            f"there are: {', '.join(CONFIG.models)}"
+        )
+    return CONFIG.models[wildcards.model]
+
+
 def model_setting(key, watched=True):
     """A params function: one key of the section of the model that the job is for, as JSON if it is a mapping."""
 
     def setting(wildcards):
-        if wildcards.model not in CONFIG.models:
-            raise WorkflowError(
-                f"no model `{wildcards.model}` in the config{nearest(wildcards.model, CONFIG.models)}; "
-                f"there are: {', '.join(CONFIG.models)}"
-            )
-        value = getattr(CONFIG.models[wildcards.model], key)
+        value = getattr(model_of(wildcards), key)
         value = json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
         return value if watched else Unwatched(value)
 
     return setting
+
+
+def design_settings(wildcards):
+    """What the fit of a model depends on, as JSON. Keys that have their default are left out, so that a key that a later version
+    adds is no reason to fit again."""
+    keys = set(DesignConfig.model_fields)
+    return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
 
 
 def reference_of_unseen(wildcards):
@@ -159,15 +171,17 @@ except UserError as error:
 
 def targets_of_all_models():
     """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
-    names = ["fit.json", "coefficients.csv", "coefficients.svg", "coefficients.html"]
+    names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html"]
     if CONFIG.data.split.evaluate:
         names.append("metrics.json")
-    return expand("results/models/{model}/{name}", model=MODELS, name=names)
+    targets = expand("results/models/{model}/{name}", model=MODELS, name=names)
+    targets += [f"results/models/{model}/contrasts.csv" for model in MODELS if CONFIG.models[model].contrasts]
+    return targets + [f"results/models/{model}/vcov.csv" for model in MODELS if CONFIG.models[model].vcov]
 
 
 onsuccess:
     if any(Path(target).exists() for target in targets_of_all_models()):
         print(
-            "\nThe results are in results/models/: for each model coefficients.csv (the table), fit.json, metrics.json,"
+            "\nThe results are in results/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
         )
         print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")

@@ -3,7 +3,8 @@
 
 rule build_design:
     input:
-        "results/data/dictionary.json",
+        dictionary="results/data/dictionary.json",
+        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
         "results/models/{model}/design.json",
     log:
@@ -14,21 +15,20 @@ rule build_design:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        formula=model_setting("formula"),
-        family=model_setting("family"),
+        settings=design_settings,
         known_late=known_late,
         # Checked here, but no reason to make another design, nor another fit.
         reference=model_setting("reference", watched=False),
     message:
-        "{wildcards.model}: {params.formula}"
+        "{wildcards.model}: combining the formula with the levels"
     shell:
         'exec python "$TFGLM_SCRIPTS/build_design.py"'
         " --model {wildcards.model}"
-        " --formula {params.formula:q}"
-        " --family {params.family}"
+        " --settings {params.settings:q}"
         " --known-late {params.known_late:q}"
         " --reference {params.reference:q}"
-        " --dictionary {input}"
+        " --dictionary {input.dictionary}"
+        " --manifests {input.manifests}"
         " --design {output}"
         " --log {log}"
 

@@ -8,7 +8,8 @@ rule tabulate_coefficients:
         checkpoint="results/models/{model}/checkpoint",
         fit="results/models/{model}/fit.json",
     output:
-        "results/models/{model}/coefficients.csv",
+        table="results/models/{model}/coefficients.csv",
+        terms="results/models/{model}/terms.csv",
     log:
         "logs/models/{model}/tabulate_coefficients.log",
     benchmark:
@@ -27,6 +28,67 @@ rule tabulate_coefficients:
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --confidence {params.confidence}"
+        " --table {output.table}"
+        " --terms {output.terms}"
+        " --log {log}"
+
+
+rule tabulate_contrasts:
+    input:
+        design="results/models/{model}/design.json",
+        reference="results/models/{model}/reference.json",
+        checkpoint="results/models/{model}/checkpoint",
+        fit="results/models/{model}/fit.json",
+    output:
+        "results/models/{model}/contrasts.csv",
+    log:
+        "logs/models/{model}/tabulate_contrasts.log",
+    benchmark:
+        "benchmarks/tabulate_contrasts/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
+        contrasts=model_setting("contrasts"),
+    message:
+        "{wildcards.model}: combining coefficients"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_contrasts.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --confidence {params.confidence}"
+        " --contrasts {params.contrasts:q}"
+        " --table {output}"
+        " --log {log}"
+
+
+rule export_vcov:
+    input:
+        design="results/models/{model}/design.json",
+        reference="results/models/{model}/reference.json",
+        checkpoint="results/models/{model}/checkpoint",
+        fit="results/models/{model}/fit.json",
+    output:
+        "results/models/{model}/vcov.csv",
+    log:
+        "logs/models/{model}/export_vcov.log",
+    benchmark:
+        "benchmarks/export_vcov/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: writing the covariance matrix"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/export_vcov.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
         " --table {output}"
         " --log {log}"
 

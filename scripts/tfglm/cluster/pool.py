@@ -95,6 +95,8 @@ class Pool:
         self._ahead = 4 * len(cluster["worker"])
         self._outstanding = 0
         self._progress = time.monotonic()
+        self.first_calls_seconds = 0.0
+        """Spent until the first result of each pass, which is traced and compiled then."""
 
     def sum(self, pass_: Pass, calls: Sequence[tuple], state: Mapping[str, Any]) -> Any:
         """The sum of `pass_(state, *call)` over `calls`, a nest of float64 arrays, added in the order of the calls.
@@ -109,7 +111,9 @@ class Pool:
         if not calls:
             raise ValueError("a sum needs at least one call")
         with self._readable():
+            started, known = time.monotonic(), len(self._scheduled)
             scheduled = self._prepare(pass_, {name: np.asarray(value) for name, value in state.items()})
+            is_new = len(self._scheduled) > known
             waiting: deque = deque()
             total = np.zeros(())
             self._progress = time.monotonic()
@@ -121,6 +125,9 @@ class Pool:
             while waiting:
                 total = total + self._fetch(waiting.popleft())
                 self._outstanding = len(waiting)
+                if is_new:
+                    self.first_calls_seconds += time.monotonic() - started
+                    is_new = False
         return scheduled.unpack(total)
 
     def stalled_seconds(self) -> float:

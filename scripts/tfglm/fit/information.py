@@ -1,7 +1,7 @@
-"""The information matrix in blocks, with the largest categorical term eliminated.
+"""The information matrix in blocks, with the largest part eliminated.
 
-The block of X'WX that belongs to one categorical term is diagonal. With the dense part a (all other coefficients) and the
-eliminated term b,
+The block of X'WX that belongs to one part with groups is diagonal. With the dense part a (all other coefficients) and the
+eliminated part b,
 
     X'WX = [[A, B], [B', D]],   S = A - B D^-1 B',   (X'WX)^-1 = blockdiag(0, D^-1) + U S^-1 U',   U = [I; -D^-1 B'],
 
@@ -9,12 +9,13 @@ so that only S, as wide as the dense part, is ever factored (STATISTICS: Covaria
 """
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import scipy.linalg
 
 from tfglm.model.design import Design
-from tfglm.model.passes import Sums
+from tfglm.model.passes import Sums, nesting
 
 ALIASED_BELOW = 1e-10
 """Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5."""
@@ -43,38 +44,56 @@ class Blocks:
             self.gradient,
         )
 
+    def penalised(self, strength: np.ndarray, coefficients: np.ndarray) -> "Blocks":
+        """With strength * b^2 / 2, for each coefficient, added to the loss."""
+        a = self.a + np.diag(strength[self.dense])
+        gradient = self.gradient + strength * coefficients
+        return Blocks(self.dense, self.eliminated, a, self.b, self.d + strength[self.eliminated], gradient)
+
 
 def assemble(design: Design, sums: Sums) -> Blocks:
-    """The blocks from the sums of an information pass."""
-    sizes = [term.size for term in design.categorical]
-    largest = int(np.argmax(sizes)) if sizes else None
-    numeric_positions = np.array([design.slices[term.name].start for term in design.numeric])
-    positions = [np.arange(design.size)[design.slices[term.name]] for term in design.categorical]
-    gradient = np.zeros(design.size)
-    gradient[numeric_positions] = sums["numeric"]
-    full = {("n", "n"): sums["numeric_numeric"]}
-    for k, size in enumerate(sizes):
-        gradient[positions[k]] = sums[f"categorical_{k}"]
-        full["n", k] = sums[f"numeric_{k}"]
-        # The intercept's row of numeric x categorical holds the sums of the weights: the diagonal of the term's block.
-        full[k, k] = sums[f"numeric_{k}"][0]
-        for j in range(k):
-            full[j, k] = sums[f"pair_{j}_{k}"].reshape(sizes[j], size)
-    where = {"n": numeric_positions, **dict(enumerate(positions))}
-    dense = np.sort(np.concatenate([where[key] for key in where if key != largest]))
+    """The blocks from the sums of an information pass; the gradient is 0 where they have none."""
+    parts = design.parts
+    sizes = {k: part.size for k, part in enumerate(parts) if part.coding}
+    largest = max(sizes, key=sizes.__getitem__, default=None)
+    positions = [np.arange(part.where.start, part.where.stop) for part in parts]
+    single = [k for k, part in enumerate(parts) if not part.coding]
+    at_single = np.concatenate([positions[k] for k in single] or [np.zeros(0, int)])
+    eliminated = positions[largest] if largest is not None else np.zeros(0, int)
+    dense = np.setdiff1d(np.arange(design.size), eliminated)
     rank = np.full(design.size, -1)
     rank[dense] = np.arange(len(dense))
-    eliminated = positions[largest] if largest is not None else np.zeros(0, int)
-    a, b, d = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated))), np.zeros(0)
-    for (j, k), block in full.items():
-        if j == k == largest:
-            d = block
-        elif largest in (j, k):
-            b[rank[where[k if j == largest else j]]] = block.T if j == largest else block
-        else:
-            square = np.diag(block) if j == k != "n" else block
-            a[np.ix_(rank[where[j]], rank[where[k]])] = square
-            a[np.ix_(rank[where[k]], rank[where[j]])] = square.T
+    a, b = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated)))
+    d = sums[f"own_{largest}"] if largest is not None else np.zeros(0)
+    gradient = np.zeros(design.size)
+
+    def put(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+        """Entries of X'WX, given once, at positions in the coefficient vector that broadcast."""
+        for first, second in ((rows, columns), (columns, rows)):
+            if rank[first.flat[0]] < 0:
+                continue
+            if rank[second.flat[0]] < 0:
+                b[rank[first], second - eliminated[0]] = values
+            else:
+                a[rank[first], rank[second]] = values
+
+    if single:
+        put(at_single[:, None], at_single[None], sums["single_single"])
+        gradient[at_single] = sums.get("single", 0.0)
+    for k in sizes:
+        gradient[positions[k]] = sums.get(f"part_{k}", 0.0)
+        if k != largest:
+            put(positions[k], positions[k], sums[f"own_{k}"])
+        if single:
+            put(at_single[:, None], positions[k][None], sums[f"single_{k}"])
+    for j, k in combinations(sizes, 2):
+        nested = nesting(parts[j], parts[k])
+        if not nested:
+            put(positions[j][:, None], positions[k][None], sums[f"pair_{j}_{k}"].reshape(sizes[j], sizes[k]))
+            continue
+        coarse, fine = (j, k) if nested > 0 else (k, j)
+        values = sums[f"own_{fine}"] if f"nested_{j}_{k}" not in sums else sums[f"nested_{j}_{k}"]
+        put(positions[coarse][design.projection(parts[coarse].coding, parts[fine].coding)], positions[fine], values)
     return Blocks(dense, eliminated, a, b, d, gradient)
 
 
@@ -104,7 +123,15 @@ class Factored:
 def factor(blocks: Blocks) -> Factored:
     """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it is not positive definite."""
     loadings = blocks.b / blocks.d
-    return Factored(blocks, loadings, scipy.linalg.cholesky(blocks.a - loadings @ blocks.b.T, lower=True))
+    return Factored(blocks, loadings, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
+
+
+def schur_complement(blocks: Blocks) -> np.ndarray:
+    """S, of which only the lower triangle is filled: by a product with itself, which is half the work of another."""
+    if not len(blocks.d):
+        return blocks.a
+    half = np.asfortranarray(blocks.b / np.sqrt(blocks.d))
+    return scipy.linalg.blas.dsyrk(-1.0, half, beta=1.0, c=np.asfortranarray(blocks.a), lower=1)
 
 
 def null_vectors(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +142,8 @@ def null_vectors(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
     """
     size, null, aliased = len(blocks.gradient), [], []
     loadings = blocks.b / blocks.d
-    schur = blocks.a - loadings @ blocks.b.T
+    schur = schur_complement(blocks)
+    schur = np.tril(schur) + np.tril(schur, -1).T
     scale = np.sqrt(np.diag(blocks.a))
     scale[scale == 0] = 1.0
     schur = schur / scale[:, None] / scale

@@ -1,16 +1,19 @@
 """Newton's method for the exact maximum likelihood estimate, synchronous: every sum is over all rows."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+import tensorflow as tf
 
 from tfglm.errors import UserError
-from tfglm.fit.information import Factored, assemble, factor, null_vectors
-from tfglm.model.design import Design
+from tfglm.fit import inference
+from tfglm.fit.information import Blocks, Factored, assemble, factor, null_vectors
+from tfglm.model.design import INTERCEPT, Design
 from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.model.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
 from tfglm.model.passes import Sums, Workload
 
 CONVERGED_BELOW = 1e-12
@@ -22,6 +25,49 @@ DRIFTING_ABOVE = 1e-3
 """Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
 all the same, but each step is as long as the one before."""
 
+WARM_SHARE = 0.05
+"""Of the rows, on which the first steps are taken if there are enough."""
+
+WARM_ROWS_PER_COEFFICIENT = 20
+FEWEST_WARM_ROWS = 50_000
+
+WARM_ITERATIONS = 12
+WARM_UNTIL = 1e-3
+"""Of lambda^2 there: far closer to their optimum than that is to the one of all rows."""
+
+WARM_RIDGE = 1.0
+"""Penalty on these steps (times b^2 / 2), as a rare group may have responses that are all alike among the rows sampled."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Where the iteration stands: the coefficients, and the sums of an information pass there."""
+
+    coefficients: np.ndarray
+    sums: Sums
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised: the loss of the workload's rows, and strength * b^2 / 2 for each coefficient, over the free ones."""
+
+    workload: Workload
+    pool: object
+    free: np.ndarray
+    strength: np.ndarray
+
+    def at(self, coefficients: np.ndarray) -> State:
+        design = self.workload.design
+        return State(coefficients, self.workload.sum(self.pool, "information", design.by_term(coefficients)))
+
+    def objective(self, state: State) -> float:
+        return float(state.sums["loss"]) + 0.5 * float(self.strength @ state.coefficients**2)
+
+    def blocks(self, state: State) -> Blocks:
+        made = assemble(self.workload.design, state.sums)
+        made = made.penalised(self.strength, state.coefficients) if self.strength.any() else made
+        return made.restrict(self.free)
+
 
 def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], None]) -> Fitted:
     """Fit the workload's design on its rows; `pool.sum(pass_, calls, state)` adds a pass over shards.
@@ -30,30 +76,46 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
     """
     design = workload.design
     family = FAMILIES[design.family]
-    counts = workload.sum(pool, "counts", zeros(design))
+    counts = workload.sum(pool, "counts", {})
+    check_counts(design, counts)
     tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
-    workload, kept_counts = leave_out_separated(workload, pool, counts, tell)
+    kept_counts = counts
+    if not design.l2:
+        workload, kept_counts = leave_out_separated(workload, pool, counts, tell)
     status = initial_status(design, workload, kept_counts)
+    rows = by_coefficient(design, kept_counts, "rows")
+    null = np.zeros((0, design.size))
+    if not design.l2:
+        null = null_space(design, np.isin(status, (EMPTY, SEPARATED), invert=True)) @ to_fit_scale(design).T.toarray()
+        held, null = hold(null, most_frequent_first(design, rows))
+        status[held] = REFERENCE
 
     start = np.zeros(design.size)
-    start[0] = family.link(kept_counts["response"] / kept_counts["rows"])
-    sums = workload.sum(pool, "information", design.by_term(start))
-    null_loss = float(sums["loss"])
-    # At the null model all weights are alike, so what is aliased here is aliased by the columns alone.
-    aliased, null = null_vectors(assemble(design, sums).restrict(status == FREE))
+    null_intercept, null_loss = null_model(workload, pool, kept_counts)
+    if design.intercept is not None:
+        start[design.intercept] = null_intercept
+    strength = np.full(design.size, design.l2 * float(kept_counts["mass"]))
+    if design.intercept is not None:
+        strength[design.intercept] = 0.0
+    problem = Problem(workload, pool, status == FREE, strength)
+    state, aliased, found = first_state(problem, start, kept_counts, tell)
     status[aliased] = ALIASED
+    null = np.vstack([null, found])
+    problem = replace(problem, free=status == FREE)
+    if state is None:
+        state = problem.at(warm_start(problem, start, kept_counts, tell))
 
     df_residual = float(kept_counts["rows"] - np.count_nonzero(status == FREE))
-    if df_residual <= 0 and not family.dispersion_known:
+    if df_residual <= 0 and not family.dispersion_known and not design.l2:
         raise UserError(
             f"models.{design.model}: {kept_counts['rows']:,.0f} training rows for {np.count_nonzero(status == FREE):,} "
             f"coefficients leave no residual variance to estimate; use fewer terms, or more rows"
         )
-    coefficients, sums, factored, certificate, iterations = iterate(
-        workload, pool, start, sums, status == FREE, df_residual, max_iterations, tell
-    )
+    state, factored, certificate, iterations = iterate(problem, state, df_residual, max_iterations, tell)
+    effective = inference.effective_coefficients(problem.workload.design, factored, state.sums, design.l2)
+    df_residual = float(kept_counts["rows"]) - effective
     fitted = Fitted(
-        coefficients=coefficients,
+        coefficients=state.coefficients,
         status=status,
         rows=by_coefficient(design, counts, "rows"),
         responses=by_coefficient(design, counts, "response"),
@@ -63,33 +125,122 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
         loadings=factored.loadings,
         diagonal=factored.blocks.d,
         null_vectors=null,
-        dispersion=dispersion(design, sums, df_residual),
+        dispersion=dispersion(design, state.sums, df_residual),
     )
+    fitted, remarks = inference.with_errors(
+        fitted, problem.workload, pool, kept_counts, df_residual, float(state.sums["pearson"])
+    )
+    near = inference.nearly_aliased(factored)
     return replace(
         fitted,
-        summary=summary(design, fitted, counts, kept_counts, float(sums["loss"]), null_loss, certificate, iterations),
+        summary=summary(design, fitted, counts, kept_counts, state, null_loss, certificate, iterations, effective)
+        | {"largest_kkt_violation": float(np.abs(factored.blocks.gradient[problem.free]).max() / kept_counts["mass"])}
+        | inference.describe(design, fitted, near)
+        | {"warnings": [*design.warnings, *remarks, *inference.remarks_on(design, near)]},
     )
+
+
+def check_counts(design: Design, counts: Sums) -> None:
+    """Raise UserError for responses that the family cannot have, and if nothing has a weight."""
+    if counts["out_of_range"]:
+        what = (
+            f"more events in `{design.response}` than trials in `{design.trials}`"
+            if design.trials
+            else (f"a response `{design.response}` out of the range of family {design.family}")
+        )
+        raise UserError(
+            f"models.{design.model}: {counts['out_of_range']:,.0f} training rows have {what}\n"
+            f"  leave them out with a condition in data.where, or correct them under data.derive"
+        )
+    if not counts["rows"]:
+        raise UserError(
+            f"models.{design.model}: no training row has a weight above 0; check `weights`, `frequency` and `trials`"
+        )
+
+
+def null_model(workload: Workload, pool, counts: Sums) -> tuple[float, float]:
+    """Intercept and loss of the model with nothing but an intercept and the offset; without an intercept, of the offset alone."""
+    design = workload.design
+    family = FAMILIES[design.family]
+    mean = float(counts["response"] / counts["mass"])
+    intercept = family.link(mean) if design.intercept is not None else 0.0
+    if not design.offset and family.dispersion_known:
+        # The loss is linear in the response.
+        loss = family.loss(tf.constant(intercept, tf.float64), tf.constant(mean, tf.float64))
+        return intercept, float(loss) * float(counts["mass"])
+    for _ in range(100):
+        sums = workload.sum(pool, "null", {"intercept": np.array([intercept])})
+        step = float(sums["score"] / sums["weight"]) if design.intercept is not None else 0.0
+        if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
+            break
+        # A long step overshoots where the mean is an exponential.
+        intercept -= float(np.clip(step, -1.0, 1.0)) if family.dispersion_known else step
+    return intercept, float(sums["loss"])
+
+
+def first_state(
+    problem: Problem, start: np.ndarray, counts: Sums, tell: Callable[[str], None]
+) -> tuple[State | None, np.ndarray, np.ndarray]:
+    """The sums at `start`, if they had to be made, which coefficients are aliased, and the directions that show it.
+
+    At the null model all weights are alike, so what is aliased there is aliased by the columns alone (STATISTICS: Aliasing).
+    Columns that are independent on some of the rows are so on all of them: a sample that has all groups is enough to know
+    that nothing is aliased, and a pass over all rows is saved.
+    """
+    design = problem.workload.design
+    none = np.zeros(0, int), np.zeros((0, design.size))
+    share = warm_share(problem, counts)
+    if share < 1.0 and design.family != "gaussian":
+        sampled = replace(problem, workload=problem.workload.sampled(share))
+        blocks = assemble(design, sampled.at(start).sums).restrict(problem.free)
+        there = blocks.restrict(np.isin(np.arange(design.size), blocks.eliminated[blocks.d == 0], invert=True))
+        if np.all(np.diag(blocks.a) > 0) and (design.l2 or not len(null_vectors(there)[0])):
+            return None, *none
+    state = problem.at(start)
+    if design.l2:
+        return state, *none
+    return state, *null_vectors(assemble(design, state.sums).restrict(problem.free))
+
+
+def warm_share(problem: Problem, counts: Sums) -> float:
+    """The share of the rows on which to take the first steps; 1 if there are too few for that to pay."""
+    fewest = max(FEWEST_WARM_ROWS, WARM_ROWS_PER_COEFFICIENT * np.count_nonzero(problem.free))
+    share = max(WARM_SHARE, fewest / float(counts["rows"]))
+    return float(share) if share <= 0.2 else 1.0
+
+
+def warm_start(problem: Problem, start: np.ndarray, counts: Sums, tell: Callable[[str], None]) -> np.ndarray:
+    """Coefficients near the optimum, from steps on a sample of the rows."""
+    share = warm_share(problem, counts)
+    strength = share * problem.strength + np.where(problem.strength > 0, 0.0, WARM_RIDGE)
+    if problem.workload.design.intercept is not None:
+        strength[problem.workload.design.intercept] = 0.0
+    sampled = replace(problem, workload=problem.workload.sampled(share), strength=strength)
+
+    def tell_so(message: str) -> None:
+        tell(f"on {share:.0%} of the rows, {message}")
+
+    state, *_ = iterate(sampled, sampled.at(start), np.inf, WARM_ITERATIONS, tell_so, WARM_UNTIL)
+    return state.coefficients
 
 
 def iterate(
-    workload: Workload,
-    pool,
-    coefficients: np.ndarray,
-    sums: Sums,
-    free: np.ndarray,
+    problem: Problem,
+    state: State,
     df_residual: float,
     max_iterations: int,
     tell: Callable[[str], None],
-) -> tuple[np.ndarray, Sums, Factored, float, int]:
-    """Damped Newton from `coefficients`, where the information pass gave `sums`.
+    converged_below: float = CONVERGED_BELOW,
+) -> tuple[State, Factored, float, int]:
+    """Damped Newton from `state`.
 
-    Returns the coefficients, the sums and the factored information there, lambda^2 there, and the number of steps. The
-    last pass is at the returned coefficients, so that lambda^2 and the covariance are certificates of just these.
+    Returns the last state, the factored information there, lambda^2 there, and the number of steps. The last pass is at the
+    returned coefficients, so that lambda^2 and the covariance are certificates of just these.
     """
-    design = workload.design
+    design = problem.workload.design
     for iteration in range(max_iterations + 1):
         try:
-            factored = factor(assemble(design, sums).restrict(free))
+            factored = factor(problem.blocks(state))
         except scipy.linalg.LinAlgError as error:
             raise UserError(
                 f"models.{design.model}: the information matrix is singular after {iteration} iterations, though no term is "
@@ -97,51 +248,56 @@ def iterate(
                 f"finite estimate\n  leave out the terms whose coefficients grow, or merge their rare levels"
             ) from error
         step = factored.solve()
-        decrement = float(step @ factored.blocks.gradient) / dispersion(design, sums, df_residual)
-        tell(f"iteration {iteration}: loss {float(sums['loss']):.10g}, lambda^2 {decrement:.3g}")
-        if decrement <= CONVERGED_BELOW and np.abs(step).max() > DRIFTING_ABOVE:
-            refuse_separation(workload, pool, -step)
-        if decrement <= CONVERGED_BELOW or iteration == max_iterations:
-            return coefficients, sums, factored, decrement, iteration
+        decrement = float(step @ factored.blocks.gradient) / dispersion(design, state.sums, df_residual)
+        objective = problem.objective(state)
+        tell(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
+        if decrement <= converged_below and np.abs(step).max() > DRIFTING_ABOVE and not problem.strength.any():
+            refuse_separation(problem.workload, problem.pool, -step)
+        if decrement <= converged_below or iteration == max_iterations:
+            return state, factored, decrement, iteration
         length = 1.0
         while True:
-            trial = coefficients - length * step
-            trial_sums = workload.sum(pool, "information", design.by_term(trial))
+            trial = problem.at(state.coefficients - length * step)
             # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
-            if trial_sums["loss"] <= sums["loss"] + 1e-12 * abs(sums["loss"]):
+            if problem.objective(trial) <= objective + 1e-12 * abs(objective):
                 break
             length /= 2
-            tell(f"  the loss rose to {float(trial_sums['loss']):.10g}: trying {length:g} of the step")
+            tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
-                return coefficients, sums, factored, decrement, iteration
-        coefficients, sums = trial, trial_sums
+                return state, factored, decrement, iteration
+        state = trial
     raise AssertionError("unreachable")
 
 
 def leave_out_separated(workload: Workload, pool, counts: Sums, tell: Callable[[str], None]) -> tuple[Workload, Sums]:
-    """The workload without the rows of separated levels, and its counts (STATISTICS: Separation).
+    """The workload without the rows of separated groups, and its counts (STATISTICS: Separation).
 
-    A level is separated when its responses are all 0 or all 1. Leaving out its rows can separate another: so until none is.
+    A group is separated when its responses are all 0, or all 1 with family binomial. Leaving out its rows can separate
+    another: so until none is.
     """
     design = workload.design
-    excluded: dict[str, frozenset[int]] = {}
-    while design.family == "binomial":
+    plain = {part.coding for part in design.parts if not part.multiplier}
+    excluded: dict[tuple[str, ...], frozenset[int]] = {}
+    while design.family != "gaussian":
         found = {}
-        for k, term in enumerate(design.categorical):
-            rows, events = counts[f"rows_{k}"], counts[f"response_{k}"]
-            levels = np.flatnonzero((rows > 0) & ((events == 0) | (events == rows)))
-            if len(levels):
-                found[term.name] = frozenset(levels.tolist())
-                names = ", ".join(term.levels[level] for level in levels)
-                tell(f"separated, so without a finite estimate: {term.name} {names}")
+        for number, coding in enumerate(design.codings):
+            mass, events = counts[f"mass_{number}"], counts[f"response_{number}"]
+            alike = (events == 0) | ((events == mass) & (design.family == "binomial"))
+            groups = np.flatnonzero((mass > 0) & alike)
+            if len(groups) and coding in plain:
+                found[coding] = frozenset(groups.tolist())
+                names = ", ".join(group_names(design, coding, groups[:20])) + (", ..." if len(groups) > 20 else "")
+                tell(f"separated, so without a finite estimate: {':'.join(coding)} {names}")
         if not found:
             break
         excluded = {
-            name: excluded.get(name, frozenset()) | found.get(name, frozenset()) for name in {**excluded, **found}
+            coding: excluded.get(coding, frozenset()) | found.get(coding, frozenset())
+            for coding in {**excluded, **found}
         }
         workload = workload.without(excluded)
-        counts = workload.sum(pool, "counts", zeros(design))
-    if design.family == "binomial" and not 0 < counts["response"] < counts["rows"]:
+        counts = workload.sum(pool, "counts", {})
+    share_of_events = counts["response"] / counts["mass"] if counts["mass"] else 0.0
+    if design.family != "gaussian" and (share_of_events == 0 or (share_of_events == 1 and design.family == "binomial")):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
             f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"
@@ -149,10 +305,16 @@ def leave_out_separated(workload: Workload, pool, counts: Sums, tell: Callable[[
     return workload, counts
 
 
+def group_names(design: Design, coding: tuple[str, ...], groups: np.ndarray) -> list[str]:
+    levels = [design.factors[name].levels for name in coding]
+    numbers = design.levels(coding)[groups]
+    return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
+
+
 def refuse_separation(workload: Workload, pool, direction: np.ndarray) -> None:
     """Raise UserError if `direction` moves no row away from its response, and some towards it: then it leads to infinity."""
     design = workload.design
-    if design.family != "binomial":
+    if design.family == "gaussian":
         return
     rows = workload.sum(pool, "separation", design.by_term(direction))
     if rows["against"] == 0 < rows["along"]:
@@ -165,15 +327,14 @@ def refuse_separation(workload: Workload, pool, direction: np.ndarray) -> None:
 
 
 def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarray:
-    """FREE, but for separated levels, levels without rows, and the most frequent level of each term, which is held at 0."""
+    """FREE, but for separated groups and groups without rows."""
     status = np.full(design.size, FREE)
-    for k, term in enumerate(design.categorical):
-        rows = counts[f"rows_{k}"]
-        of_term = status[design.slices[term.name]]  # a view
-        of_term[rows == 0] = EMPTY
-        of_term[sorted(workload.excluded.get(term.name, ()))] = SEPARATED
-        if rows.any():
-            of_term[np.argmax(rows)] = REFERENCE
+    for part in design.parts:
+        if part.coding:
+            of_part = status[part.where]  # a view
+            of_part[counts[f"rows_{design.codings.index(part.coding)}"] == 0] = EMPTY
+            if not part.multiplier:
+                of_part[sorted(workload.excluded.get(part.coding, ()))] = SEPARATED
     return status
 
 
@@ -182,15 +343,12 @@ def dispersion(design: Design, sums: Sums, df_residual: float) -> float:
     return 1.0 if FAMILIES[design.family].dispersion_known else 2 * float(sums["loss"]) / df_residual
 
 
-def zeros(design: Design) -> dict[str, np.ndarray]:
-    return design.by_term(np.zeros(design.size))
-
-
 def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
-    """A count by level for each coefficient, and that of all rows for terms without levels."""
-    result = np.full(design.size, counts[what])
-    for k, term in enumerate(design.categorical):
-        result[design.slices[term.name]] = counts[f"{what}_{k}"]
+    """A count by group for each coefficient, and that of all rows for parts without groups."""
+    result = np.full(design.size, counts[what], float)
+    for part in design.parts:
+        if part.coding:
+            result[part.where] = counts[f"{what}_{design.codings.index(part.coding)}"]
     return result
 
 
@@ -199,18 +357,22 @@ def summary(
     fitted: Fitted,
     counts: Sums,
     kept_counts: Sums,
-    loss: float,
+    state: State,
     null_loss: float,
     certificate: float,
     iterations: int,
+    effective: float,
 ) -> dict:
-    """The content of fit.json. Rows of separated levels are in none of the likelihoods, as if they had not been there."""
+    """The content of fit.json. Rows of separated groups are in none of the likelihoods, as if they had not been there."""
     family = FAMILIES[design.family]
-    rows = float(kept_counts["rows"])
+    rows, loss = float(kept_counts["rows"]), float(state.sums["loss"])
+    saturated = float(kept_counts["saturated"])
     estimated = int(np.count_nonzero(fitted.status == FREE))
-    log_likelihood = family.log_likelihood(loss, rows)
+    log_likelihood = family.log_likelihood(loss, float(kept_counts["base"]), rows)
     # As in R, an estimated variance counts as a parameter.
-    parameters = estimated + (not family.dispersion_known)
+    parameters = effective + (not family.dispersion_known)
+    df_residual = rows - effective
+    has_intercept = any(term.name == INTERCEPT for term in design.terms)
     result = {
         "model": design.model,
         "formula": design.formula,
@@ -225,14 +387,17 @@ def summary(
         "coefficients_aliased": int(np.count_nonzero((fitted.status == ALIASED) | (fitted.status == EMPTY))),
         "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)),
         "log_likelihood": log_likelihood,
-        "deviance": 2 * loss,
-        "null_deviance": 2 * null_loss,
-        "df_residual": int(rows) - estimated,
-        "df_null": int(rows) - 1,
+        "deviance": 2 * (loss - saturated),
+        "null_deviance": 2 * (null_loss - saturated),
+        "df_residual": df_residual if design.l2 else int(df_residual),
+        "df_null": int(rows) - has_intercept,
         "aic": -2 * log_likelihood + 2 * parameters,
         "bic": -2 * log_likelihood + float(np.log(rows)) * parameters,
-        "warnings": design.warnings,
+        "pseudo_r_squared": 1 - (loss - saturated) / (null_loss - saturated) if null_loss > saturated else None,
+        "pearson_dispersion": float(state.sums["pearson"]) / df_residual if df_residual > 0 else None,
     }
+    if design.l2:
+        result |= {"l2": design.l2, "effective_coefficients": effective}
     if not family.dispersion_known:
-        result |= {"sigma": float(np.sqrt(fitted.dispersion)), "r_squared": 1 - loss / null_loss}
+        result |= {"sigma": float(np.sqrt(fitted.dispersion)), "r_squared": result.pop("pseudo_r_squared")}
     return result

@@ -1,45 +1,53 @@
-"""Formula and dictionary together: which coefficients there are. What can be refused before training is refused here."""
+"""Formula and dictionary together: which coefficients there are. What can be refused before training is refused here.
+
+A term is a product of factors. A categorical factor chooses a level; a numeric one multiplies, by one number or, as
+`poly(x, 3)`, by one of several. So a term consists of *parts*, each a table of coefficients by level and one number to
+multiply with, and the linear predictor is a sum of lookups: eta = sum over parts of number * table[level].
+"""
 
 import json
 import math
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from tfglm.data.dictionary import ABSENT, RARE, Column, Dictionary
+from tfglm.config import DesignConfig
+from tfglm.data import tally
+from tfglm.data.dictionary import ABSENT, RARE, Column, Dictionary, label
+from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError, nearest
-from tfglm.model.formula import FormulaTerm, parse
+from tfglm.model import transforms
+from tfglm.model.formula import FormulaFactor, FormulaTerm, parse, parse_factor
+
+INTERCEPT = "Intercept"
+
+MOST_COMBINATIONS = 2**26
+"""Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
+
+LARGEST_INFORMATION = 4e9
+"""Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
+the chief holds several of such size, each worker at least two."""
 
 
 @dataclass(frozen=True)
-class Term:
-    """One term of the linear predictor.
-
-    `intercept` and `numeric` terms have one coefficient; a numeric one multiplies (x - center) / scale, so that the
-    information matrix is well conditioned. A `categorical` term has one coefficient for each of `levels`. The last ones
-    may be levels that stand for others: RARE for the values in `rare`, if there are any, and ABSENT for a missing value, if
-    `missing`.
-    """
+class Categorical:
+    """A factor with levels. The last ones may stand for others: RARE for the values in `rare`, if there are any, and ABSENT for
+    a missing value, if `missing`. `reference` is the level that the formula asks for, if it does."""
 
     name: str
-    kind: Literal["intercept", "numeric", "categorical"]
-    column: str | None = None
-    column_kind: str | None = None
-    levels: tuple[str, ...] = ()
+    column: str
+    column_kind: str
+    levels: tuple[str, ...]
     rare: tuple[str, ...] = ()
     missing: bool = False
-    center: float = 0.0
-    scale: float = 1.0
+    reference: str | None = None
 
-    @property
-    def size(self) -> int:
-        return len(self.levels) if self.kind == "categorical" else 1
-
-    @property
+    @cached_property
     def numbers(self) -> dict[str | None, int]:
         """The number of the level that each value has, by its label; None is a missing value."""
         # A value may be written like a level that is made, in a column that has no such level.
@@ -49,105 +57,423 @@ class Term:
         numbers |= dict.fromkeys(self.rare, len(values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
 
+    def number(self, value: str | float | None, otherwise: int) -> int:
+        """The number of the level of a value of the column."""
+        return self.numbers.get(None if value is None else label(value, self.column_kind), otherwise)
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A factor that multiplies, by one or several numbers: the columns that `learnt` makes of its column.
+
+    A fit uses (number - center) / scale, or number / scale where that would change the model, so that the information matrix
+    is well conditioned.
+    """
+
+    name: str
+    column: str
+    learnt: tuple[dict, ...]
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.scale)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A product of factors, by their names; the intercept has none. With several categorical ones, `combinations` are the
+    combinations of their levels that occur in training rows, as positions in a table of all combinations, the last factor
+    running fastest."""
+
+    name: str
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    combinations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """The coefficients of a term that share a multiplier: its factors with, for each, which of its numbers it is."""
+
+    term: Term
+    multiplier: tuple[tuple[str, int], ...]
+    where: slice
+
+    @property
+    def size(self) -> int:
+        return self.where.stop - self.where.start
+
+    @property
+    def coding(self) -> tuple[str, ...]:
+        """The categorical factors whose levels choose the coefficient."""
+        return self.term.categorical
+
 
 @dataclass(frozen=True)
 class Design:
-    """A model ready to be fitted. The coefficient vector has every level of every categorical term, in formula order.
+    """A model ready to be fitted. The coefficient vector has every level of every categorical factor, in formula order.
 
-    A row without a value in a `required` column is not used. `known_after_departure` are the terms that a prediction made
-    before departure could not use.
+    A row without a value in a `required` column is not used. `known_after_departure` are the columns in the model that a
+    prediction made before departure could not use; `remarks` what else a reader should know of how it was made.
     """
 
     model: str
     formula: str
-    family: str
+    family: Literal["gaussian", "binomial", "poisson"]
     response: str
     terms: tuple[Term, ...]
+    categorical: tuple[Categorical, ...]
+    numeric: tuple[Numeric, ...]
     required: tuple[str, ...]
     rows: dict[str, int]
+    weights: str | None = None
+    frequency: str | None = None
+    trials: str | None = None
+    offset: Numeric | None = None
+    std_errors: Literal["classical", "quasi", "robust", "cluster"] = "classical"
+    cluster: Categorical | None = None
+    l2: float = 0.0
     known_after_departure: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def factors(self) -> dict[str, Categorical | Numeric]:
+        return {factor.name: factor for factor in (*self.categorical, *self.numeric)}
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """In the order of the coefficient vector."""
+        made, start = [], 0
+        for term in self.terms:
+            size = self.levels_of(term.categorical)
+            widths = (range(self.factors[name].width) for name in term.numeric)
+            for which in product(*widths):
+                multiplier = tuple(zip(term.numeric, which, strict=True))
+                made.append(Part(term, multiplier, slice(start, start + size)))
+                start += size
+        return tuple(made)
+
+    def levels_of(self, coding: tuple[str, ...]) -> int:
+        """Into how many groups the factors divide the rows."""
+        if len(coding) > 1:
+            return len(self.combinations[coding])
+        return len(self.factors[coding[0]].levels) if coding else 1
+
+    @cached_property
+    def combinations(self) -> dict[tuple[str, ...], tuple[int, ...]]:
+        return {term.categorical: term.combinations for term in self.terms if len(term.categorical) > 1}
+
+    @cached_property
+    def codings(self) -> tuple[tuple[str, ...], ...]:
+        """The different sets of categorical factors by whose levels coefficients are chosen."""
+        return tuple(dict.fromkeys(part.coding for part in self.parts if part.coding))
+
+    def levels(self, coding: tuple[str, ...]) -> np.ndarray:
+        """The number of the level of each factor in each group, [groups, factors]."""
+        sizes = [len(self.factors[name].levels) for name in coding]
+        groups = np.array(self.combinations[coding]) if len(coding) > 1 else np.arange(self.levels_of(coding))
+        return np.stack(np.unravel_index(groups, sizes), axis=1) if coding else np.zeros((1, 0), np.int64)
+
+    def projection(self, coarse: tuple[str, ...], fine: tuple[str, ...]) -> np.ndarray:
+        """The group of the coarse coding that each group of the fine one belongs to."""
+        numbers = self.levels(fine)[:, [fine.index(name) for name in coarse]]
+        sizes = [len(self.factors[name].levels) for name in coarse]
+        joint = np.ravel_multi_index(tuple(numbers.T), sizes)
+        return np.searchsorted(self.combinations[coarse], joint) if len(coarse) > 1 else joint
 
     @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each term lies in the coefficient vector."""
-        where, start = {}, 0
-        for term in self.terms:
-            where[term.name] = slice(start, start + term.size)
-            start += term.size
+        where: dict[str, slice] = {}
+        for part in self.parts:
+            before = where.get(part.term.name, part.where)
+            where[part.term.name] = slice(before.start, part.where.stop)
         return where
 
     @property
     def size(self) -> int:
         """Length of the coefficient vector."""
-        return sum(term.size for term in self.terms)
+        return self.parts[-1].where.stop
 
-    @cached_property
-    def numeric(self) -> tuple[Term, ...]:
-        """The terms with one coefficient, the intercept first."""
-        return tuple(term for term in self.terms if term.kind != "categorical")
+    @property
+    def intercept(self) -> int | None:
+        """Its place in the coefficient vector."""
+        return 0 if self.terms[0].name == INTERCEPT else None
 
-    @cached_property
-    def categorical(self) -> tuple[Term, ...]:
-        return tuple(term for term in self.terms if term.kind == "categorical")
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a pass reads, the response first."""
+        extra = [self.weights, self.frequency, self.trials]
+        used = [self.response, *filter(None, extra), *(factor.column for factor in self.factors.values())]
+        used += [factor.column for factor in (self.offset, self.cluster) if factor]
+        return tuple(dict.fromkeys(used))
 
     @property
     def warnings(self) -> list[str]:
         """What whoever reads the results should know of the model."""
         if not self.known_after_departure:
-            return []
+            return list(self.remarks)
         names = ", ".join(f"`{name}`" for name in self.known_after_departure)
         return [
             f"the model uses {names}, known only after departure: it cannot predict before a flight departs, and its metrics "
-            f"are better than those of a prediction made then would be"
+            f"are better than those of a prediction made then would be",
+            *self.remarks,
         ]
 
     def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The parts of a coefficient vector, as the passes take it."""
         return {term: vector[where] for term, where in self.slices.items()}
 
-    def coefficients(self) -> Iterator[tuple[Term, str]]:
+    def coefficients(self) -> Iterator[tuple[str, str]]:
         """Term and level ('' for a term without levels) of each coefficient, in order."""
-        for term in self.terms:
-            for level in term.levels or ("",):
-                yield term, level
+        for part in self.parts:
+            names = [self.factors[name].levels for name in part.coding]
+            which = [str(number + 1) for name, number in part.multiplier if self.factors[name].width > 1]
+            for group in self.levels(part.coding):
+                levels = [levels[number] for levels, number in zip(names, group, strict=True)]
+                yield part.term.name, ":".join([*levels, *which])
 
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Design":
-        raw = json.loads(path.read_text())
-        tuples = ("levels", "rare")
-        raw["terms"] = tuple(Term(**term | {key: tuple(term[key]) for key in tuples}) for term in raw["terms"])
-        return cls(**raw | {key: tuple(raw[key]) for key in ("required", "known_after_departure")})
+        raw = _tuples(json.loads(path.read_text()))
+        raw["terms"] = tuple(Term(**term) for term in raw["terms"])
+        raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
+        raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
+        raw["offset"] = raw["offset"] and Numeric(**raw["offset"])
+        raw["cluster"] = raw["cluster"] and Categorical(**raw["cluster"])
+        return cls(**raw)
 
 
-def design(model: str, formula: str, family: str, dictionary: Dictionary, known_late: Collection[str] = ()) -> Design:
+def _tuples(value):
+    """JSON with tuples for lists."""
+    if isinstance(value, dict):
+        return {key: _tuples(one) for key, one in value.items()}
+    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+
+
+def design(
+    model: str,
+    settings: DesignConfig,
+    dictionary: Dictionary,
+    files: Sequence[IngestedFile],
+    known_late: Collection[str] = (),
+) -> Design:
     """The design of one model; `known_late` are the columns that are known only after departure.
 
     Raises UserError for what cannot be fitted: see the checks below.
     """
-    where = f"models.{model}.formula"
-    response, terms = parse(formula, where)
-    check_rows(dictionary)
-    check_response(find(response, dictionary, where), family, f"models.{model}")
-    if response in (term.column for term in terms):
-        raise UserError(f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there")
-    made = tuple(build_term(term, find(term.column, dictionary, where), where) for term in terms)
-    late = tuple(term.name for term in made if term.column in known_late)
-    intercept = Term("Intercept", "intercept")
-    required = tuple(dictionary.required)
-    return Design(model, formula, family, response, (intercept, *made), required, dictionary.rows, late)
+    where = f"models.{model}"
+    made = _Maker(where, settings, dictionary, files).design(model)
+    late = tuple(name for name in made.columns[1:] if name in known_late)
+    made = replace(made, known_after_departure=late)
+    check_width(made, where)
+    return made
 
 
-def find(name: str, dictionary: Dictionary, where: str) -> Column:
-    """The column `name`. Raises UserError if it was not kept."""
-    if name not in dictionary.columns:
-        raise UserError(
-            f"{where}: no column `{name}`{nearest(name, dictionary.columns)}\n"
-            f"  there are: {', '.join(dictionary.columns)}\n  to add one, name it in data.columns"
+class _Maker:
+    """Makes the parts of one design."""
+
+    def __init__(self, where: str, settings: DesignConfig, dictionary: Dictionary, files: Sequence[IngestedFile]):
+        self.where, self.settings, self.dictionary, self.files = where, settings, dictionary, files
+        self.categorical: dict[str, Categorical] = {}
+        self.numeric: dict[str, Numeric] = {}
+        self.remarks: list[str] = []
+
+    def design(self, model: str) -> Design:
+        settings, where = self.settings, f"{self.where}.formula"
+        formula = parse(settings.formula, where)
+        check_rows(self.dictionary)
+        check_response(self.column(formula.response, where), settings, self.where)
+        for term in formula.terms:
+            for factor in term.factors:
+                self.check_factor(factor, formula.response, where)
+        terms = tuple(self.term(term, where) for term in formula.terms)
+        intercept = (Term(INTERCEPT),) if formula.intercept else ()
+        kind, cluster = settings.errors
+        return Design(
+            model,
+            settings.formula,
+            settings.family,
+            formula.response,
+            (*intercept, *terms),
+            tuple(self.categorical.values()),
+            tuple(self.numeric.values()),
+            tuple(self.dictionary.required),
+            self.dictionary.rows,
+            weights=self.multiplicity("weights"),
+            frequency=self.multiplicity("frequency"),
+            trials=self.multiplicity("trials"),
+            offset=self.offset(),
+            std_errors=kind,
+            cluster=self.cluster(cluster) if cluster else None,
+            l2=settings.l2,
+            remarks=tuple(self.remarks),
         )
-    return dictionary.columns[name]
+
+    def column(self, name: str, where: str) -> Column:
+        """The column `name`. Raises UserError if it was not kept."""
+        if name not in self.dictionary.columns:
+            raise UserError(
+                f"{where}: no column `{name}`{nearest(name, self.dictionary.columns)}\n"
+                f"  there are: {', '.join(self.dictionary.columns)}\n  to add one, name it in data.columns"
+            )
+        return self.dictionary.columns[name]
+
+    def check_factor(self, factor: FormulaFactor, response: str, where: str) -> None:
+        self.column(factor.column, where)
+        if factor.column == response:
+            raise UserError(
+                f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there"
+            )
+
+    def term(self, term: FormulaTerm, where: str) -> Term:
+        categorical, numeric = [], []
+        for factor in term.factors:
+            column = self.dictionary.columns[factor.column]
+            if column.kind == "text" and factor.calls:
+                raise UserError(f"{where}: `{factor.name}`: `{column.name}` is text")
+            if column.kind == "text" or factor.categorical:
+                self.add(self.categorical, categorical_factor(factor, column, where), where)
+                categorical.append(factor.name)
+            else:
+                if factor.name not in self.numeric:
+                    self.numeric[factor.name] = self.numeric_factor(factor, column, where)
+                numeric.append(factor.name)
+        # In one order, for two terms may have the same factors in different orders.
+        categorical.sort(key=list(self.categorical).index)
+        numeric.sort(key=list(self.numeric).index)
+        combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
+        return Term(term.name, tuple(categorical), tuple(numeric), combinations)
+
+    def add(self, factors: dict[str, Categorical], factor: Categorical, where: str) -> None:
+        """Keep a factor; two of one name must ask for the same reference level."""
+        before = factors.get(factor.name, factor)
+        if factor.reference and before.reference and factor.reference != before.reference:
+            raise UserError(
+                f"{where}: `{factor.name}` has two reference levels, {before.reference} and {factor.reference}"
+            )
+        factors[factor.name] = factor if factor.reference else before
+
+    def numeric_factor(self, factor: FormulaFactor, column: Column, where: str) -> Numeric:
+        """Raises UserError if the column has missing values as a level, or a value that a function cannot take."""
+        where = f"{where}: `{factor.name}`"
+        if column.missing_rows is not None:
+            raise UserError(
+                f"{where} is used as a number, so missing values cannot be a level of it\n"
+                f"  write C({column.name}), or take it out of data.missing"
+            )
+        if column.levels is None and not factor.calls:
+            return Numeric(factor.name, column.name, (), (column.mean,), (math.sqrt(column.variance) or 1.0,))
+        if column.levels is None:
+            values, rows = tally.sample(self.files, column.name, self.dictionary.required)
+            if rows.sum() < self.dictionary.rows["train"] and any(
+                call.function in transforms.LEARNING for call in factor.calls
+            ):
+                self.remarks.append(
+                    f"`{factor.name}` learnt from a sample of {int(rows.sum()):,} training rows, as `{column.name}` has too "
+                    f"many distinct values to count"
+                )
+        else:
+            values, rows = np.array(column.levels, float), np.array(column.train_rows)
+            values, rows = values[rows > 0], rows[rows > 0]
+        if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
+            values, rows = tally.repeated(self.files, column.name, self.settings.frequency, self.dictionary.required)
+        # Of a plain column these are known exactly, while values and rows are those of a sample.
+        moments = (self.dictionary.rows["train"], column.mean, column.variance) if column.levels is None else None
+        learnt, columns = transforms.learn(
+            factor.calls, values, rows, where, None if self.settings.frequency else moments
+        )
+        center = np.average(columns, axis=0, weights=rows)
+        spread = np.sqrt(np.average((columns - center) ** 2, axis=0, weights=rows))
+        spread[spread == 0] = 1.0
+        return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
+
+    def combinations(self, coding: tuple[str, ...], where: str) -> tuple[int, ...]:
+        """The combinations of levels that occur."""
+        factors = [self.categorical[name] for name in coding]
+        sizes = [len(factor.levels) for factor in factors]
+        if math.prod(sizes) > MOST_COMBINATIONS:
+            raise UserError(
+                f"{where}: `{':'.join(coding)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
+                f"may have {MOST_COMBINATIONS:,}; lump rare levels with data.rare"
+            )
+        found = np.zeros(0, np.int64)
+        for file in self.files:
+            columns = [factor.column for factor in factors]
+            codes = tally.combinations(file, columns, self.dictionary.required)
+            numbers = [
+                np.array([factor.number(value, -1) for value in [None, *file.values(factor.column)]])[codes[:, k]]
+                for k, factor in enumerate(factors)
+            ]
+            found = np.union1d(found, np.ravel_multi_index(numbers, sizes))
+        return tuple(found.tolist())
+
+    def multiplicity(self, key: str) -> str | None:
+        """The column of `weights`, `frequency` or `trials`. Raises UserError for what cannot count a row."""
+        name, where = getattr(self.settings, key), f"{self.where}.{key}"
+        if name is None:
+            return None
+        column = self.column(name, where)
+        problem = None
+        if column.kind == "text":
+            problem = "is text"
+        elif column.missing_rows is not None:
+            problem = "has missing values as a level; take it out of data.missing"
+        elif column.minimum < 0:
+            problem = f"has the negative value {column.minimum:g}"
+        elif column.maximum == 0:
+            problem = "is 0 in all training rows"
+        elif key != "weights" and column.kind != "integer":
+            problem = "must hold whole numbers"
+        if problem:
+            raise UserError(
+                f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"
+            )
+        return name
+
+    def offset(self) -> Numeric | None:
+        if self.settings.offset is None:
+            return None
+        where = f"{self.where}.offset"
+        factor = parse_factor(self.settings.offset, self.settings.offset, where)
+        column = self.column(factor.column, where)
+        if column.kind == "text" or factor.categorical:
+            raise UserError(f"{where}: `{factor.name}` is no number")
+        made = self.numeric_factor(factor, column, where)
+        if made.width > 1:
+            raise UserError(f"{where}: `{factor.name}` is more than one number")
+        return made
+
+    def cluster(self, name: str) -> Categorical:
+        where = f"{self.where}.std_errors"
+        return categorical_factor(FormulaFactor(name, name, True), self.column(name, where), where)
+
+
+def categorical_factor(factor: FormulaFactor, column: Column, where: str) -> Categorical:
+    """The factor with its levels. Raises UserError if there are too many or too few."""
+    if column.levels is None:
+        raise UserError(
+            f"{where}: `{factor.name}` has more than 65,535 distinct values; use it as a number, without C()"
+        )
+    if len(column.labels) < 2:
+        raise UserError(
+            f"{where}: `{factor.name}` has the one level `{column.labels[0]}` in the training rows, so it has no effect to "
+            f"estimate; remove it from the formula"
+            if not where.endswith("std_errors")
+            else f"{where}: `{factor.name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
+        )
+    if factor.reference is not None and factor.reference not in column.labels:
+        raise UserError(
+            f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
+            f"{nearest(factor.reference, column.labels)}\n  there are: {', '.join(column.labels)}"
+        )
+    made = (tuple(column.labels), tuple(column.rare_labels), bool(column.missing_rows))
+    return Categorical(factor.name, column.name, column.kind, *made, factor.reference)
 
 
 def check_rows(dictionary: Dictionary) -> None:
@@ -159,7 +485,7 @@ def check_rows(dictionary: Dictionary) -> None:
         )
 
 
-def check_response(column: Column, family: str, where: str) -> None:
+def check_response(column: Column, settings: DesignConfig, where: str) -> None:
     """Raise UserError unless the family can take this response and it varies."""
     if column.missing_rows is not None:
         raise UserError(
@@ -167,50 +493,53 @@ def check_response(column: Column, family: str, where: str) -> None:
         )
     if column.kind == "text":
         raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
-    if column.minimum == column.maximum:
+    if column.minimum == column.maximum and not settings.trials:
         raise UserError(
             f"{where}: the response `{column.name}` is {column.minimum:g} in all training rows, so there is nothing to "
             f"fit\n  check its definition in data.derive and the conditions in data.where"
         )
-    if family == "binomial" and column.levels != [0.0, 1.0]:
+    ranges = f"but `{column.name}` runs from {column.minimum:g} to {column.maximum:g}"
+    if settings.family == "binomial" and settings.trials and (column.minimum < 0 or column.kind != "integer"):
+        raise UserError(f"{where}: family binomial with trials needs a response that counts events, {ranges}")
+    # With weights, as in R, a share of so many trials.
+    between = (column.minimum >= 0 and column.maximum <= 1) if settings.weights else column.levels == [0.0, 1.0]
+    if settings.family == "binomial" and not settings.trials and not between:
         raise UserError(
-            f"{where}: family binomial needs a response of 0 and 1, but `{column.name}` runs from {column.minimum:g} to "
-            f"{column.maximum:g}\n  derive one under data.derive, e.g. `late: {column.name} >= 15`, or use family: gaussian"
+            f"{where}: family binomial needs a response of 0 and 1, {ranges}\n"
+            f"  derive one under data.derive, e.g. `late: {column.name} >= 15`, give the number of `trials`, or use "
+            f"family: gaussian"
         )
+    if settings.family == "poisson" and column.minimum < 0:
+        raise UserError(f"{where}: family poisson needs a response of 0 or more, {ranges}")
 
 
-def build_term(term: FormulaTerm, column: Column, where: str) -> Term:
-    """The term with its levels or its centre and scale. Raises UserError if it cannot have a coefficient."""
-    if column.kind != "text" and not term.as_categorical:
-        if column.missing_rows is not None:
-            raise UserError(
-                f"{where}: `{term.name}` is used as a number, so missing values cannot be a level of it\n"
-                f"  write C({term.name}), or take it out of data.missing"
-            )
-        center, scale = column.mean, math.sqrt(column.variance) or 1.0
-        return Term(term.name, "numeric", column.name, column.kind, center=center, scale=scale)
-    if column.levels is None:
-        raise UserError(f"{where}: `{term.name}` has more than 65,535 distinct values; use it as a number, without C()")
-    if len(column.labels) < 2:
+def check_width(design: Design, where: str) -> None:
+    """Raise UserError if the information matrix would be too large to hold."""
+    sizes = [part.size for part in design.parts]
+    eliminated = max(sizes)
+    dense = sum(sizes) - eliminated
+    needed = 8.0 * dense * (dense + eliminated)
+    if needed > LARGEST_INFORMATION:
+        widest = max(design.parts, key=lambda part: part.size).term.name
         raise UserError(
-            f"{where}: `{term.name}` has the one level `{column.labels[0]}` in the training rows, so it has no effect to "
-            f"estimate; remove it from the formula"
+            f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are dense: the "
+            f"information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB are the limit (about "
+            f"{math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
+            f"  lump rare levels with data.rare, or leave out an interaction"
         )
-    made = (tuple(column.labels), tuple(column.rare_labels), bool(column.missing_rows))
-    return Term(term.name, "categorical", column.name, column.kind, *made)
 
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
-    """Raise UserError if a reference level asked for is not a level of a categorical term of the model."""
-    levels = {term.name: term.levels for term in design.categorical}
+    """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
+    levels = {factor.name: factor.levels for factor in design.categorical}
     where = f"models.{design.model}.reference"
-    for term, level in reference.items():
-        if term not in levels:
+    for name, level in reference.items():
+        if name not in levels:
             raise UserError(
-                f"{where}: no categorical term `{term}`{nearest(term, levels)}\n  there are: {', '.join(levels)}"
+                f"{where}: no categorical term `{name}`{nearest(name, levels)}\n  there are: {', '.join(levels)}"
             )
-        if level not in levels[term]:
+        if level not in levels[name]:
             raise UserError(
-                f"{where}.{term}: no level `{level}` in the training rows{nearest(level, levels[term])}\n"
-                f"  there are: {', '.join(levels[term])}"
+                f"{where}.{name}: no level `{level}` in the training rows{nearest(level, levels[name])}\n"
+                f"  there are: {', '.join(levels[name])}"
             )

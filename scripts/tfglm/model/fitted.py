@@ -1,26 +1,44 @@
 """A fitted model as a TensorFlow checkpoint: variables named after the terms, the covariance in block form."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 import tensorflow as tf
 
 from tfglm.model.design import Design
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
 """What a coefficient is in the fit. REFERENCE and ALIASED are held at 0 there, SEPARATED has no finite estimate, EMPTY no
-rows once the rows of separated levels have left the likelihood."""
+rows once the rows of separated groups have left the likelihood."""
+
+CHUNK = 512
+"""Rows of a transformation that are worked on at once."""
+
+
+class Variances(NamedTuple):
+    """Of the rows of a transformation, [rows]: as asked for in the config, and classical."""
+
+    chosen: np.ndarray
+    classical: np.ndarray
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """Estimates and covariance on the scale of the fit (numeric terms centred and scaled as in the design).
+    """Estimates and covariance on the scale of the fit (numbers centred and scaled as in the design).
 
     Shapes, with p coefficients, of which q dense and m eliminated ones are free:
-    `coefficients`, `status`, `rows`, `responses` (sum of the response by level; 0 for terms without levels) [p];
+    `coefficients`, `status`, `rows`, `responses` (sum of the response by group; of all rows for terms without groups) [p];
     `dense` [q] and `eliminated` [m], positions of the free ones; `schur_inverse` [q, q]; `loadings` = B D^-1 [q, m];
-    `diagonal` = D [m]; `null_vectors` [aliases, p]. The covariance is dispersion * the inverse information matrix.
+    `diagonal` = D [m]; `null_vectors` [directions that change no prediction, p]. The classical covariance is dispersion *
+    the inverse information matrix I^-1, and `correction` times that if the family's variance is not believed. Robust ones are
+    `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
+    `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m].
+
+    A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance.
     """
 
     coefficients: np.ndarray
@@ -34,11 +52,72 @@ class Fitted:
     diagonal: np.ndarray
     null_vectors: np.ndarray
     dispersion: float
+    correction: float = 1.0
+    meat_dense: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    meat_mixed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
+
+    def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The inverse information matrix times the rows of a transformation, given as [rows, q] and [rows, m]; without ever
+        making it: blockdiag(0, D^-1) + U S^-1 U' with U = [I; -loadings']."""
+        on_dense = (dense - eliminated @ self.loadings.T) @ self.schur_inverse
+        return on_dense, eliminated / self.diagonal - on_dense @ self.loadings
+
+    def covariance(self, transform: scipy.sparse.csr_array, classical: bool = False) -> np.ndarray:
+        """T V T' for a transformation T [rows, p] of the coefficients."""
+        dense, eliminated = transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()
+        on_dense, on_eliminated = self.solved(dense, eliminated)
+        if classical or not self.is_robust:
+            scale = self.dispersion * (1.0 if classical else self.correction)
+            return scale * (dense @ on_dense.T + eliminated @ on_eliminated.T)
+        if len(self.scores):
+            half = np.hstack([on_dense, on_eliminated]) @ self.scores.T
+            return self.correction * (half @ half.T)
+        half = on_dense @ self.meat_mixed
+        crossed = half @ on_eliminated.T
+        square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
+        return self.correction * (square + crossed + crossed.T)
+
+    @property
+    def is_robust(self) -> bool:
+        return bool(len(self.scores) or len(self.meat_dense) or len(self.meat_diagonal))
+
+    def variances(self, transform: scipy.sparse.csr_array) -> Variances:
+        """The diagonals of T V T' for the covariance asked for and the classical one."""
+        parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
+        return Variances(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+
+    def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
+        dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
+        reduced = dense - sparse @ self.loadings.T
+        on_dense = reduced @ self.schur_inverse
+        classical = np.einsum("ij,ij->i", on_dense, reduced)
+        if len(self.diagonal):
+            classical += sparse.power(2) @ (1.0 / self.diagonal)
+        classical = self.dispersion * classical
+        if not self.is_robust:
+            return Variances(self.correction * classical, classical)
+        on_eliminated = sparse.toarray() / self.diagonal - on_dense @ self.loadings
+        if len(self.scores):
+            robust = (np.hstack([on_dense, on_eliminated]) @ self.scores.T) ** 2 @ np.ones(len(self.scores))
+        else:
+            robust = np.einsum("ij,ij->i", on_dense @ self.meat_dense, on_dense)
+            robust += 2 * np.einsum("ij,ij->i", on_dense @ self.meat_mixed, on_eliminated)
+            robust += on_eliminated**2 @ self.meat_diagonal
+        return Variances(self.correction * robust, classical)
+
+
+def chunks(rows: int) -> Iterator[slice]:
+    return (slice(first, first + CHUNK) for first in range(0, rows, CHUNK))
 
 
 _BY_TERM = ("coefficients", "status", "rows", "responses")
-_COVARIANCE = ("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion")
+_COVARIANCE = (
+    *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
+    *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
+)
 
 
 def save(fitted: Fitted, design: Design, folder: Path) -> None:

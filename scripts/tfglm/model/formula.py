@@ -2,61 +2,140 @@
 
 import ast
 from dataclasses import dataclass
+from typing import Any
 
 from formulaic import Formula
 from formulaic.errors import FormulaicError
-from formulaic.parser.types import Factor
+from formulaic.parser.types import Factor as ParsedFactor
 
 from tfglm.errors import UserError
+from tfglm.model.transforms import TRANSFORMS, Call
+
+
+@dataclass(frozen=True)
+class FormulaFactor:
+    """One factor of a term: `name` as it was written, its column, and what is done with the column's values.
+
+    `categorical` if `C()` asks for levels, then `reference` may name one; `calls` are the functions applied to numbers, the
+    innermost first.
+    """
+
+    name: str
+    column: str
+    categorical: bool = False
+    reference: str | None = None
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True)
 class FormulaTerm:
-    """A main effect: `name` as it was written, its column, and whether `C()` makes a number column categorical."""
+    """A product of factors; with one factor, a main effect."""
 
-    name: str
-    column: str
-    as_categorical: bool
+    factors: tuple[FormulaFactor, ...]
+
+    @property
+    def name(self) -> str:
+        return ":".join(factor.name for factor in self.factors)
 
 
-def parse(formula: str, where: str) -> tuple[str, tuple[FormulaTerm, ...]]:
-    """The response column and the terms, in the order written. `where` is the config key that the errors name.
+@dataclass(frozen=True)
+class ParsedFormula:
+    """The response column, whether there is an intercept, and the terms: main effects first, then by the number of factors, as
+    R orders them."""
 
-    Raises UserError for anything but `response ~ main effects`, each a column or `C(column)`, with an intercept.
+    response: str
+    intercept: bool
+    terms: tuple[FormulaTerm, ...]
+
+
+def parse(formula: str, where: str) -> ParsedFormula:
+    """Parse a formula. `where` is the config key that the errors name.
+
+    Raises UserError for what is not a formula, and for what the engine cannot fit.
     """
     try:
-        parsed = Formula(formula, _ordering="none")
+        parsed = Formula(formula)
     except FormulaicError as error:
-        raise UserError(f"{where}: not a formula: `{formula}`: {error}") from error
+        raise UserError(f"{where}: not a formula: `{formula}`: {str(error).splitlines()[0]}") from error
     if not hasattr(parsed, "lhs") or len(parsed.lhs) != 1:
         raise UserError(f"{where}: `{formula}` needs one response, as in `late ~ carrier + distance`")
     response = parsed.lhs[0].factors
-    if len(response) != 1 or response[0].eval_method is not Factor.EvalMethod.LOOKUP:
+    if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
         raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column; define it under data.derive")
-    if "1" not in map(str, parsed.rhs):
-        raise UserError(f"{where}: `{formula}` leaves out the intercept, which is not supported; remove `- 1` or `+ 0`")
-    terms = tuple(parse_term(term, where) for term in parsed.rhs if str(term) != "1")
+    if hasattr(parsed.rhs, "_structure"):
+        raise UserError(f"{where}: `{formula}` has several parts (`|`), which is not supported")
+    intercept = "1" in map(str, parsed.rhs)
+    terms = tuple(
+        FormulaTerm(tuple(parse_factor(factor.expr, str(term), where) for factor in term.factors))
+        for term in parsed.rhs
+        if str(term) != "1"
+    )
     if not terms:
         raise UserError(f"{where}: `{formula}` has no terms besides the intercept")
-    return response[0].expr, terms
+    return ParsedFormula(response[0].expr, intercept, terms)
 
 
-def parse_term(term, where: str) -> FormulaTerm:
-    """One term of a parsed formula."""
-    if len(term.factors) != 1:
-        raise UserError(f"{where}: the interaction `{term}` is not supported; define a column for it under data.derive")
-    factor = term.factors[0]
-    if factor.eval_method is Factor.EvalMethod.LOOKUP:
-        return FormulaTerm(factor.expr, factor.expr, False)
+def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
+    """One factor, a column or nested calls around a column. Raises UserError, which names `term`, for anything else."""
+    if not expression.startswith(tuple("0123456789(")) and expression.isidentifier():
+        return FormulaFactor(expression, expression)
     try:
-        call = ast.parse(factor.expr, mode="eval").body
+        node = ast.parse(expression, mode="eval").body
     except SyntaxError:
-        call = None
-    match call:
-        case ast.Call(func=ast.Name("C"), args=[ast.Name(column)], keywords=[]):
-            return FormulaTerm(f"C({column})", column, True)
-        case ast.Call(func=ast.Name("C")):
-            raise UserError(
-                f"{where}: `{term}`: C() takes one column; choose its reference level with the key `reference`"
-            )
-    raise UserError(f"{where}: `{term}` is not supported; define a column for it under data.derive")
+        raise not_supported(term, where) from None
+    name = ast.unparse(node)
+    calls: list[Call] = []
+    while isinstance(node, ast.Call):
+        function, arguments = called(node, term, where)
+        if function == "C":
+            if calls or not isinstance(node.args[0], ast.Name):
+                raise UserError(f"{where}: `{term}`: C() takes a column and stands alone")
+            return FormulaFactor(f"C({node.args[0].id})", node.args[0].id, True, reference_of(node, term, where))
+        calls.append(arguments)
+        node = node.args[0]
+    if not isinstance(node, ast.Name) or not calls:
+        raise not_supported(term, where)
+    return FormulaFactor(name, node.id, calls=tuple(reversed(calls)))
+
+
+def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
+    """The name of the function that is called, and the call without its first argument, which is what it is applied to."""
+    name = ast.unparse(node.func).removeprefix("np.")
+    if name == "C" and node.args:
+        return name, Call(name, {})
+    if name not in TRANSFORMS or not node.args:
+        raise not_supported(term, where)
+    known = TRANSFORMS[name].options
+    given: dict[str, Any] = {}
+    try:
+        given = dict(zip(known, map(ast.literal_eval, node.args[1:]), strict=False))
+        given |= {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
+    except ValueError:
+        raise UserError(f"{where}: `{term}`: the arguments of {name}() must be numbers or lists of numbers") from None
+    if len(node.args) - 1 > len(known) or set(given) - set(known):
+        raise UserError(
+            f"{where}: `{term}`: {name}() takes " + (f"the arguments {', '.join(known)}" if known else "one column")
+        )
+    problem = TRANSFORMS[name].problem(given)
+    if problem:
+        raise UserError(f"{where}: `{term}`: {problem}")
+    return name, Call(name, given)
+
+
+def reference_of(node: ast.Call, term: str, where: str) -> str | None:
+    """The level in `C(column, Treatment("level"))`."""
+    match node:
+        case ast.Call(args=[_], keywords=[]):
+            return None
+        case ast.Call(args=[_, ast.Call(func=function, args=[ast.Constant(value)], keywords=[])], keywords=[]) if (
+            ast.unparse(function) in ("Treatment", "contr.treatment")
+        ):
+            return str(value)
+    raise UserError(f'{where}: `{term}`: C() takes a column, and a reference level as in C(month, Treatment("6"))')
+
+
+def not_supported(term: str, where: str) -> UserError:
+    return UserError(
+        f"{where}: `{term}` is not supported; define a column for it under data.derive\n"
+        f"  of the functions there are: C, {', '.join(TRANSFORMS)}"
+    )

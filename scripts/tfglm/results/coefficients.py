@@ -1,152 +1,293 @@
 """The table of coefficients: from the scale and the constraints of the fit to those that the reader asked for.
 
-A fit holds one level of each categorical term, and what is aliased, at zero. Whatever it holds, the model is the same; a
-table needs the estimates under other constraints. Let the columns of N span the null space of the design matrix (for each
-categorical term: intercept up by 1, its levels down by 1; and one direction for each alias) and C pick the coefficients
-that are to be zero. Then L = I - N (C N)^-1 C takes any solution to the one wanted, and L V L' is its covariance.
+A fit holds some coefficients at zero, the model is the same whichever they are (model.parametrisation). In a table they are
+those of the reference levels, and of columns that depend on each other, the last ones in formula order.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
+import scipy.special
 import scipy.stats
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, nearest
 from tfglm.model.design import Design
 from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.model.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 
-NEGLIGIBLE = 1e-8
-"""Entries of a null vector (largest entry 1) below this are rounding error."""
+RATIOS = {"binomial": "odds_ratio", "poisson": "rate_ratio"}
+"""What the exponential of a coefficient is called."""
 
 
-def table(
-    design: Design, fitted: Fitted, reference: Mapping[str, str], confidence: float, df_residual: int
-) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Estimates:
+    """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
+
+    `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN. The others are `kept`.
+    """
+
+    design: Design
+    fitted: Fitted
+    levels: dict[str, str]
+    transform: scipy.sparse.csr_array
+    values: np.ndarray
+    reference: np.ndarray
+    separated: np.ndarray
+    aliased: np.ndarray
+    df_residual: float
+
+    @property
+    def kept(self) -> np.ndarray:
+        return ~(self.reference | self.separated | self.aliased)
+
+    @property
+    def distribution(self):
+        """That of an estimate over its standard error."""
+        known = FAMILIES[self.design.family].dispersion_known and self.design.std_errors != "quasi"
+        return scipy.stats.norm if known else scipy.stats.t(self.df_residual)
+
+    @property
+    def statistic(self) -> str:
+        return "t" if self.design.family == "gaussian" or self.design.std_errors == "quasi" else "z"
+
+
+def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
+    """The coefficients under the constraints of a table. `reference` chooses levels; the default is the one that the formula
+    names, else the first that has a finite estimate. Raises UserError if a reference asked for has none."""
+    scale = to_data_scale(design)
+    references = choose_references(design, fitted, reference)
+    held, basis = hold(fitted.null_vectors @ scale.T.toarray(), references_first(design, references))
+    transform = (holding_zero(held, basis) @ scale).tocsr()
+    separated = fitted.status == SEPARATED
+    is_held = np.isin(np.arange(design.size), held)
+    is_reference = is_held & (at_reference(design, references) > 0)
+    aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
+    values = transform @ np.where(separated, 0.0, fitted.coefficients)
+    values[is_reference] = 0.0
+    values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
+    values[aliased] = np.nan
+    levels = {name: design.factors[name].levels[level] for name, level in references.items()}
+    return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, df_residual)
+
+
+def table(found: Estimates, confidence: float) -> pd.DataFrame:
     """One row for each coefficient, on the scale of the data.
 
-    Columns: term, level, reference, estimate, std_error, z (t for a family with unknown dispersion), p_value, ci_lower,
-    ci_upper, odds_ratio (binomial), rows, events (binomial), status. `reference` chooses levels; the default is the
-    first that has a finite estimate. Raises UserError if a reference asked for has none.
+    Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
+    with unknown dispersion), p_value, neg_log10_p, ci_lower, ci_upper, odds_ratio (binomial) or rate_ratio (poisson),
+    rows, events (binomial), status. Of a penalised fit: posterior_sd instead of errors and tests.
     """
-    references = choose_references(design, fitted, reference)
-    zero, reached = constraints(design, fitted, references)
-    transform = to_data_scale(design) @ reached
-    with np.errstate(invalid="ignore"):
-        estimate = transform @ np.where(fitted.status == SEPARATED, 0.0, fitted.coefficients)
-        std_error = np.sqrt(variances(transform, fitted))
-    family = FAMILIES[design.family]
-    distribution = scipy.stats.norm if family.dispersion_known else scipy.stats.t(df_residual)
-    statistic_name = "z" if family.dispersion_known else "t"
-    is_reference = np.isin(np.arange(design.size), references)
-    separated = fitted.status == SEPARATED
-    aliased = (fitted.status == EMPTY) | (np.isin(np.arange(design.size), zero) & ~is_reference)
-    estimate[is_reference] = 0.0
-    estimate[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
-    estimate[aliased] = np.nan
-    std_error[is_reference | separated | aliased] = np.nan
-    margin = distribution.ppf(0.5 + confidence / 2) * std_error
-    statistic = estimate / std_error
-    terms = [(term, level) for term, level in design.coefficients()]
-    reference_level = {
-        term.name: term.levels[position - design.slices[term.name].start]
-        for term, position in zip(design.categorical, references, strict=True)
-    }
+    design, fitted = found.design, found.fitted
+    penalised = design.l2 > 0
+    variances = fitted.variances(found.transform)
+    errors, classical = (np.where(found.kept, np.sqrt(np.maximum(one, 0.0)), np.nan) for one in variances)
+    terms = list(design.coefficients())
+    coding = {term.name: term.categorical for term in design.terms}
     columns = {
-        "term": [term.name for term, _ in terms],
+        "term": [term for term, _ in terms],
         "level": [level for _, level in terms],
-        "reference": [reference_level.get(term.name, "") for term, _ in terms],
-        "estimate": estimate,
-        "std_error": std_error,
-        statistic_name: statistic,
-        "p_value": 2 * distribution.sf(np.abs(statistic)),
-        "ci_lower": estimate - margin,
-        "ci_upper": estimate + margin,
+        "reference": ["" if penalised else ":".join(found.levels[name] for name in coding[term]) for term, _ in terms],
+        "estimate": found.values,
+        "std_error": np.full(design.size, np.nan) if penalised else errors,
     }
-    if design.family == "binomial":
-        columns["odds_ratio"] = np.exp(estimate)
+    if penalised:
+        columns["posterior_sd"] = classical
+    else:
+        if design.std_errors != "classical":
+            columns["classical_std_error"] = classical
+        columns |= tests(found, found.values, errors, confidence)
+    if design.family in RATIOS:
+        columns[RATIOS[design.family]] = np.exp(found.values)
     columns["rows"] = fitted.rows.astype(np.int64)
     if design.family == "binomial":
-        columns["events"] = fitted.responses.astype(np.int64)
-    columns["status"] = np.select([separated, aliased], ["separated", "aliased"], "")
+        events = fitted.responses
+        columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
+    columns["status"] = np.select([found.separated, found.aliased], ["separated", "aliased"], "")
     return pd.DataFrame(columns)
 
 
-def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> np.ndarray:
-    """Position in the coefficient vector of the reference level of each categorical term."""
-    chosen = []
-    for term in design.categorical:
-        start = design.slices[term.name].start
-        finite = np.isin(fitted.status[design.slices[term.name]], (FREE, REFERENCE, ALIASED))
-        if term.name in asked:
-            level = term.levels.index(asked[term.name])
-            if not finite[level]:
-                raise UserError(
-                    f"models.{design.model}.reference.{term.name}: `{asked[term.name]}` cannot be the reference level: "
-                    f"its training responses are all alike, so every difference from it is infinite\n"
-                    f"  choose another level, or leave the key out"
-                )
-        else:
-            level = int(np.argmax(finite))
-        chosen.append(start + level)
-    return np.array(chosen, int)
+def tests(found: Estimates, values: np.ndarray, errors: np.ndarray, confidence: float) -> dict[str, np.ndarray]:
+    """Statistic, p-value and confidence limits of estimates with these standard errors."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        statistic = values / errors
+    margin = found.distribution.ppf(0.5 + confidence / 2) * errors
+    return {
+        found.statistic: statistic,
+        "p_value": 2 * found.distribution.sf(np.abs(statistic)),
+        "neg_log10_p": neg_log10_p(found, np.abs(statistic)),
+        "ci_lower": values - margin,
+        "ci_upper": values + margin,
+    }
 
 
-def constraints(design: Design, fitted: Fitted, references: np.ndarray) -> tuple[np.ndarray, scipy.sparse.csr_array]:
-    """Which coefficients are zero in the table (the references, then the aliased ones), and L of this module's text.
+def neg_log10_p(found: Estimates, statistic: np.ndarray) -> np.ndarray:
+    """-log10 of the two-sided p-value, also where that is too small for a float64."""
+    if found.distribution is scipy.stats.norm:
+        log_p = scipy.stats.norm.logsf(statistic) + np.log(2)
+    else:
+        df = found.df_residual
+        with np.errstate(divide="ignore"):
+            log_p = found.distribution.logsf(statistic) + np.log(2)
+        # Where that underflows, Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
+        deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
+        log_p = np.where(np.isneginf(log_p), scipy.stats.norm.logsf(deviate) + np.log(2), log_p)
+    return np.abs(log_p) / np.log(10)
 
-    As in R, of several columns that depend on each other the last one in formula order is the aliased one.
+
+def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
+    """The reference level of each categorical factor, by its number."""
+    chosen = {}
+    for factor in design.categorical:
+        finite = np.zeros(len(factor.levels), bool)
+        parts = [part for part in design.parts if factor.name in part.coding]
+        # A factor's own part, if it has one, decides.
+        for part in sorted(parts, key=lambda part: len(part.coding))[:1]:
+            numbers = design.levels(part.coding)[:, part.coding.index(factor.name)]
+            finite[numbers[np.isin(fitted.status[part.where], (FREE, REFERENCE, ALIASED))]] = True
+        wanted = asked.get(factor.name, factor.reference)
+        if wanted is None:
+            chosen[factor.name] = int(np.argmax(finite))
+            continue
+        chosen[factor.name] = factor.levels.index(wanted)
+        if not finite[chosen[factor.name]]:
+            raise UserError(
+                f"models.{design.model}.reference.{factor.name}: `{wanted}` cannot be the reference level: "
+                f"its training responses are all alike, so every difference from it is infinite\n"
+                f"  choose another level, or leave the key out"
+            )
+    return chosen
+
+
+# Tests of several coefficients ----------------------------------------------------------------------------------------
+
+WIDEST_JOINT_TEST = 4_000
+"""Coefficients of a term whose covariance matrix is made for a joint test; of a wider one only the eliminated part of a fit with
+classical standard errors has one."""
+
+
+def joint_tests(found: Estimates) -> pd.DataFrame:
+    """A Wald test for each term that all its coefficients are zero.
+
+    Columns: term, df, chi_squared, F (for a family with unknown dispersion), p_value, neg_log10_p, note.
     """
-    null = []
-    for term in design.categorical:
-        direction = np.zeros(design.size)
-        direction[0] = 1.0
-        of_term = design.slices[term.name]
-        direction[of_term] = np.where(np.isin(fitted.status[of_term], (SEPARATED, EMPTY)), 0.0, -1.0)
-        null.append(direction)
-    for direction in fitted.null_vectors:
-        # Take the reparametrisations out, so that the references stay at zero along this direction too.
-        null.append(direction + sum(direction[position] * null[k] for k, position in enumerate(references)))
-    aliased, remaining = [], list(null[len(references) :])
-    for position in range(design.size - 1, -1, -1):
-        largest = max(range(len(remaining)), key=lambda k: abs(remaining[k][position]), default=None)
-        if largest is None:
-            break
-        if abs(remaining[largest][position]) > NEGLIGIBLE:
-            pivot = remaining.pop(largest)
-            remaining = [one - pivot * (one[position] / pivot[position]) for one in remaining]
-            aliased.append(position)
-    zero = np.concatenate([references, np.array(aliased, int)])
-    identity = scipy.sparse.eye_array(design.size, format="csr")
-    if not len(zero):
-        return zero, identity
-    directions = np.array(null).T
-    solved = directions @ np.linalg.inv(directions[zero])
-    solved[np.abs(solved) < NEGLIGIBLE] = 0.0
-    picks = scipy.sparse.csr_array((np.ones(len(zero)), (np.arange(len(zero)), zero)), shape=(len(zero), design.size))
-    return zero, (identity - scipy.sparse.csr_array(solved) @ picks).tocsr()
+    design = found.design
+    inside = {
+        term.name
+        for term in design.terms
+        for other in design.terms
+        if term is not other
+        and set(term.categorical) <= set(other.categorical)
+        and set(term.numeric) <= set(other.numeric)
+        and (term.categorical or term.numeric)
+    }
+    rows = []
+    for term, where in design.slices.items():
+        if term == "Intercept":
+            continue
+        places = np.arange(where.start, where.stop)[found.kept[where]]
+        note = "depends on the reference levels and on where numbers are zero" if term in inside else ""
+        if found.separated[where].any():
+            note = "; ".join(filter(None, [note, f"without {int(found.separated[where].sum())} separated levels"]))
+        value, df, problem = wald(found, places, term in inside)
+        rows.append((term, df, value, "; ".join(filter(None, [note, problem]))))
+    frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "note"])
+    value, df = frame["chi_squared"].to_numpy(float), frame["df"].to_numpy(float)
+    if found.statistic == "t":
+        frame.insert(3, "F", value / df)
+        distribution = scipy.stats.f(df, found.df_residual)
+        p, log_p = distribution.sf(value / df), distribution.logsf(value / df)
+        # Where that underflows, the chi-squared variable whose tail falls as fast.
+        value = found.df_residual * np.log1p(value / found.df_residual)
+    else:
+        p, log_p = scipy.stats.chi2.sf(value, df), scipy.stats.chi2.logsf(value, df)
+    tiny = np.isneginf(log_p)
+    log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
+    frame.insert(frame.columns.get_loc("note"), "p_value", p)
+    frame.insert(frame.columns.get_loc("note"), "neg_log10_p", np.abs(log_p) / np.log(10))
+    return frame
 
 
-def to_data_scale(design: Design) -> scipy.sparse.csr_array:
-    """The matrix that undoes the centring and scaling of numeric terms: slopes by 1 / scale, the intercept by the centres."""
-    matrix = scipy.sparse.eye_array(design.size, format="lil")
-    for term in design.numeric[1:]:
-        position = design.slices[term.name].start
-        matrix[position, position] = 1.0 / term.scale
-        matrix[0, position] = -term.center / term.scale
-    return matrix.tocsr()
+def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
+    """Logarithm of the upper tail of chi-squared far out, by the series of the incomplete gamma function (DLMF 8.11.2)."""
+    shape, x = df / 2, value / 2
+    term = total = np.ones_like(x)
+    for number in range(1, 30):
+        term = term * (shape - number) / x
+        total = total + term
+    return (shape - 1) * np.log(x) - x - scipy.special.gammaln(shape) + np.log(total)
 
 
-def variances(transform: scipy.sparse.csr_array, fitted: Fitted) -> np.ndarray:
-    """The diagonal of T V T' for the covariance V in blocks, without ever making V.
+def wald(found: Estimates, places: np.ndarray, inside: bool) -> tuple[float, int, str]:
+    """The Wald statistic of the coefficients at `places`, its degrees of freedom, and what there is to say of it."""
+    fitted = found.fitted
+    if not len(places):
+        return np.nan, 0, "no coefficient with a standard error"
+    if len(fitted.scores) and len(places) >= len(fitted.scores):
+        return np.nan, len(places), f"not more clusters ({len(fitted.scores)}) than coefficients"
+    if len(places) > WIDEST_JOINT_TEST:
+        if fitted.is_robust or inside or not np.isin(places, fitted.eliminated).mean() > 0.5:
+            return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
+        return eliminated_wald(fitted), len(places), ""
+    values = found.values[places]
+    covariance = fitted.covariance(found.transform[places])
+    scale = np.sqrt(np.diag(covariance))
+    eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
+    good = eigenvalues > 1e-12 * eigenvalues.max()
+    projected = (values / scale) @ vectors[:, good]
+    return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
 
-    V = dispersion * (blockdiag(0, D^-1) + U S^-1 U') with U = [I; -loadings'].
+
+def eliminated_wald(fitted: Fitted) -> float:
+    """The Wald statistic that the eliminated part has no effect, from the information that is left of it once the dense part
+    is eliminated in turn: b'Db - (Bb)' A^-1 (Bb), so that its covariance is never made."""
+    b = fitted.coefficients[fitted.eliminated]
+    mixed = fitted.loadings * fitted.diagonal
+    dense = np.linalg.inv(fitted.schur_inverse) + fitted.loadings @ mixed.T
+    coupled = mixed @ b
+    return float(
+        (fitted.diagonal @ b**2 - coupled @ np.linalg.solve(dense, coupled)) / (fitted.dispersion * fitted.correction)
+    )
+
+
+def contrasts(found: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
+    """Linear combinations of coefficients, each given as weights by `term` or `term[level]`.
+
+    Columns: contrast, estimate, std_error, z or t, p_value, neg_log10_p, ci_lower, ci_upper. Raises UserError for a
+    coefficient that is not there or has no finite estimate.
     """
-    dense = transform[:, fitted.dense].toarray()
-    eliminated = transform[:, fitted.eliminated]
-    reduced = dense - eliminated @ fitted.loadings.T
-    from_schur = np.einsum("ij,ij->i", reduced @ fitted.schur_inverse, reduced)
-    from_diagonal = eliminated.power(2) @ (1.0 / fitted.diagonal) if len(fitted.diagonal) else 0.0
-    return fitted.dispersion * (from_schur + from_diagonal)
+    names = [f"{term}[{level}]" if level else term for term, level in found.design.coefficients()]
+    places = {name: place for place, name in enumerate(names)}
+    where = f"models.{found.design.model}.contrasts"
+    combination = np.zeros((len(wanted), found.design.size))
+    for row, (name, weights) in enumerate(wanted.items()):
+        for coefficient, weight in weights.items():
+            if coefficient not in places:
+                raise UserError(f"{where}.{name}: no coefficient `{coefficient}`{nearest(coefficient, places)}")
+            place = places[coefficient]
+            if found.separated[place] or found.aliased[place]:
+                what = "separated" if found.separated[place] else "aliased"
+                raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")
+            combination[row, place] = weight
+    values = combination @ np.where(np.isfinite(found.values), found.values, 0.0)
+    rows = scipy.sparse.csr_array(combination) @ found.transform
+    errors = np.sqrt(found.fitted.variances(rows.tocsr()).chosen) if len(wanted) else np.zeros(0)
+    return pd.DataFrame(
+        {
+            "contrast": list(wanted),
+            "estimate": values,
+            "std_error": errors,
+            **tests(found, values, errors, confidence),
+        }
+    )
+
+
+def covariance_table(found: Estimates) -> pd.DataFrame:
+    """The covariance matrix of the coefficients that have a standard error, named like contrasts."""
+    names = [f"{term}[{level}]" if level else term for term, level in found.design.coefficients()]
+    places = np.flatnonzero(found.kept)
+    kept = [names[place] for place in places]
+    return pd.DataFrame(found.fitted.covariance(found.transform[places]), index=kept, columns=kept)

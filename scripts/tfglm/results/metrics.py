@@ -24,11 +24,13 @@ SHOWN = 20
 
 
 def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
-    """Linear predictor `eta`, `response` and `flag` (0, or why there is no prediction) of the rows that lack no value."""
+    """Linear predictor `eta`, `response`, `mass` (its weight) and `flag` (0, or why there is no prediction) of the rows that lack
+    no value."""
     design = workload.design
     separated = {
-        term.name: frozenset(np.flatnonzero(fitted.status[design.slices[term.name]] == SEPARATED).tolist())
-        for term in design.categorical
+        part.coding: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
+        for part in design.parts
+        if part.coding and not part.multiplier
     }
     workload = workload.without(separated)
     coefficients = {term: tf.constant(value) for term, value in design.by_term(fitted.coefficients).items()}
@@ -38,7 +40,7 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
             part = workload.passes(signature).predictions(coefficients, *map(tf.constant, call))
             used = part["flag"].numpy() != DROPPED
             parts.append({name: value.numpy()[used] for name, value in part.items()})
-    nothing = {"eta": np.zeros(0), "response": np.zeros(0), "flag": np.zeros(0, np.int32)}
+    nothing = {"eta": np.zeros(0), "response": np.zeros(0), "flag": np.zeros(0, np.int32), "mass": np.zeros(0)}
     return {name: np.concatenate([empty, *(part[name] for part in parts)]) for name, empty in nothing.items()}
 
 
@@ -51,12 +53,9 @@ def substitutes(
     term has one.
     """
     if policy == "reference":
-        positions = choose_references(design, fitted, reference).tolist()
-        starts = (design.slices[term.name].start for term in design.categorical)
-        numbers = (position - start for position, start in zip(positions, starts, strict=True))
-        return dict(zip((term.name for term in design.categorical), numbers, strict=True))
+        return choose_references(design, fitted, reference)
     if policy == "missing":
-        return {term.name: term.numbers[None] for term in design.categorical if term.missing}
+        return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
     return {}
 
 
@@ -100,50 +99,69 @@ def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> d
     Rows with a level that training has not seen and nothing stands for, or with a separated one, have no finite prediction
     and no part in the metrics. A metric that the rows do not determine (AUC where all responses are alike) is None.
     """
-    known = rows["flag"] >= 0
-    y, eta = rows["response"][known], rows["eta"][known]
+    known = (rows["flag"] >= 0) & (rows["mass"] > 0)
+    y, eta, mass = (rows[name][known] for name in ("response", "eta", "mass"))
     counts = {
         "rows": len(y),
         "rows_with_unseen_level": int(np.count_nonzero(rows["flag"] == UNSEEN)),
         "rows_with_separated_level": int(np.count_nonzero(rows["flag"] == SEPARATED_ROW)),
     }
-    measure = binomial if design.family == "binomial" else gaussian
-    return {"model": design.model, **counts, **(measure(y, eta, threshold) if len(y) else {})}
+    measure = {"binomial": binomial, "poisson": poisson, "gaussian": gaussian}[design.family]
+    return {"model": design.model, **counts, **(measure(y, eta, mass, threshold) if len(y) else {})}
 
 
-def binomial(y: np.ndarray, eta: np.ndarray, threshold: float) -> dict:
-    """Metrics of predicted probabilities; an event is predicted from `threshold` on."""
+def binomial(y: np.ndarray, eta: np.ndarray, mass: np.ndarray, threshold: float) -> dict:
+    """Metrics of predicted probabilities; an event is predicted from `threshold` on. A row with trials counts as so many rows
+    with an event and so many without."""
+    if not np.isin(y, (0.0, 1.0)).all():
+        y, eta, mass = np.repeat([1.0, 0.0], len(y)), np.tile(eta, 2), np.concatenate([mass * y, mass * (1 - y)])
+        y, eta, mass = y[mass > 0], eta[mass > 0], mass[mass > 0]
     probability = expit(eta)
     predicted = probability >= threshold
     both = 0 < y.sum() < len(y)
     # Rows of equal covariates are ties, whatever the order in which their terms were added.
     rank = np.round(eta, 10)
     (true_negative, false_positive), (false_negative, true_positive) = metrics.confusion_matrix(
-        y, predicted, labels=[0, 1]
+        y, predicted, labels=[0, 1], sample_weight=mass
     ).tolist()
     return {
-        "events": int(y.sum()),
-        "auc": float(metrics.roc_auc_score(y, rank)) if both else None,
-        "average_precision": float(metrics.average_precision_score(y, rank)) if both else None,
+        "events": whole(mass @ y),
+        "auc": float(metrics.roc_auc_score(y, rank, sample_weight=mass)) if both else None,
+        "average_precision": float(metrics.average_precision_score(y, rank, sample_weight=mass)) if both else None,
         # From eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
-        "log_loss": float(np.mean(np.logaddexp(0.0, eta) - y * eta)),
-        "brier": float(np.mean((probability - y) ** 2)),
+        "log_loss": float(np.average(np.logaddexp(0.0, eta) - y * eta, weights=mass)),
+        "brier": float(np.average((probability - y) ** 2, weights=mass)),
         "threshold": threshold,
-        "accuracy": float(metrics.accuracy_score(y, predicted)),
-        "precision": float(metrics.precision_score(y, predicted)) if predicted.any() else None,
-        "recall": float(metrics.recall_score(y, predicted)) if y.any() else None,
-        "true_positive": true_positive,
-        "false_positive": false_positive,
-        "true_negative": true_negative,
-        "false_negative": false_negative,
+        "accuracy": float(metrics.accuracy_score(y, predicted, sample_weight=mass)),
+        "precision": float(metrics.precision_score(y, predicted, sample_weight=mass)) if predicted.any() else None,
+        "recall": float(metrics.recall_score(y, predicted, sample_weight=mass)) if y.any() else None,
+        "true_positive": whole(true_positive),
+        "false_positive": whole(false_positive),
+        "true_negative": whole(true_negative),
+        "false_negative": whole(false_negative),
     }
 
 
-def gaussian(y: np.ndarray, eta: np.ndarray, threshold: float) -> dict:
+def whole(value: float) -> int | float:
+    """A count as a whole number, if it is one."""
+    return int(value) if value == int(value) else float(value)
+
+
+def gaussian(y: np.ndarray, eta: np.ndarray, mass: np.ndarray, threshold: float) -> dict:
     """Metrics of predicted means, in the units of the response."""
     return {
-        "rmse": float(metrics.root_mean_squared_error(y, eta)),
-        "mae": float(metrics.mean_absolute_error(y, eta)),
-        "r_squared": float(metrics.r2_score(y, eta)) if np.ptp(y) > 0 else None,
-        "mean_response": float(y.mean()),
+        "rmse": float(metrics.root_mean_squared_error(y, eta, sample_weight=mass)),
+        "mae": float(metrics.mean_absolute_error(y, eta, sample_weight=mass)),
+        "r_squared": float(metrics.r2_score(y, eta, sample_weight=mass)) if np.ptp(y) > 0 else None,
+        "mean_response": float(np.average(y, weights=mass)),
+    }
+
+
+def poisson(y: np.ndarray, eta: np.ndarray, mass: np.ndarray, threshold: float) -> dict:
+    """Metrics of predicted counts, and the share of the deviance that they explain."""
+    mean = np.exp(eta)
+    return {
+        "mean_poisson_deviance": float(metrics.mean_poisson_deviance(y, mean, sample_weight=mass)),
+        "d_squared": float(metrics.d2_tweedie_score(y, mean, sample_weight=mass, power=1)) if np.ptp(y) > 0 else None,
+        **{name: value for name, value in gaussian(y, mean, mass, threshold).items() if name != "r_squared"},
     }

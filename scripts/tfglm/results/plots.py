@@ -37,7 +37,8 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
                 draw_panel(axis, numeric, numeric["term"].tolist(), "per unit")
             else:
                 rows = categorical[names[which]]
-                name = f"{names[which]}, against {rows['reference'].iloc[0]}"
+                reference = rows["reference"].iloc[0] if len(rows) else ""
+                name = names[which] + (f", against {reference}" if reference else "")
                 draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[which], rows))
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(effect, fontsize=9)

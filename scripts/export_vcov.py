@@ -1,0 +1,25 @@
+"""Write the covariance matrix of the coefficients."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command
+from tfglm.results import read
+
+
+def main(arguments: argparse.Namespace) -> None:
+    found = read.estimates(arguments)
+    from tfglm.results import coefficients
+
+    table = coefficients.covariance_table(found)
+    table.to_csv(arguments.table)
+    command.log(f"{len(table)} coefficients")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    read.add_arguments(parser)
+    parser.add_argument(
+        "--table", type=Path, required=True, help="CSV to write, with names in the first row and column"
+    )
+    command.run(main, parser.parse_args())

@@ -1,0 +1,84 @@
+"""What the dictionary does not know of the training rows, read from the shards: which values occur together, and samples of
+columns with too many values to count."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from tfglm.data.dictionary import lacks
+from tfglm.data.shards import MISSING, IngestedFile, Shard
+
+MOST_SAMPLED = 2**18
+"""Rows of a sample."""
+
+
+def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
+    """The combinations of codes of `columns` in the training rows of one file that lack no required value, as [combinations,
+    columns]."""
+    sizes = [len(file.values(column)) + 1 for column in columns]
+    found = np.zeros(0, np.int64)
+    for shard in training_shards(file):
+        joint = np.zeros(shard.rows, np.int64)
+        for column, size in zip(columns, sizes, strict=True):
+            joint = joint * size + read(file, shard, column)
+        present = np.unique(joint[usable(file, shard, required)])
+        found = np.union1d(found, present)
+    return np.stack(np.unravel_index(found, sizes), axis=1) if len(found) else np.zeros((0, len(columns)), np.int64)
+
+
+def sample(files: Sequence[IngestedFile], column: str, required: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a column (sorted) in a sample of the training rows, and how often each occurs in it.
+
+    The first rows of each shard, which are a fair sample of their file, in proportion to its rows.
+    """
+    shards = [(file, shard) for file in files for shard in training_shards(file)]
+    share = min(1.0, MOST_SAMPLED / max(sum(shard.rows for _, shard in shards), 1))
+    drawn = [np.zeros(0)]
+    for file, shard in shards:
+        rows = int(np.ceil(share * shard.rows))
+        values = read(file, shard, column, rows)
+        if file.column(column).coded:
+            values = np.array([np.nan, *file.values(column)], float)[values]
+        drawn.append(values[usable(file, shard, required, rows)].astype(float))
+    values = np.concatenate(drawn)
+    return np.unique(values[~np.isnan(values)], return_counts=True)
+
+
+def training_shards(file: IngestedFile) -> Iterator[Shard]:
+    return (shard for shard in file.manifest.shards if shard.split == "train")
+
+
+def read(file: IngestedFile, shard: Shard, column: str, rows: int = -1) -> np.ndarray:
+    """The first `rows` stored values of a column of a shard; all with -1."""
+    return np.fromfile(file.folder / shard.path / column, file.column(column).dtype, rows)
+
+
+def usable(file: IngestedFile, shard: Shard, required: Collection[str], rows: int = -1) -> np.ndarray:
+    """Which of the rows lack no required value."""
+    good = np.array([False, *(not lacks(pattern, required) for pattern in file.values(MISSING))])
+    return good[read(file, shard, MISSING, rows)]
+
+
+def repeated(
+    files: Sequence[IngestedFile], column: str, frequency: str, required: Collection[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column (sorted) in the training rows, and how often each occurs if each row counts as often as the column
+    `frequency` says."""
+    counts: dict[float, float] = {}
+    for file in files:
+        for shard in training_shards(file):
+            good = usable(file, shard, required)
+            values, times = (decoded(file, shard, name)[good] for name in (column, frequency))
+            distinct, which = np.unique(values, return_inverse=True)
+            for value, rows in zip(distinct.tolist(), np.bincount(which, times).tolist(), strict=True):
+                counts[value] = counts.get(value, 0.0) + rows
+    pairs = sorted((value, rows) for value, rows in counts.items() if rows > 0)
+    return np.array([value for value, _ in pairs]), np.array([rows for _, rows in pairs])
+
+
+def decoded(file: IngestedFile, shard: Shard, column: str) -> np.ndarray:
+    """The values of a number column of a shard."""
+    stored = read(file, shard, column)
+    return (
+        np.array([np.nan, *file.values(column)], float)[stored] if file.column(column).coded else stored.astype(float)
+    )

@@ -1,0 +1,121 @@
+"""What is said of the estimates beside their values: standard errors that hold up where the model's variance does not, effective
+degrees of freedom, and which columns others nearly determine."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from tfglm.fit.information import Factored, assemble
+from tfglm.model.design import Design
+from tfglm.model.fitted import Fitted
+from tfglm.model.passes import Sums, Workload
+
+FEW_CLUSTERS = 40
+NEARLY_ALIASED_BELOW = 1e-3
+"""Scaled pivot, 1 - R^2 on the columns before."""
+
+SHOWN = 20
+
+
+def with_errors(
+    fitted: Fitted, workload: Workload, pool, counts: Sums, df_residual: float, pearson: float
+) -> tuple[Fitted, list[str]]:
+    """The fit with the covariance that the design asks for, and what a reader has to know of it (STATISTICS: Standard errors).
+
+    `pearson` is the sum of mass * (y - mean)^2 / variance.
+    """
+    design, rows = workload.design, float(counts["rows"])
+    coefficients = design.by_term(fitted.coefficients)
+    free = np.isin(np.arange(design.size), [*fitted.dense, *fitted.eliminated])
+    if design.std_errors == "quasi":
+        return replace(fitted, correction=pearson / df_residual), []
+    if design.std_errors == "robust":
+        meat = assemble(design, workload.sum(pool, "squares", coefficients)).restrict(free)
+        # HC1: MacKinnon & White, Journal of Econometrics 29 (1985).
+        robust = replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d)
+        return replace(robust, correction=rows / df_residual), []
+    if design.std_errors != "cluster":
+        return fitted, []
+    sums = workload.sum(pool, "scores", coefficients)
+    present = sums["rows"] > 0
+    clusters = int(present.sum())
+    scores = np.zeros((len(present), design.size))
+    single = [part.where.start for part in design.parts if not part.coding]
+    if single:
+        scores[:, single] = sums["single"]
+    for k, part in enumerate(design.parts):
+        if part.coding:
+            scores[:, part.where] = sums[f"part_{k}"].reshape(len(present), part.size)
+    scores = scores[np.ix_(present, [*fitted.dense, *fitted.eliminated])]
+    # The factor of statsmodels' cov_type="cluster".
+    correction = clusters / (clusters - 1) * (rows - 1) / df_residual if clusters > 1 else np.nan
+    remarks = []
+    if clusters < FEW_CLUSTERS:
+        remarks.append(
+            f"there are {clusters} clusters of `{design.cluster.column}`; with fewer than {FEW_CLUSTERS}, standard errors by "
+            f"cluster are too small"
+        )
+    return replace(fitted, scores=scores, correction=correction), remarks
+
+
+def effective_coefficients(design: Design, factored: Factored, sums: Sums, l2: float) -> float:
+    """The trace of (I + penalty)^-1 I; without a penalty, the number of estimates."""
+    blocks = factored.blocks
+    free = len(blocks.dense) + len(blocks.eliminated)
+    if not l2:
+        return free
+    inverse = factored.schur_inverse()
+    # trace((I + P)^-1 I) = p - trace((I + P)^-1 P), and P is diagonal.
+    unpenalised = assemble(design, sums)
+    positions = np.searchsorted(unpenalised.dense, blocks.dense)
+    penalty_dense = np.diag(blocks.a) - np.diag(unpenalised.a)[positions]
+    penalty_eliminated = blocks.d - unpenalised.d[np.searchsorted(unpenalised.eliminated, blocks.eliminated)]
+    on_dense = float(np.diag(inverse) @ penalty_dense)
+    diagonal = 1.0 / blocks.d + np.einsum("ij,ij->j", factored.loadings, inverse @ factored.loadings)
+    return free - on_dense - float(diagonal @ penalty_eliminated)
+
+
+@dataclass(frozen=True)
+class Near:
+    """Columns that others nearly determine: their places in the coefficient vector, scaled pivots and variance inflation
+    factors."""
+
+    places: np.ndarray
+    pivots: np.ndarray
+    inflation: np.ndarray
+
+
+def nearly_aliased(factored: Factored) -> Near:
+    """Which columns of the dense part have nearly no variation of their own."""
+    blocks = factored.blocks
+    scale = np.diag(blocks.a)
+    pivots = np.diag(factored.factor) ** 2 / scale
+    near = np.flatnonzero(pivots < NEARLY_ALIASED_BELOW)
+    inverse = scipy.linalg.cho_solve((factored.factor, True), np.eye(len(scale))[:, near])
+    return Near(blocks.dense[near], pivots[near], scale[near] * inverse[near, np.arange(len(near))])
+
+
+def describe(design: Design, fitted: Fitted, near: Near) -> dict:
+    """What fit.json says of it."""
+    names = list(design.coefficients())
+    found = [
+        {"term": names[place][0], "level": names[place][1], "pivot": float(pivot), "vif": float(vif)}
+        for place, pivot, vif in zip(near.places, near.pivots, near.inflation, strict=True)
+    ]
+    errors = {"kind": design.std_errors}
+    if design.std_errors == "cluster":
+        errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
+    return {"std_errors": errors if not design.l2 else {"kind": "none"}, "nearly_aliased": found}
+
+
+def remarks_on(design: Design, near: Near) -> list[str]:
+    if not len(near.places):
+        return []
+    names = list(design.coefficients())
+    shown = [
+        f"{' '.join(filter(None, names[place]))} (VIF {vif:,.0f})"
+        for place, vif in zip(near.places[:SHOWN], near.inflation, strict=False)
+    ]
+    more = ", ..." if len(near.places) > SHOWN else ""
+    return [f"nearly determined by the other terms, so estimated with large errors: {', '.join(shown)}{more}"]
