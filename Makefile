@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test lint resume clean bench-ingest bench-large
+.PHONY: run report test lint resume clean bench-ingest bench-fit bench-large
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -26,6 +26,13 @@ lint: $(BIN)/.ready-dev
 # How fast CSV becomes shards, beside pandas (ten minutes, 4 GB); writes benchmarks/results/ingest.json.
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
+
+# How fast a model is fitted, beside other programs (ten minutes, 5 GB); writes benchmarks/results/fit.json. In an environment of its
+# own: what glum needs changes how other packages behave.
+bench-fit: requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1
+	.venv-bench/bin/python benchmarks/fit.py
 
 # 120 million flights from CSV to coefficients (half an hour, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

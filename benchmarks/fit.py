@@ -1,0 +1,296 @@
+"""How fast a model is fitted, through the real processes, beside other programs on the same rows.
+
+`python benchmarks/fit.py` measures everything and writes results/fit.json and the pictures of results/; `--rows` sets the number
+of rows, `--quick` leaves out the curves. glum, which is compared with, is no requirement of tfglm: pip install glum.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = HERE.parent / "scripts"
+sys.path[:0] = [str(SCRIPTS), str(HERE)]
+
+import numpy as np  # noqa: E402
+import polars as pl  # noqa: E402
+import synthetic  # noqa: E402
+
+from tfglm import runtime  # noqa: E402
+from tfglm.config import DesignConfig, Layout, SelectionConfig  # noqa: E402
+from tfglm.data.dictionary import merge  # noqa: E402
+from tfglm.data.ingest import ingest  # noqa: E402
+from tfglm.data.shards import IngestedFile  # noqa: E402
+from tfglm.model.design import design  # noqa: E402
+
+DATA = HERE / "data" / "synthetic"
+RESULTS = HERE / "results"
+COLUMNS = ["late", *synthetic.LEVELS, *synthetic.NUMBERS]
+
+
+def table(rows: int) -> Path:
+    """The Parquet file of so many rows, made if it is not there."""
+    path = DATA / f"{rows}.parquet"
+    if not path.exists():
+        synthetic.write(path, rows)
+    return path
+
+
+def shards(rows: int) -> IngestedFile:
+    """The same, ingested."""
+    types = {
+        "late": "integer",
+        **dict.fromkeys(synthetic.LEVELS, "string"),
+        **dict.fromkeys(synthetic.NUMBERS, "number"),
+    }
+    folder = DATA / str(rows)
+    if not (folder / "manifest.json").exists():
+        settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": COLUMNS})
+        ingest(table(rows), "table", {"table": Layout.model_validate({"columns": types})}, settings, folder)
+    return IngestedFile.load(folder / "manifest.json")
+
+
+def script(name: str, *words: str, **options) -> list[str]:
+    """The command line of a script."""
+    given = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
+    return [sys.executable, str(SCRIPTS / name), *words, *given]
+
+
+def fit(rows: int, formula: str, workers: int) -> dict:
+    """Fit with real ps, worker and chief processes.
+
+    `seconds` go from the first scheduled pass to the certificate and all standard errors, `first_calls_seconds` of them until the
+    first results of the passes, which have to be traced and compiled; `end_to_end_seconds` from the start of the processes.
+    """
+    folder = DATA / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    file = shards(rows)
+    made = design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
+    made.write(folder / "design.json")
+    started = time.perf_counter()
+    roles = [
+        subprocess.Popen(
+            script("roles.py", role, count=count, roster=folder / f"{role}.json", log=folder / f"{role}.log")
+        )
+        for role, count in (("ps", 1), ("worker", workers))
+    ]
+    try:
+        while not all((folder / f"{role}.json").exists() for role in ("ps", "worker")):
+            time.sleep(0.05)
+        chief = subprocess.Popen(
+            script(
+                "chief.py",
+                ps=folder / "ps.json",
+                workers=folder / "worker.json",
+                design=folder / "design.json",
+                manifests=DATA / str(rows) / "manifest.json",
+                checkpoint=folder / "checkpoint",
+                fit=folder / "fit.json",
+                log=folder / "chief.log",
+            ),
+            stderr=subprocess.DEVNULL,
+        )
+        memory = 0.0
+        while chief.poll() is None:
+            memory = max(memory, *(peak(pid) for pid in processes(folder)))
+            time.sleep(0.2)
+        if chief.returncode:
+            raise SystemExit((folder / "chief.log").read_text())
+        end_to_end = time.perf_counter() - started
+    finally:
+        for role in roles:
+            role.terminate()
+        for role in roles:
+            role.wait()
+    found = json.loads((folder / "fit.json").read_text())
+    log = (folder / "chief.log").read_text()
+    seconds, first = map(float, re.search(r"fitted in ([\d.]+) s, of which ([\d.]+) s", log).groups())
+    return {
+        "rows": rows,
+        "coefficients": found["coefficients"],
+        "workers": workers,
+        "seconds": seconds + standard_errors_seconds(folder, made, found),
+        "first_calls_seconds": first,
+        "end_to_end_seconds": end_to_end,
+        "worker_rss_mb": memory,
+        "iterations": found["iterations"],
+        "lambda_squared": found["certificate"]["lambda_squared"],
+        "deviance": found["deviance"],
+    }
+
+
+def standard_errors_seconds(folder: Path, made, found: dict) -> float:
+    """The time for all standard errors from what the chief has made."""
+    with runtime.quiet():
+        from tfglm.model import fitted
+        from tfglm.results import coefficients
+    model = fitted.load(made, folder / "checkpoint")
+    started = time.perf_counter()
+    estimates = coefficients.estimates(made, model, {}, found["df_residual"])
+    model.variances(estimates.transform)
+    return time.perf_counter() - started
+
+
+def processes(folder: Path) -> list[int]:
+    """The workers."""
+    announced = (json.loads(path.read_text()) for path in folder.glob("worker-*.json"))
+    return [one["pid"] for one in announced if "pid" in one] or [os.getpid()]
+
+
+def peak(pid: int) -> float:
+    """The most memory that a process has held, in MB."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return float(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
+
+
+GRADIENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from tfglm import runtime
+with runtime.quiet():
+    import tensorflow as tf
+    from tfglm.model.passes import Workload
+runtime.limit_threads()
+import numpy as np
+from pathlib import Path
+from tfglm.data.shards import IngestedFile
+from tfglm.model.design import Design
+made = Design.load(Path(sys.argv[2]))
+workload = Workload(made, [IngestedFile.load(Path(sys.argv[3]))], "train")
+state = {name: tf.constant(value) for name, value in made.by_term(np.zeros(made.size)).items()}
+((signature, calls),) = workload.calls.items()
+calls = [tuple(map(tf.constant, call)) for call in calls]
+gradient = workload.passes(signature).gradient
+def once():
+    start = time.perf_counter()
+    for call in calls:
+        for value in gradient(state, *call).values():
+            value.numpy()
+    return time.perf_counter() - start
+once()
+print(min(once() for _ in range(3)) / made.rows["train"] * 1e9)
+"""
+
+
+def gradient_ns_per_row(rows: int) -> float:
+    """A gradient pass in float64, reading the shards included, on one core."""
+    made = DATA / "gradient.json"
+    file = shards(rows)
+    design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
+    arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, DATA / str(rows) / "manifest.json"]
+    environment = {**os.environ, **runtime.ALLOCATOR}
+    return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+GLUM = """
+import sys, time, polars, glum
+frame = polars.read_parquet(sys.argv[1]).drop("plane").to_pandas()
+x = frame.drop(columns="late").astype({name: "category" for name in frame.columns if frame[name].dtype.kind not in "fi"})
+start = time.perf_counter()
+model = glum.GeneralizedLinearRegressor(family="binomial", alpha=0, drop_first=True, gradient_tol=1e-8)
+model.fit(x, frame["late"].to_numpy(float))
+print(time.perf_counter() - start)
+"""
+
+LBFGS = """
+import sys, time, warnings, numpy, polars
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from scipy.sparse import hstack, csr_matrix
+warnings.simplefilter("ignore")
+frame = polars.read_parquet(sys.argv[1]).to_pandas()
+numbers = sys.argv[2].split(",")
+encoded = OneHotEncoder(drop="first").fit_transform(frame.drop(columns=["late", *numbers]))
+x = hstack([encoded, csr_matrix(StandardScaler().fit_transform(frame[numbers].astype(float)))]).tocsr()
+y = frame["late"].to_numpy()
+start = time.perf_counter()
+model = LogisticRegression(C=numpy.inf, solver="lbfgs", max_iter=200, tol=1e-12).fit(x, y)
+seconds = time.perf_counter() - start
+eta = model.decision_function(x)
+print(seconds, 2 * float(numpy.sum(numpy.logaddexp(0, eta) - y * eta)))
+"""
+
+
+def run(program: str, *arguments: str) -> list[float]:
+    done = subprocess.run([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    return [float(value) for value in done.stdout.split()]
+
+
+def narrower(planes: int) -> str:
+    """The formula with fewer coefficients: of the columns with few levels alone, or with more and more of the others."""
+    long = {0: [], 350: ["origin"], 700: ["origin", "dest"], 8000: ["plane"], 8700: ["plane", "origin", "dest"]}[planes]
+    return f"late ~ {' + '.join(['carrier', 'month', 'day', 'weekday', 'hour', *long, *synthetic.NUMBERS])}"
+
+
+def draw(curves: dict[str, list[dict]]) -> None:
+    """Seconds against rows, coefficients and workers."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(curves), figsize=(4 * len(curves), 3.2), layout="constrained")
+    for axis, (key, points) in zip(axes, curves.items(), strict=True):
+        x = [point[key] for point in points]
+        axis.plot(x, [point["seconds"] for point in points], "o-", label="fit with all standard errors")
+        axis.plot(x, [point["first_calls_seconds"] for point in points], "o:", color="grey", label="of which compiling")
+        axis.set(xlabel=key, ylabel="seconds", ylim=(0, None), xscale="linear" if key == "workers" else "log")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=8, frameon=False)
+    figure.savefig(RESULTS / "fit.png", dpi=110)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    rows = int(arguments.rows)
+    wide = fit(rows, synthetic.FORMULA, 2)
+    one_worker = fit(rows, synthetic.FORMULA, 1)
+    medium = fit(rows, synthetic.FORMULA_WITHOUT_PLANE, 2)
+    small = fit(rows // 10, synthetic.FORMULA, 2)
+    (glum_seconds,) = run(GLUM, str(table(rows)))
+    lbfgs_seconds, lbfgs_deviance = run(LBFGS, str(table(rows // 10)), ",".join(synthetic.NUMBERS))
+    found = {
+        "newton_seconds": wide["seconds"],
+        "newton_first_calls_seconds": wide["first_calls_seconds"],
+        "newton_seconds_p800": medium["seconds"],
+        "glum_seconds_p800": glum_seconds,
+        "speedup_vs_glum_p800": glum_seconds / medium["seconds"],
+        "speedup_vs_lbfgs": lbfgs_seconds / small["seconds"],
+        "lbfgs_deviance_gap": lbfgs_deviance - small["deviance"],
+        "gradient_ns_per_row": gradient_ns_per_row(rows),
+        "worker_rss_mb": wide["worker_rss_mb"],
+        "worker_rss_large_to_small": wide["worker_rss_mb"] / small["worker_rss_mb"],
+        "speedup_2_workers": one_worker["seconds"] / wide["seconds"],
+        "fits": {"wide": wide, "wide, one worker": one_worker, "medium": medium, "small": small},
+        "lbfgs": {"rows": rows // 10, "seconds": lbfgs_seconds, "deviance": lbfgs_deviance},
+    }
+    if not arguments.quick:
+        curves = {
+            "rows": [fit(n, synthetic.FORMULA, 2) for n in (100_000, 1_000_000, 3_000_000)] + [wide],
+            "coefficients": [fit(1_000_000, narrower(long), 2) for long in (0, 350, 700, 8000, 8700)],
+            "workers": [one_worker, wide],
+        }
+        draw(curves)
+        found["curves"] = curves
+    found["machine"] = {"cores": os.cpu_count(), "numpy": np.__version__, "polars": pl.__version__}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "fit.json").write_text(json.dumps(found, indent=2) + "\n")
+    for name, value in found.items():
+        if isinstance(value, float):
+            print(f"{name:30}{value:10.2f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, default=1e7, help="rows of the table")
+    parser.add_argument("--quick", action="store_true", help="no curves")
+    main(parser.parse_args())
