@@ -1,6 +1,7 @@
 """Write the tables of a fit: named coefficients with their standard errors, and a joint test for each term."""
 
 import argparse
+import json
 from pathlib import Path
 
 from tfglm import command
@@ -12,7 +13,7 @@ def main(arguments: argparse.Namespace) -> None:
     from tfglm.results import coefficients
 
     table = coefficients.table(found, arguments.confidence)
-    terms = coefficients.joint_tests(found)
+    terms = coefficients.joint_tests(found, json.loads(arguments.fit.read_text())["likelihood_ratio_tests"])
     table.to_csv(arguments.table, index=False)
     terms.to_csv(arguments.terms, index=False)
     command.log(f"{len(table)} coefficients in {len(terms)} terms")

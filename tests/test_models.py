@@ -1,16 +1,23 @@
 """Formulas, families, weights and standard errors against statsmodels on formulaic's design matrix of the very same rows."""
 
+from types import SimpleNamespace
+
+import formulaic
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.integrate
+import scipy.special
 import scipy.stats
 import statsmodels.api as sm
+from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from oracles import assert_agrees, flagged, model_matrix
-from pools import estimates_of, fit_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.data import shards
 from tfglm.errors import UserError
-from tfglm.results import coefficients
+from tfglm.model.passes import Workload
+from tfglm.results import coefficients, metrics
 
 
 def flights(rows: int = 6000, seed: int = 0) -> pd.DataFrame:
@@ -279,15 +286,96 @@ def test_combinations_whose_responses_are_all_alike_are_separated(tmp_path):
     assert_agrees(table, exact, list(matrix.columns))
 
 
-def test_two_terms_that_separate_together_are_refused_by_name(tmp_path):
-    frame = FRAME.assign(odd=FRAME["hour"] % 2, late=0)
-    frame.loc[(frame["odd"] == 1) | (frame["carrier"] == "UA"), "late"] = 1
-    frame.loc[(frame["odd"] == 1) & (FRAME["late"] == 0) & (frame["carrier"] != "UA"), "late"] = 0
-    frame.loc[(frame["odd"] == 0) & (frame["carrier"] == "UA"), "late"] = 1
-    frame.loc[(frame["odd"] == 0) & (frame["carrier"] != "UA"), "late"] = FRAME["late"] * (frame["carrier"] == "AA")
-    frame.loc[(frame["odd"] == 1) & (frame["carrier"] == "UA"), "late"] = 1
-    design, fitted = fit_frame(frame, "late ~ carrier + C(odd)", "binomial", tmp_path)
-    assert ("carrier", "UA") in flagged(table_of(design, fitted))
+def test_a_term_with_separated_levels_is_tested_by_its_likelihood_ratio(tmp_path):
+    frame = FRAME.assign(dest=[f"D{number}" for number in np.random.default_rng(4).integers(0, 8, len(FRAME))])
+    frame.loc[frame["dest"] == "D3", "late"] = 0
+    design, fitted = fit_frame(frame, "late ~ dest + carrier + hour", "binomial", tmp_path)
+    terms = coefficients.joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"])
+    row = terms.set_index("term").loc["dest"]
+    less = sm.GLM(frame["late"], model_matrix(frame, "late ~ carrier + hour").to_numpy(), sm.families.Binomial()).fit()
+    rest = frame[frame["dest"] != "D3"]
+    matrix = model_matrix(rest, "late ~ dest + carrier + hour")
+    more = sm.GLM(rest["late"], matrix.to_numpy(), sm.families.Binomial()).fit()
+    assert row["chi_squared"] == pytest.approx(2 * (more.llf - less.llf), rel=1e-8)
+    assert (row["df"], row["note"]) == (7, "likelihood ratio, as there are separated levels")
+
+
+def test_values_that_training_has_not_seen(tmp_path, monkeypatch):
+    train, later = FRAME.assign(year=1), flights(400, seed=1).assign(year=2)
+    later.loc[:9, "distance"] = [5000.0] * 6 + [1.0] * 4
+    later.loc[10:12, "seats"] = 0
+    frame = pd.concat([train, later], ignore_index=True)
+    split = {"split": {"train": "year = 1", "evaluate": "year = 2"}}
+    found = {}
+    for most_codes in (shards.MOST_CODES, 1000):
+        monkeypatch.setattr(shards, "MOST_CODES", most_codes)
+        file = ingest_frame(frame, tmp_path / str(most_codes), **split)
+        design, fitted, _ = fit_files([file], "late ~ bs(distance, df=4) + log(seats)", "binomial")
+        rows = metrics.predict(Workload(design, [file], "evaluate"), fitted)
+        found[most_codes] = metrics.evaluate(design, rows, 0.5)
+        limits = FRAME["distance"].agg(["min", "max"])
+        outside = ~later["distance"].between(*limits)
+        assert found[most_codes]["rows_outside_spline_range"] == outside.sum() >= 10
+        assert found[most_codes]["rows_without_finite_value"] == 3
+        assert found[most_codes]["rows"] == len(later) - 3
+    matrix = model_matrix(FRAME, "late ~ bs(distance, df=4) + log(seats)")
+    exact = sm.GLM(FRAME["late"].to_numpy(), matrix.to_numpy(), sm.families.Binomial()).fit(method="newton")
+    spec = formulaic.ModelSpec.from_spec(formulaic.model_matrix("bs(distance, df=4) + log(seats)", FRAME).model_spec)
+    kept = later[later["seats"] > 0].assign(distance=later["distance"].clip(*limits))
+    eta = spec.get_model_matrix(kept).to_numpy() @ exact.params
+    log_loss = np.mean(np.logaddexp(0, eta) - kept["late"] * eta)
+    assert [one["log_loss"] for one in found.values()] == pytest.approx([log_loss] * 2, rel=1e-8)
+
+
+def test_a_function_that_is_not_finite_for_a_training_row_stops_the_fit(tmp_path, monkeypatch):
+    # Of a column of plain numbers the design sees a sample alone, so it is the fit that meets such a row.
+    monkeypatch.setattr(shards, "MOST_CODES", 1000)
+    monkeypatch.setattr("tfglm.data.tally.MOST_SAMPLED", 100)
+    file = ingest_frame(FRAME.assign(distance=FRAME["distance"].where(FRAME.index != 5000, 0.0)), tmp_path)
+    with pytest.raises(UserError, match=r"a function has no finite value for 1 training rows, as the logarithm of 0"):
+        fit_files([file], "late ~ log(distance)", "binomial")
+
+
+def test_impossible_responses_and_rows_without_weight_are_refused(tmp_path):
+    frame = FRAME.assign(none=0, events=FRAME["flights"] + (FRAME.index < 7))
+    file = ingest_frame(frame, tmp_path)
+    with pytest.raises(UserError, match=r"7 training rows have more events in `events` than trials in `flights`"):
+        fit_files([file], "events ~ carrier", "binomial", trials="flights")
+    with pytest.raises(UserError, match=r"models.m.weights: `none` is 0 in all training rows"):
+        fit_files([file], "late ~ carrier", "binomial", weights="none")
+
+
+def test_nearly_determined_columns_are_named_with_their_inflation(tmp_path):
+    random = np.random.default_rng(3)
+    frame = FRAME.assign(miles=FRAME["distance"] + random.normal(0, 0.5, len(FRAME)))
+    _, fitted = fit_frame(frame, "delay ~ carrier + distance + miles", "gaussian", tmp_path)
+    (near,) = fitted.summary["nearly_aliased"]
+    matrix = model_matrix(frame, "delay ~ carrier + distance + miles")
+    place = list(matrix.columns).index(("miles", ""))
+    assert near["term"] == "miles" and near["pivot"] < 1e-3
+    assert near["vif"] == pytest.approx(variance_inflation_factor(matrix.to_numpy(), place), rel=1e-6)
+    assert "miles (VIF" in fitted.summary["warnings"][0]
+
+
+def test_the_logarithm_of_a_p_value_goes_on_where_the_p_value_is_zero():
+    def of(df, values):
+        found = SimpleNamespace(df_residual=df, distribution=scipy.stats.norm if df is None else scipy.stats.t(df))
+        return coefficients.neg_log10_p(found, np.array(values))
+
+    far = (50.0**2 / 2 - np.log(scipy.special.erfcx(50 / np.sqrt(2)))) / np.log(10)
+    # p = erfc(z / sqrt(2)), of which the scaled function does not underflow.
+    assert of(None, [1.959963984540054, 50.0]) == pytest.approx([-np.log10(0.05), far], rel=1e-9)
+    assert of(1e5, [10.0])[0] == pytest.approx(-np.log10(2 * scipy.stats.t.sf(10.0, 1e5)), rel=1e-12)
+    assert of(1e5, [60.0])[0] == pytest.approx(log10_p_of_t(60.0, 1e5), rel=1e-4)
+    far = coefficients.log_chi2_sf(np.array([1200.0, 300.0]), np.array([5.0, 12.0]))
+    assert far == pytest.approx(scipy.stats.chi2.logsf([1200.0, 300.0], [5.0, 12.0]), rel=1e-9)
+
+
+def log10_p_of_t(value: float, df: float) -> float:
+    """-log10 of the two-sided p-value of t by numerical integration of its density, scaled so that nothing underflows."""
+    logs = lambda t: scipy.stats.t.logpdf(t, df) - scipy.stats.t.logpdf(value, df)  # noqa: E731
+    integral, _ = scipy.integrate.quad(lambda t: np.exp(logs(t)), value, value + 5)
+    return -(np.log(2 * integral) + scipy.stats.t.logpdf(value, df)) / np.log(10)
 
 
 def test_many_rows_start_from_a_sample_and_end_at_the_same_place(tmp_path, monkeypatch):

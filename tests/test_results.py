@@ -39,7 +39,8 @@ def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     design, model = fitted
     file = ingest_frame(pd.DataFrame({"late": [0, 1], "carrier": ["AA", "B6"]}), tmp_path)
     found = metrics.evaluate(design, metrics.predict(Workload(design, [file], "evaluate"), model), 0.5)
-    assert found == {"model": "m", "rows": 0, "rows_with_unseen_level": 0, "rows_with_separated_level": 0}
+    counts = ("rows", "rows_with_unseen_level", "rows_with_separated_level", "rows_without_finite_value")
+    assert found == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
 
 
 def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
@@ -49,6 +50,7 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
         "response": np.zeros(3),
         "flag": np.array([0, 0, SEPARATED]),
         "mass": np.ones(3),
+        "outside": np.zeros(3, bool),
     }
     found = metrics.evaluate(design, rows, 0.5)
     assert (found["auc"], found["average_precision"], found["precision"], found["recall"]) == (None,) * 4

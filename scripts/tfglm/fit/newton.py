@@ -69,79 +69,150 @@ class Problem:
         return made.restrict(self.free)
 
 
+@dataclass(frozen=True)
+class Maximum:
+    """Where the likelihood is largest, over the rows that are left once those of separated groups are gone (`counts`)."""
+
+    problem: Problem
+    counts: Sums
+    status: np.ndarray
+    null: np.ndarray
+    null_loss: float
+    state: State
+    factored: Factored
+    certificate: float
+    iterations: int
+
+
 def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], None]) -> Fitted:
     """Fit the workload's design on its rows; `pool.sum(pass_, calls, state)` adds a pass over shards.
 
     The result's `summary` is what fit.json reports. Raises UserError if the rows that are left have but one response.
     """
     design = workload.design
-    family = FAMILIES[design.family]
     counts = workload.sum(pool, "counts", {})
     check_counts(design, counts)
     tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
-    kept_counts = counts
-    if not design.l2:
-        workload, kept_counts = leave_out_separated(workload, pool, counts, tell)
-    status = initial_status(design, workload, kept_counts)
-    rows = by_coefficient(design, kept_counts, "rows")
-    null = np.zeros((0, design.size))
-    if not design.l2:
-        null = null_space(design, np.isin(status, (EMPTY, SEPARATED), invert=True)) @ to_fit_scale(design).T.toarray()
-        held, null = hold(null, most_frequent_first(design, rows))
-        status[held] = REFERENCE
-
-    start = np.zeros(design.size)
-    null_intercept, null_loss = null_model(workload, pool, kept_counts)
-    if design.intercept is not None:
-        start[design.intercept] = null_intercept
-    strength = np.full(design.size, design.l2 * float(kept_counts["mass"]))
-    if design.intercept is not None:
-        strength[design.intercept] = 0.0
-    problem = Problem(workload, pool, status == FREE, strength)
-    state, aliased, found = first_state(problem, start, kept_counts, tell)
-    status[aliased] = ALIASED
-    null = np.vstack([null, found])
-    problem = replace(problem, free=status == FREE)
-    if state is None:
-        state = problem.at(warm_start(problem, start, kept_counts, tell))
-
-    df_residual = float(kept_counts["rows"] - np.count_nonzero(status == FREE))
-    if df_residual <= 0 and not family.dispersion_known and not design.l2:
-        raise UserError(
-            f"models.{design.model}: {kept_counts['rows']:,.0f} training rows for {np.count_nonzero(status == FREE):,} "
-            f"coefficients leave no residual variance to estimate; use fewer terms, or more rows"
-        )
-    state, factored, certificate, iterations = iterate(problem, state, df_residual, max_iterations, tell)
-    effective = inference.effective_coefficients(problem.workload.design, factored, state.sums, design.l2)
-    df_residual = float(kept_counts["rows"]) - effective
+    found = maximise(workload, pool, counts, max_iterations, tell)
+    effective = inference.effective_coefficients(design, found.factored, found.state.sums, design.l2)
+    df_residual = float(found.counts["rows"]) - effective
+    blocks = found.factored.blocks
     fitted = Fitted(
-        coefficients=state.coefficients,
-        status=status,
+        coefficients=found.state.coefficients,
+        status=found.status,
         rows=by_coefficient(design, counts, "rows"),
         responses=by_coefficient(design, counts, "response"),
-        dense=factored.blocks.dense,
-        eliminated=factored.blocks.eliminated,
-        schur_inverse=factored.schur_inverse(),
-        loadings=factored.loadings,
-        diagonal=factored.blocks.d,
-        null_vectors=null,
-        dispersion=dispersion(design, state.sums, df_residual),
+        dense=blocks.dense,
+        eliminated=blocks.eliminated,
+        schur_inverse=found.factored.schur_inverse(),
+        loadings=found.factored.loadings,
+        diagonal=blocks.d,
+        null_vectors=found.null,
+        dispersion=dispersion(design, found.state.sums, df_residual),
     )
-    fitted, remarks = inference.with_errors(
-        fitted, problem.workload, pool, kept_counts, df_residual, float(state.sums["pearson"])
-    )
-    near = inference.nearly_aliased(factored)
+    pearson = float(found.state.sums["pearson"])
+    fitted, remarks = inference.with_errors(fitted, found.problem.workload, pool, found.counts, df_residual, pearson)
+    near = inference.nearly_aliased(found.factored)
+    violation = np.abs(blocks.gradient[found.problem.free]).max() / found.counts["mass"]
     return replace(
         fitted,
-        summary=summary(design, fitted, counts, kept_counts, state, null_loss, certificate, iterations, effective)
-        | {"largest_kkt_violation": float(np.abs(factored.blocks.gradient[problem.free]).max() / kept_counts["mass"])}
+        summary=summary(design, fitted, counts, found, effective)
+        | {"largest_kkt_violation": float(violation)}
         | inference.describe(design, fitted, near)
+        | {"likelihood_ratio_tests": likelihood_ratios(workload, pool, counts, found, max_iterations, tell)}
         | {"warnings": [*design.warnings, *remarks, *inference.remarks_on(design, near)]},
     )
 
 
+def maximise(
+    workload: Workload,
+    pool,
+    counts: Sums,
+    max_iterations: int,
+    tell: Callable[[str], None],
+    without: str | None = None,
+) -> Maximum:
+    """The maximum of the likelihood, with all coefficients of the term `without`, if there is one, held at zero."""
+    design = workload.design
+    family = FAMILIES[design.family]
+    if not design.l2:
+        workload, counts = leave_out_separated(workload, pool, counts, tell, without)
+    status = initial_status(design, workload, counts)
+    if without is not None:
+        status[design.slices[without]] = EMPTY
+    null = np.zeros((0, design.size))
+    if not design.l2:
+        present = np.isin(status, (EMPTY, SEPARATED), invert=True)
+        null = null_space(design, present, without) @ to_fit_scale(design).T.toarray()
+        held, null = hold(null, most_frequent_first(design, by_coefficient(design, counts, "rows")))
+        status[held] = REFERENCE
+    start, strength = np.zeros(design.size), np.full(design.size, design.l2 * float(counts["mass"]))
+    null_intercept, null_loss = null_model(workload, pool, counts)
+    if design.intercept is not None:
+        start[design.intercept], strength[design.intercept] = null_intercept, 0.0
+    problem = Problem(workload, pool, status == FREE, strength)
+    state, aliased, found = first_state(problem, start, counts)
+    status[aliased] = ALIASED
+    null = np.vstack([null, found])
+    problem = replace(problem, free=status == FREE)
+    if state is None:
+        state = problem.at(warm_start(problem, start, counts, tell))
+    free = int(np.count_nonzero(problem.free))
+    df_residual = float(counts["rows"]) - free
+    if df_residual <= 0 and not family.dispersion_known and not design.l2:
+        raise UserError(
+            f"models.{design.model}: {counts['rows']:,.0f} training rows for {free:,} coefficients leave no residual variance to "
+            f"estimate; use fewer terms, or more rows"
+        )
+    state, factored, certificate, iterations = iterate(problem, state, df_residual, max_iterations, tell)
+    return Maximum(problem, counts, status, null, null_loss, state, factored, certificate, iterations)
+
+
+def likelihood_ratios(
+    workload: Workload,
+    pool,
+    counts: Sums,
+    full: Maximum,
+    max_iterations: int,
+    tell: Callable[[str], None],
+) -> list[dict]:
+    """Likelihood ratio tests of the terms with separated levels, whose Wald test would leave these levels out.
+
+    Each takes a fit without the term. The rows of separated levels have loss 0 in the full model, and so are in both.
+    Only with classical standard errors, since it takes the family's variance for true as they do.
+    """
+    design = workload.design
+    made = []
+    for term in design.terms:
+        where = design.slices[term.name]
+        separated = int(np.count_nonzero(full.status[where] == SEPARATED))
+        inside = any(term is not one and set(term.categorical) <= set(one.categorical) for one in design.terms)
+        if (
+            not separated
+            or inside
+            or design.std_errors != "classical"
+            or len(design.terms) < 2 + (design.intercept is not None)
+        ):
+            continue
+        tell(f"without {term.name}, for its likelihood ratio test:")
+        try:
+            less = maximise(workload, pool, counts, max_iterations, tell, term.name)
+        except UserError as error:
+            made.append({"term": term.name, "problem": str(error).splitlines()[0]})
+            continue
+        difference = 2 * float(less.state.sums["loss"] - full.state.sums["loss"])
+        df = int(np.count_nonzero(full.problem.free)) + separated - int(np.count_nonzero(less.problem.free))
+        made.append({"term": term.name, "chi_squared": difference, "df": df})
+    return made
+
+
 def check_counts(design: Design, counts: Sums) -> None:
     """Raise UserError for responses that the family cannot have, and if nothing has a weight."""
+    if counts["not_finite"]:
+        raise UserError(
+            f"models.{design.model}.formula: a function has no finite value for {counts['not_finite']:,.0f} training rows, as "
+            f"the logarithm of 0\n  leave them out with a condition in data.where"
+        )
     if counts["out_of_range"]:
         what = (
             f"more events in `{design.response}` than trials in `{design.trials}`"
@@ -178,9 +249,7 @@ def null_model(workload: Workload, pool, counts: Sums) -> tuple[float, float]:
     return intercept, float(sums["loss"])
 
 
-def first_state(
-    problem: Problem, start: np.ndarray, counts: Sums, tell: Callable[[str], None]
-) -> tuple[State | None, np.ndarray, np.ndarray]:
+def first_state(problem: Problem, start: np.ndarray, counts: Sums) -> tuple[State | None, np.ndarray, np.ndarray]:
     """The sums at `start`, if they had to be made, which coefficients are aliased, and the directions that show it.
 
     At the null model all weights are alike, so what is aliased there is aliased by the columns alone (STATISTICS: Aliasing).
@@ -269,14 +338,16 @@ def iterate(
     raise AssertionError("unreachable")
 
 
-def leave_out_separated(workload: Workload, pool, counts: Sums, tell: Callable[[str], None]) -> tuple[Workload, Sums]:
-    """The workload without the rows of separated groups, and its counts (STATISTICS: Separation).
+def leave_out_separated(
+    workload: Workload, pool, counts: Sums, tell: Callable[[str], None], without: str | None = None
+) -> tuple[Workload, Sums]:
+    """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
 
     A group is separated when its responses are all 0, or all 1 with family binomial. Leaving out its rows can separate
     another: so until none is.
     """
     design = workload.design
-    plain = {part.coding for part in design.parts if not part.multiplier}
+    plain = {part.coding for part in design.parts if not part.multiplier and part.term.name != without}
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
     while design.family != "gaussian":
         found = {}
@@ -352,23 +423,13 @@ def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
     return result
 
 
-def summary(
-    design: Design,
-    fitted: Fitted,
-    counts: Sums,
-    kept_counts: Sums,
-    state: State,
-    null_loss: float,
-    certificate: float,
-    iterations: int,
-    effective: float,
-) -> dict:
+def summary(design: Design, fitted: Fitted, counts: Sums, found: Maximum, effective: float) -> dict:
     """The content of fit.json. Rows of separated groups are in none of the likelihoods, as if they had not been there."""
     family = FAMILIES[design.family]
-    rows, loss = float(kept_counts["rows"]), float(state.sums["loss"])
-    saturated = float(kept_counts["saturated"])
+    rows, loss, null_loss = float(found.counts["rows"]), float(found.state.sums["loss"]), found.null_loss
+    saturated = float(found.counts["saturated"])
     estimated = int(np.count_nonzero(fitted.status == FREE))
-    log_likelihood = family.log_likelihood(loss, float(kept_counts["base"]), rows)
+    log_likelihood = family.log_likelihood(loss, float(found.counts["base"]), rows)
     # As in R, an estimated variance counts as a parameter.
     parameters = effective + (not family.dispersion_known)
     df_residual = rows - effective
@@ -378,11 +439,11 @@ def summary(
         "formula": design.formula,
         "family": design.family,
         "solver": "newton",
-        "converged": certificate <= CONVERGED_BELOW,
-        "certificate": {"lambda_squared": certificate, "converged_below": CONVERGED_BELOW},
-        "iterations": iterations,
+        "converged": found.certificate <= CONVERGED_BELOW,
+        "certificate": {"lambda_squared": found.certificate, "converged_below": CONVERGED_BELOW},
+        "iterations": found.iterations,
         "rows": int(counts["rows"]),
-        "rows_of_separated_levels": int(counts["rows"] - kept_counts["rows"]),
+        "rows_of_separated_levels": int(counts["rows"] - found.counts["rows"]),
         "coefficients": estimated,
         "coefficients_aliased": int(np.count_nonzero((fitted.status == ALIASED) | (fitted.status == EMPTY))),
         "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)),
@@ -394,7 +455,7 @@ def summary(
         "aic": -2 * log_likelihood + 2 * parameters,
         "bic": -2 * log_likelihood + float(np.log(rows)) * parameters,
         "pseudo_r_squared": 1 - (loss - saturated) / (null_loss - saturated) if null_loss > saturated else None,
-        "pearson_dispersion": float(state.sums["pearson"]) / df_residual if df_residual > 0 else None,
+        "pearson_dispersion": float(found.state.sums["pearson"]) / df_residual if df_residual > 0 else None,
     }
     if design.l2:
         result |= {"l2": design.l2, "effective_coefficients": effective}

@@ -66,15 +66,16 @@ def _rescaling(design: Design, factor) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(entries, shape=(design.size, design.size))
 
 
-def null_space(design: Design, present: np.ndarray) -> np.ndarray:
-    """The null directions that follow from the formula alone, on the scale of the data, [directions, coefficients].
+def null_space(design: Design, present: np.ndarray, without: str | None = None) -> np.ndarray:
+    """The null directions that follow from the formula alone, without the term `without` if there is one; on the scale of the
+    data, [directions, coefficients].
 
     `present` says of each coefficient whether its column has an entry that is not zero. The groups of two parts with the
     same multiplier, added up by the levels of the factors that they share, are the same columns. The directions may depend
     on each other.
     """
     found = []
-    for first, second in combinations(design.parts, 2):
+    for first, second in combinations([part for part in design.parts if part.term.name != without], 2):
         if first.multiplier != second.multiplier:
             continue
         shared = tuple(name for name in first.coding if name in second.coding)

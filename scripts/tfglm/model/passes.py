@@ -32,6 +32,9 @@ SEPARATED = -2
 DROPPED = -3
 """The row lacks a value, or is not a row but padding."""
 
+NOT_FINITE = -4
+"""A function of the formula has no finite value for the row, as the logarithm of 0."""
+
 Sums = dict[str, np.ndarray]
 """What a pass returns, summed: see `Passes` for the keys."""
 
@@ -155,7 +158,24 @@ class Rows:
         flag = tf.where(self._inside, self.looked_up("missing", MISSING), DROPPED)
         for group in self.group.values():
             flag = tf.minimum(flag, group)
+        offset = [self._design.offset] if self._design.offset else []
+        for factor in (*self._design.numeric, *offset):
+            if transforms.may_fail(factor.learnt):
+                finite = tf.math.is_finite(sum(self.numbers(factor)))
+                flag = tf.where((flag >= 0) & ~finite, NOT_FINITE, flag)
         return flag
+
+    @cached_property
+    def outside(self) -> tf.Tensor:
+        """Whether a number lies outside the range that a spline has learnt, and is taken for the end of it."""
+        found = tf.zeros([BLOCK_ROWS], tf.bool)
+        for factor in self._design.numeric:
+            key = f"outside/{factor.name}"
+            if key in self._tables:
+                found |= self.looked_up(key, factor.column) > 0
+            elif transforms.learns_range(factor.learnt):
+                found |= transforms.is_outside(tnp, factor.learnt, tf.cast(self.stored(factor.column), tf.float64))
+        return found & (self.flag >= 0)
 
     @cached_property
     def frequency(self) -> tf.Tensor:
@@ -262,6 +282,11 @@ def table_keys(design: Design, signature: "Signature") -> list[str]:
         "missing",
         *dict.fromkeys(f"number/{column}" for column in numbers if column in coded),
         *dict.fromkeys(f"factor/{factor.name}" for factor in factors if factor.column in coded),
+        *(
+            f"outside/{factor.name}"
+            for factor in design.numeric
+            if factor.column in coded and transforms.learns_range(factor.learnt)
+        ),
         *dict.fromkeys(f"level/{factor.name}" for factor in levels),
         *(f"group/{':'.join(coding)}" for coding in design.codings if len(coding) > 1),
     ]
@@ -275,7 +300,8 @@ class Passes:
     have groups, S of all the others together:
 
     - `counts`: `rows`, `mass`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
-      and by group of each coding c `rows_c`, `mass_c`, `response_c`
+      `not_finite` (rows for which a function of the formula has no finite value), and by group of each coding c `rows_c`,
+      `mass_c`, `response_c`
     - `gradient`: `loss`, `single` (derivative of the loss by the coefficients S), `part_k`
     - `information`: those, `pearson` (m * (y - mean)^2 / variance), and the blocks of X'WX: `single_single`, `single_k`,
       `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`
@@ -284,7 +310,8 @@ class Passes:
     - `null`: `loss`, `score` and `weight` of a model with the intercept alone
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
       towards their response (`along`) and away from it (`against`)
-    - `predictions`, which returns rows instead of sums: `eta`, `response`, `flag`, `mass`, each [capacity]
+    - `predictions`, which returns rows instead of sums: `eta`, `response`, `flag`, `mass`, `outside`, each
+      [capacity]
     """
 
     def __init__(self, design: Design, signature: Signature):
@@ -335,14 +362,14 @@ class Passes:
         def compiled(coefficients, rows, columns, tables):
             def one(number):
                 block = Rows(self.design, self.signature, number * BLOCK_ROWS, rows, columns, tables)
-                return block.eta(coefficients), block.y, block.flag, block.mass
+                return block.eta(coefficients), block.y, block.flag, block.mass, block.outside
 
             made = tf.map_fn(
                 one,
                 tf.range(self.signature.capacity // BLOCK_ROWS),
-                fn_output_signature=(tf.float64, tf.float64, tf.int32, tf.float64),
+                fn_output_signature=(tf.float64, tf.float64, tf.int32, tf.float64, tf.bool),
             )
-            names = ("eta", "response", "flag", "mass")
+            names = ("eta", "response", "flag", "mass", "outside")
             return {name: tf.reshape(value, [-1]) for name, value in zip(names, made, strict=True)}
 
         @tf.function(autograph=False)
@@ -369,6 +396,7 @@ class Passes:
             "base",
             tf.reduce_sum(rows.frequency * self.family.base(safe, weight)) if counts else tf.zeros([], tf.float64),
         )
+        sums.add("not_finite", tf.reduce_sum(tf.cast(rows.flag == NOT_FINITE, tf.float64)))
         sums.add("out_of_range", tf.reduce_sum(tf.cast(impossible & kept, tf.float64)))
         for number, coding in enumerate(self.design.codings):
             size = self.design.levels_of(coding)
@@ -615,6 +643,8 @@ class Workload:
         factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
         with np.errstate(all="ignore"):
             values = np.array([np.nan, *file.values(factor.column)], float)
+            if what == "outside":
+                return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
             columns = np.stack(transforms.apply(np, factor.learnt, values), 1)
         return padded(columns, sizes[factor.column], np.float64)
 

@@ -88,6 +88,21 @@ def width(learnt: Sequence[Mapping[str, Any]]) -> int:
         return len(apply(np, learnt, np.ones(1)))
 
 
+def may_fail(learnt: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there are numbers without a finite result."""
+    return any(one["function"] in ("log", "log2", "log10", "log1p", "sqrt", "exp") for one in learnt)
+
+
+def is_outside(xp, learnt: Sequence[Mapping[str, Any]], x):
+    """Whether a value lies outside the range that a spline has learnt."""
+    found = x != x + 0.0 * x
+    for one in learnt:
+        if one["function"] == "bs":
+            found = xp.logical_or(found, xp.logical_or(x < one["low"], x > one["high"]))
+        x = TRANSFORMS[one["function"]].apply(xp, x, one)[0]
+    return found
+
+
 def learns_range(learnt: Sequence[Mapping[str, Any]]) -> bool:
     """Whether values outside those of the training rows are taken for the nearest of them."""
     return any(one["function"] == "bs" for one in learnt)

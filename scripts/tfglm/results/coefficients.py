@@ -4,7 +4,7 @@ A fit holds some coefficients at zero, the model is the same whichever they are 
 those of the reference levels, and of columns that depend on each other, the last ones in formula order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,8 +169,8 @@ WIDEST_JOINT_TEST = 4_000
 classical standard errors has one."""
 
 
-def joint_tests(found: Estimates) -> pd.DataFrame:
-    """A Wald test for each term that all its coefficients are zero.
+def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
+    """A test for each term that all its coefficients are zero: a Wald test, or the likelihood ratio test of fit.json for it.
 
     Columns: term, df, chi_squared, F (for a family with unknown dispersion), p_value, neg_log10_p, note.
     """
@@ -192,6 +192,10 @@ def joint_tests(found: Estimates) -> pd.DataFrame:
         note = "depends on the reference levels and on where numbers are zero" if term in inside else ""
         if found.separated[where].any():
             note = "; ".join(filter(None, [note, f"without {int(found.separated[where].sum())} separated levels"]))
+        ratio = next((one for one in likelihood_ratios if one["term"] == term and "df" in one), None)
+        if ratio:
+            rows.append((term, ratio["df"], ratio["chi_squared"], "likelihood ratio, as there are separated levels"))
+            continue
         value, df, problem = wald(found, places, term in inside)
         rows.append((term, df, value, "; ".join(filter(None, [note, problem]))))
     frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "note"])

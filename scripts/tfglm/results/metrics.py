@@ -15,7 +15,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.fitted import SEPARATED, Fitted
-from tfglm.model.passes import DROPPED, UNSEEN, Workload
+from tfglm.model.passes import DROPPED, NOT_FINITE, UNSEEN, Workload
 from tfglm.model.passes import SEPARATED as SEPARATED_ROW
 from tfglm.results.coefficients import choose_references
 
@@ -24,8 +24,8 @@ SHOWN = 20
 
 
 def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
-    """Linear predictor `eta`, `response`, `mass` (its weight) and `flag` (0, or why there is no prediction) of the rows that lack
-    no value."""
+    """Of the rows that lack no value: linear predictor `eta`, `response`, `mass` (its weight), `outside` (whether a number lies
+    outside the range of a spline) and `flag` (0, or why there is no prediction)."""
     design = workload.design
     separated = {
         part.coding: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
@@ -41,6 +41,7 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
             used = part["flag"].numpy() != DROPPED
             parts.append({name: value.numpy()[used] for name, value in part.items()})
     nothing = {"eta": np.zeros(0), "response": np.zeros(0), "flag": np.zeros(0, np.int32), "mass": np.zeros(0)}
+    nothing["outside"] = np.zeros(0, bool)
     return {name: np.concatenate([empty, *(part[name] for part in parts)]) for name, empty in nothing.items()}
 
 
@@ -96,8 +97,9 @@ def refuse_unseen(design: Design, unseen: Mapping[str, dict]) -> None:
 def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> dict:
     """The metrics of one model, and how many rows could not be predicted and why.
 
-    Rows with a level that training has not seen and nothing stands for, or with a separated one, have no finite prediction
-    and no part in the metrics. A metric that the rows do not determine (AUC where all responses are alike) is None.
+    Rows with a level that training has not seen and nothing stands for, or with a separated one, or for which a function of
+    the formula is not finite, have no finite prediction and no part in the metrics. A number outside the range of a spline is
+    taken for the end of it. A metric that the rows do not determine (AUC where all responses are alike) is None.
     """
     known = (rows["flag"] >= 0) & (rows["mass"] > 0)
     y, eta, mass = (rows[name][known] for name in ("response", "eta", "mass"))
@@ -105,6 +107,8 @@ def evaluate(design: Design, rows: dict[str, np.ndarray], threshold: float) -> d
         "rows": len(y),
         "rows_with_unseen_level": int(np.count_nonzero(rows["flag"] == UNSEEN)),
         "rows_with_separated_level": int(np.count_nonzero(rows["flag"] == SEPARATED_ROW)),
+        "rows_without_finite_value": int(np.count_nonzero(rows["flag"] == NOT_FINITE)),
+        "rows_outside_spline_range": int(np.count_nonzero(rows["outside"])),
     }
     measure = {"binomial": binomial, "poisson": poisson, "gaussian": gaussian}[design.family]
     return {"model": design.model, **counts, **(measure(y, eta, mass, threshold) if len(y) else {})}
