@@ -18,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
         from tfglm.cluster import pool
         from tfglm.fit import newton
         from tfglm.model import fitted as checkpoint
-        from tfglm.model.passes import Workload
+        from tfglm.model.workload import Workload
 
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]

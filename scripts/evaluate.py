@@ -12,7 +12,7 @@ from tfglm.model.design import Design
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
         from tfglm.model import fitted
-        from tfglm.model.passes import Workload
+        from tfglm.model.workload import Workload
         from tfglm.results import metrics
 
     design = Design.load(arguments.design)

@@ -12,8 +12,11 @@ from tfglm.data.shards import IngestedFile
 from tfglm.fit import newton
 from tfglm.model.design import Design, design
 from tfglm.model.fitted import Fitted
-from tfglm.model.passes import Workload
+from tfglm.model.workload import Workload
 from tfglm.results import coefficients
+
+# As the chief does; see cluster.pool.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 class InProcessPool:
@@ -22,8 +25,8 @@ class InProcessPool:
     def sum(self, pass_, calls, state):
         total = None
         for call in calls:
-            part = {key: value.numpy() for key, value in pass_(state, *map(tf.constant, call)).items()}
-            total = part if total is None else {key: total[key] + part[key] for key in part}
+            part = pass_(state, *map(tf.constant, call)).numpy()
+            total = part if total is None else total + part
         return total
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pools import InProcessPool, design_of, estimates_of, ingest_frame
 from tfglm.data.dictionary import merge
 from tfglm.fit import newton
-from tfglm.model.passes import Workload, padded, table_keys
+from tfglm.model.workload import Workload, padded, table_keys
 
 ROWS = 2000
 
@@ -41,13 +41,13 @@ class Replicates:
         self.design = replace(design_of(f"y ~ {formula}", family, merge([file]), [file], **settings), response="row")
         self.workload = Workload(self.design, [file], "train")
         ((self.signature, self.calls),) = self.workload.calls.items()
-        self.place = 3 + table_keys(self.design, self.signature).index("number/row")
-        self.size = len(self.calls[0][self.place])
+        self.place = 4 + table_keys(self.design, self.signature).index("number/row")
+        self.shape = self.calls[0][self.place].shape
         self.pool = ConcretePool()
 
     def fit(self, response: np.ndarray) -> np.ndarray:
         """Estimates, standard errors and classical ones of a fit to these responses of the rows, [3, coefficients]."""
-        table = padded([np.nan, *response], self.size, np.float64)
+        table = np.broadcast_to(padded([np.nan, *response], self.shape[1], np.float64), self.shape)
         calls = [(*call[: self.place], table, *call[self.place + 1 :]) for call in self.calls]
         self.workload.__dict__["calls"] = {self.signature: calls}
         fitted = newton.fit(self.workload, self.pool, 50, lambda message: None)

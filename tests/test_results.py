@@ -14,7 +14,8 @@ from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.fitted import Fitted, save
-from tfglm.model.passes import SEPARATED, UNSEEN, Workload
+from tfglm.model.rows import SEPARATED, UNSEEN
+from tfglm.model.workload import Workload
 from tfglm.results import metrics, plots
 
 

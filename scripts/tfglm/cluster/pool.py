@@ -23,7 +23,9 @@ with runtime.quiet():
     import tensorflow as tf
 
 Pass = Callable[..., Any]
-"""A tf.function `(state, *call) -> nest of numeric tensors` of static shapes, without side effects."""
+"""A tf.function `(state, *call) -> nest of numeric tensors` without side effects, of static shapes or a single vector."""
+
+WORD = 8
 
 _PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
 _LOST = "GRPC error information from remote target /job:ps"
@@ -47,11 +49,53 @@ def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadli
                     )
                 time.sleep(0.2)
     runtime.limit_threads()
+    # XLA compiles all that takes time; what Grappler does before, half a second a function, is for nothing.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
     tf.get_logger().setLevel("CRITICAL")
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), cluster)
+
+
+class _Packed:
+    """Arrays of these types and shapes as two: all strings, and all numbers as 8-byte words.
+
+    Each tensor that a call is given costs milliseconds of its own: ten made calls of 30 ms take 70.
+    """
+
+    def __init__(self, kinds: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+        self._kinds = [(np.dtype(dtype), shape) for dtype, shape in kinds]
+
+    @staticmethod
+    def kinds(arrays: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """What `_Packed` has to know of them; strings have the type of objects."""
+        found = [(array.dtype, array.shape) for array in map(np.asarray, arrays)]
+        return tuple(("O" if dtype.kind in "OU" else dtype.str, shape) for dtype, shape in found)
+
+    def pack(self, arrays: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        strings, words = [np.zeros(0, object)], [b""]
+        for array, (dtype, _) in zip(arrays, self._kinds, strict=True):
+            if dtype.kind == "O":
+                strings.append(np.ravel(np.asarray(array, object)))
+            else:
+                raw = np.ascontiguousarray(array, dtype).tobytes()
+                words.append(raw + b"\0" * (-len(raw) % WORD))
+        return np.concatenate(strings), np.frombuffer(b"".join(words), np.int64)
+
+    def unpack(self, strings: tf.Tensor, words: tf.Tensor) -> list[tf.Tensor]:
+        made, first_string, first_word = [], 0, 0
+        for dtype, shape in self._kinds:
+            count = math.prod(shape)
+            if dtype.kind == "O":
+                made.append(tf.reshape(strings[first_string : first_string + count], shape))
+                first_string += count
+                continue
+            size = -(-count * dtype.itemsize // WORD)
+            values = tf.reshape(tf.bitcast(words[first_word : first_word + size], tf.as_dtype(dtype)), [-1])
+            made.append(tf.reshape(values[:count], shape))
+            first_word += size
+        return made
 
 
 class _Scheduled:
@@ -60,14 +104,23 @@ class _Scheduled:
     One, because each tensor that a call returns costs a round trip of its own: ten made it 5 times as slow.
     """
 
-    def __init__(self, pass_: Pass, variables: Mapping[str, tf.Variable]) -> None:
-        self.shapes: list[tuple[int, ...]] = []
+    def __init__(
+        self, pass_: Pass, variable: tf.Variable, state: Mapping[str, tuple[int, ...]], packed: _Packed
+    ) -> None:
+        self.shapes: list[tuple[int | None, ...]] = []
         self.structure: Any = None
+        self.packed = packed
+        ends = np.cumsum([math.prod(shape) for shape in state.values()])
 
         @tf.function(autograph=False)  # `pass_` is a tf.function itself
-        def function(*call: tf.Tensor) -> tf.Tensor:
+        def function(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
             # Read here and not inside `pass_`: XLA compiles no function that holds a variable of another machine.
-            result = pass_({name: variable.read_value() for name, variable in variables.items()}, *call)
+            vector = variable.read_value()
+            parts = {
+                name: tf.reshape(vector[end - math.prod(shape) : end], shape)
+                for (name, shape), end in zip(state.items(), ends, strict=True)
+            }
+            result = pass_(parts, *packed.unpack(strings, words))
             flat = tf.nest.flatten(result)
             self.shapes = [tuple(tensor.shape) for tensor in flat]
             self.structure = tf.nest.map_structure(lambda _: None, result)
@@ -75,8 +128,15 @@ class _Scheduled:
 
         self.function = function
 
+    def schedule(self, coordinator: tf.distribute.coordinator.ClusterCoordinator, call: Sequence[Any]) -> Any:
+        return coordinator.schedule(self.function, args=tuple(map(tf.constant, self.packed.pack(call))))
+
     def unpack(self, vector: np.ndarray) -> Any:
-        """The nest that the pass returned, as views of the vector."""
+        """The nest that the pass returned, as views of the vector; or the vector, if that alone was returned."""
+        if len(self.shapes) == 1:
+            return tf.nest.pack_sequence_as(
+                self.structure, [vector.reshape(*(-1 if n is None else n for n in self.shapes[0]))]
+            )
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes, strict=True)]
         return tf.nest.pack_sequence_as(self.structure, parts)
@@ -89,7 +149,7 @@ class Pool:
         self, coordinator: tf.distribute.coordinator.ClusterCoordinator, cluster: dict[str, list[str]]
     ) -> None:
         self._coordinator, self._cluster = coordinator, cluster
-        self._variables: dict[tuple, dict[str, tf.Variable]] = {}
+        self._variables: dict[int, tf.Variable] = {}
         self._scheduled: dict[tuple, _Scheduled] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
         self._ahead = 4 * len(cluster["worker"])
@@ -101,9 +161,10 @@ class Pool:
     def sum(self, pass_: Pass, calls: Sequence[tuple], state: Mapping[str, Any]) -> Any:
         """The sum of `pass_(state, *call)` over `calls`, a nest of float64 arrays, added in the order of the calls.
 
-        `state`, arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays, numbers
-        and strings. Arrays of another shape or type trace the pass anew: keep the distinct ones few, and hand over the
-        same `pass_` object each time. Calls cost 1.5 ms each, results 0.1 s for 53 MB: make few and large ones.
+        `state`, float64 arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays,
+        numbers and strings, of the same shapes and types in all calls. Others trace the pass anew: keep the distinct ones
+        few, and hand over the same `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB:
+        make few and large ones.
 
         Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its assertion.
         Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
@@ -112,13 +173,15 @@ class Pool:
             raise ValueError("a sum needs at least one call")
         with self._readable():
             started, known = time.monotonic(), len(self._scheduled)
-            scheduled = self._prepare(pass_, {name: np.asarray(value) for name, value in state.items()})
+            scheduled = self._prepare(
+                pass_, calls[0], {name: np.asarray(value, float) for name, value in state.items()}
+            )
             is_new = len(self._scheduled) > known
             waiting: deque = deque()
             total = np.zeros(())
             self._progress = time.monotonic()
             for call in calls:
-                waiting.append(self._coordinator.schedule(scheduled.function, args=tuple(map(tf.constant, call))))
+                waiting.append(scheduled.schedule(self._coordinator, call))
                 self._outstanding = len(waiting)
                 if len(waiting) == self._ahead:
                     total = total + self._fetch(waiting.popleft())
@@ -134,22 +197,22 @@ class Pool:
         """How long the chief has waited for the call that is next in order; 0 when no call is outstanding."""
         return time.monotonic() - self._progress if self._outstanding else 0.0
 
-    def _prepare(self, pass_: Pass, state: dict[str, np.ndarray]) -> _Scheduled:
+    def _prepare(self, pass_: Pass, call: Sequence[Any], state: dict[str, np.ndarray]) -> _Scheduled:
         """Put `state` on the ps; return `pass_` as a function of the call alone, the same at each sum."""
-        layout = tuple((name, value.shape, value.dtype.str) for name, value in sorted(state.items()))
-        if layout not in self._variables:
-            # Made under the scope, variables are spread over the ps by the strategy, in turn.
+        shapes = {name: value.shape for name, value in state.items()}
+        vector = np.concatenate([np.zeros(0), *(np.ravel(value) for value in state.values())])
+        if len(vector) not in self._variables:
+            # Made under the scope, it is on a ps.
             with self._coordinator.strategy.scope():
-                self._variables[layout] = {
-                    name: tf.Variable(tf.zeros(value.shape, value.dtype), name=f"state_{name}", trainable=False)
-                    for name, value in state.items()
-                }
-        variables = self._variables[layout]
-        for name, value in state.items():
-            variables[name].assign(value)
-        if (pass_, layout) not in self._scheduled:
-            self._scheduled[pass_, layout] = _Scheduled(pass_, variables)
-        return self._scheduled[pass_, layout]
+                self._variables[len(vector)] = tf.Variable(
+                    tf.zeros(len(vector), tf.float64), name="state", trainable=False
+                )
+        variable = self._variables[len(vector)]
+        variable.assign(vector)
+        key = pass_, tuple(shapes.items()), _Packed.kinds(call)
+        if key not in self._scheduled:
+            self._scheduled[key] = _Scheduled(pass_, variable, shapes, _Packed(key[2]))
+        return self._scheduled[key]
 
     def _fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
         """Wait for one result. Raises the error that made it impossible."""

@@ -22,7 +22,7 @@ from tfglm.errors import UserError
 BLOCK_ROWS = 8192
 """Rows that a pass handles at once; a capacity is a multiple of it."""
 
-LARGEST_CAPACITY = 2**21
+LARGEST_CAPACITY = 2**19
 SHARDS_PER_FILE = 8
 """Aimed at while a file is small, so that a few workers share even one file."""
 

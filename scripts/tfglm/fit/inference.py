@@ -9,7 +9,8 @@ import scipy.linalg
 from tfglm.fit.information import Factored, assemble
 from tfglm.model.design import Design
 from tfglm.model.fitted import Fitted
-from tfglm.model.passes import Sums, Workload
+from tfglm.model.passes import Sums
+from tfglm.model.workload import Workload
 
 FEW_CLUSTERS = 40
 NEARLY_ALIASED_BELOW = 1e-3
@@ -41,12 +42,8 @@ def with_errors(
     present = sums["rows"] > 0
     clusters = int(present.sum())
     scores = np.zeros((len(present), design.size))
-    single = [part.where.start for part in design.parts if not part.coding]
-    if single:
-        scores[:, single] = sums["single"]
     for k, part in enumerate(design.parts):
-        if part.coding:
-            scores[:, part.where] = sums[f"part_{k}"].reshape(len(present), part.size)
+        scores[:, part.where] = sums[f"part_{k}"].reshape(len(present), part.size)
     scores = scores[np.ix_(present, [*fitted.dense, *fitted.eliminated])]
     # The factor of statsmodels' cov_type="cluster".
     correction = clusters / (clusters - 1) * (rows - 1) / df_residual if clusters > 1 else np.nan

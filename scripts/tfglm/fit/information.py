@@ -8,8 +8,8 @@ eliminated part b,
 so that only S, as wide as the dense part, is ever factored (STATISTICS: Covariance).
 """
 
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 import scipy.linalg
@@ -23,14 +23,13 @@ ALIASED_BELOW = 1e-10
 
 @dataclass(frozen=True)
 class Blocks:
-    """A, B, D and the gradient over all coefficients; `dense` and `eliminated` are positions in the coefficient vector."""
+    """A, B and D; `dense` and `eliminated` are positions in the coefficient vector."""
 
     dense: np.ndarray
     eliminated: np.ndarray
     a: np.ndarray
     b: np.ndarray
     d: np.ndarray
-    gradient: np.ndarray
 
     def restrict(self, free: np.ndarray) -> "Blocks":
         """Only the coefficients that are free (a boolean for each); the others are held where they are."""
@@ -41,31 +40,34 @@ class Blocks:
             self.a[np.ix_(rows, rows)],
             self.b[np.ix_(rows, columns)],
             self.d[columns],
-            self.gradient,
         )
 
-    def penalised(self, strength: np.ndarray, coefficients: np.ndarray) -> "Blocks":
+    def penalised(self, strength: np.ndarray) -> "Blocks":
         """With strength * b^2 / 2, for each coefficient, added to the loss."""
-        a = self.a + np.diag(strength[self.dense])
-        gradient = self.gradient + strength * coefficients
-        return Blocks(self.dense, self.eliminated, a, self.b, self.d + strength[self.eliminated], gradient)
+        return replace(self, a=self.a + np.diag(strength[self.dense]), d=self.d + strength[self.eliminated])
+
+
+def gradient(design: Design, sums: Sums) -> np.ndarray:
+    """The derivative of the loss by the coefficients, from the sums of a gradient or information pass."""
+    found = np.zeros(design.size)
+    for k, part in enumerate(design.parts):
+        found[part.where] = sums[f"part_{k}"]
+    return found
 
 
 def assemble(design: Design, sums: Sums) -> Blocks:
-    """The blocks from the sums of an information pass; the gradient is 0 where they have none."""
+    """The blocks from the sums of an information pass, or of squares."""
     parts = design.parts
     sizes = {k: part.size for k, part in enumerate(parts) if part.coding}
     largest = max(sizes, key=sizes.__getitem__, default=None)
     positions = [np.arange(part.where.start, part.where.stop) for part in parts]
     single = [k for k, part in enumerate(parts) if not part.coding]
-    at_single = np.concatenate([positions[k] for k in single] or [np.zeros(0, int)])
     eliminated = positions[largest] if largest is not None else np.zeros(0, int)
     dense = np.setdiff1d(np.arange(design.size), eliminated)
     rank = np.full(design.size, -1)
     rank[dense] = np.arange(len(dense))
     a, b = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated)))
     d = sums[f"own_{largest}"] if largest is not None else np.zeros(0)
-    gradient = np.zeros(design.size)
 
     def put(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
         """Entries of X'WX, given once, at positions in the coefficient vector that broadcast."""
@@ -77,24 +79,22 @@ def assemble(design: Design, sums: Sums) -> Blocks:
             else:
                 a[rank[first], rank[second]] = values
 
-    if single:
-        put(at_single[:, None], at_single[None], sums["single_single"])
-        gradient[at_single] = sums.get("single", 0.0)
+    for s, t in combinations_with_replacement(single, 2):
+        put(positions[s], positions[t], sums[f"pair_{s}_{t}"])
     for k in sizes:
-        gradient[positions[k]] = sums.get(f"part_{k}", 0.0)
         if k != largest:
             put(positions[k], positions[k], sums[f"own_{k}"])
-        if single:
-            put(at_single[:, None], positions[k][None], sums[f"single_{k}"])
+        for s in single:
+            put(positions[s], positions[k], sums[f"single_{s}_{k}"])
     for j, k in combinations(sizes, 2):
         nested = nesting(parts[j], parts[k])
         if not nested:
-            put(positions[j][:, None], positions[k][None], sums[f"pair_{j}_{k}"].reshape(sizes[j], sizes[k]))
+            put(positions[j][:, None], positions[k][None], sums[f"pair_{j}_{k}"])
             continue
         coarse, fine = (j, k) if nested > 0 else (k, j)
-        values = sums[f"own_{fine}"] if f"nested_{j}_{k}" not in sums else sums[f"nested_{j}_{k}"]
-        put(positions[coarse][design.projection(parts[coarse].coding, parts[fine].coding)], positions[fine], values)
-    return Blocks(dense, eliminated, a, b, d, gradient)
+        above = design.projection(parts[coarse].coding, parts[fine].coding)
+        put(positions[coarse][above], positions[fine], sums[f"nested_{j}_{k}"])
+    return Blocks(dense, eliminated, a, b, d)
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class Factored:
     loadings: np.ndarray
     factor: np.ndarray
 
-    def solve(self) -> np.ndarray:
-        """(X'WX)^-1 gradient: a vector as long as the coefficient vector, 0 where a coefficient is not free."""
+    def solve(self, vector: np.ndarray) -> np.ndarray:
+        """(X'WX)^-1 times a vector over all coefficients, whose entries at others than the free ones do not count; 0 there."""
         blocks = self.blocks
-        on_dense, on_eliminated = blocks.gradient[blocks.dense], blocks.gradient[blocks.eliminated]
-        step = np.zeros(len(blocks.gradient))
+        on_dense, on_eliminated = vector[blocks.dense], vector[blocks.eliminated]
+        step = np.zeros(len(vector))
         dense = scipy.linalg.cho_solve((self.factor, True), on_dense - self.loadings @ on_eliminated)
         step[blocks.dense] = dense
         step[blocks.eliminated] = on_eliminated / blocks.d - self.loadings.T @ dense
@@ -134,13 +134,14 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
     return scipy.linalg.blas.dsyrk(-1.0, half, beta=1.0, c=np.asfortranarray(blocks.a), lower=1)
 
 
-def null_vectors(blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
-    """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it.
+def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it; `size` is the
+    number of coefficients.
 
     Returns their positions in the coefficient vector, and [aliases, coefficients] vectors v with X v = 0. Each alias is
     found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
     """
-    size, null, aliased = len(blocks.gradient), [], []
+    null, aliased = [], []
     loadings = blocks.b / blocks.d
     schur = schur_complement(blocks)
     schur = np.tril(schur) + np.tril(schur, -1).T

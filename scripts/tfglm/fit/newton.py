@@ -9,12 +9,13 @@ import tensorflow as tf
 
 from tfglm.errors import UserError
 from tfglm.fit import inference
-from tfglm.fit.information import Blocks, Factored, assemble, factor, null_vectors
+from tfglm.fit.information import Blocks, Factored, assemble, factor, gradient, null_vectors
 from tfglm.model.design import INTERCEPT, Design
 from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.model.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
-from tfglm.model.passes import Sums, Workload
+from tfglm.model.passes import Sums
+from tfglm.model.workload import Workload
 
 CONVERGED_BELOW = 1e-12
 """Of lambda^2 = g' I^-1 g at the returned coefficients; its root bounds every |Newton step| / standard error."""
@@ -32,16 +33,27 @@ WARM_ROWS_PER_COEFFICIENT = 20
 FEWEST_WARM_ROWS = 50_000
 
 WARM_ITERATIONS = 12
-WARM_UNTIL = 1e-3
-"""Of lambda^2 there: far closer to their optimum than that is to the one of all rows."""
+WARM_UNTIL = 0.25
+"""Of lambda^2 there, for each coefficient: closer to their optimum than that is to the one of all rows."""
 
 WARM_RIDGE = 1.0
 """Penalty on these steps (times b^2 / 2), as a rare group may have responses that are all alike among the rows sampled."""
 
+FRESH = 1e-6
+"""How far any linear predictor may move until the information has to be summed anew before it is reported: its weights change
+by no greater share."""
+
+FAR = 0.005
+"""How far the linear predictors may move, in quadratic mean, while an older information matrix is good enough for the next step:
+each leaves about this share of the error, and costs a third of one with a new matrix."""
+
+SLOW = 0.1
+"""Share of lambda^2 that such a step must not leave."""
+
 
 @dataclass(frozen=True)
 class State:
-    """Where the iteration stands: the coefficients, and the sums of an information pass there."""
+    """Where the iteration stands: the coefficients, and the sums of a gradient or information pass there."""
 
     coefficients: np.ndarray
     sums: Sums
@@ -56,22 +68,28 @@ class Problem:
     free: np.ndarray
     strength: np.ndarray
 
-    def at(self, coefficients: np.ndarray) -> State:
-        design = self.workload.design
-        return State(coefficients, self.workload.sum(self.pool, "information", design.by_term(coefficients)))
+    def at(self, coefficients: np.ndarray, sums: str = "information") -> State:
+        return State(coefficients, self.workload.sum(self.pool, sums, self.workload.design.by_term(coefficients)))
 
     def objective(self, state: State) -> float:
         return float(state.sums["loss"]) + 0.5 * float(self.strength @ state.coefficients**2)
 
+    def gradient(self, state: State) -> np.ndarray:
+        """Of the objective, by the free coefficients; 0 for the others."""
+        found = gradient(self.workload.design, state.sums) + self.strength * state.coefficients
+        return np.where(self.free, found, 0.0)
+
     def blocks(self, state: State) -> Blocks:
         made = assemble(self.workload.design, state.sums)
-        made = made.penalised(self.strength, state.coefficients) if self.strength.any() else made
-        return made.restrict(self.free)
+        return (made.penalised(self.strength) if self.strength.any() else made).restrict(self.free)
 
 
 @dataclass(frozen=True)
 class Maximum:
-    """Where the likelihood is largest, over the rows that are left once those of separated groups are gone (`counts`)."""
+    """Where the likelihood is largest, over the rows that are left once those of separated groups are gone (`counts`).
+
+    `state` is the last one, `summed` the last with an information matrix, of which `factored` is made; they are FRESH.
+    """
 
     problem: Problem
     counts: Sums
@@ -79,6 +97,7 @@ class Maximum:
     null: np.ndarray
     null_loss: float
     state: State
+    summed: State
     factored: Factored
     certificate: float
     iterations: int
@@ -90,11 +109,11 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
     The result's `summary` is what fit.json reports. Raises UserError if the rows that are left have but one response.
     """
     design = workload.design
-    counts = workload.sum(pool, "counts", {})
+    counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
     check_counts(design, counts)
     tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
     found = maximise(workload, pool, counts, max_iterations, tell)
-    effective = inference.effective_coefficients(design, found.factored, found.state.sums, design.l2)
+    effective = inference.effective_coefficients(design, found.factored, found.summed.sums, design.l2)
     df_residual = float(found.counts["rows"]) - effective
     blocks = found.factored.blocks
     fitted = Fitted(
@@ -113,7 +132,7 @@ def fit(workload: Workload, pool, max_iterations: int, tell: Callable[[str], Non
     pearson = float(found.state.sums["pearson"])
     fitted, remarks = inference.with_errors(fitted, found.problem.workload, pool, found.counts, df_residual, pearson)
     near = inference.nearly_aliased(found.factored)
-    violation = np.abs(blocks.gradient[found.problem.free]).max() / found.counts["mass"]
+    violation = np.abs(found.problem.gradient(found.state)).max() / found.counts["mass"]
     return replace(
         fitted,
         summary=summary(design, fitted, counts, found, effective)
@@ -151,12 +170,12 @@ def maximise(
     if design.intercept is not None:
         start[design.intercept], strength[design.intercept] = null_intercept, 0.0
     problem = Problem(workload, pool, status == FREE, strength)
-    state, aliased, found = first_state(problem, start, counts)
+    state, sampled, aliased, found = first_states(problem, start, counts)
     status[aliased] = ALIASED
     null = np.vstack([null, found])
     problem = replace(problem, free=status == FREE)
-    if state is None:
-        state = problem.at(warm_start(problem, start, counts, tell))
+    if sampled is not None:
+        state = problem.at(warm_start(problem, sampled, share_of_rows(problem, counts), tell))
     free = int(np.count_nonzero(problem.free))
     df_residual = float(counts["rows"]) - free
     if df_residual <= 0 and not family.dispersion_known and not design.l2:
@@ -164,8 +183,9 @@ def maximise(
             f"models.{design.model}: {counts['rows']:,.0f} training rows for {free:,} coefficients leave no residual variance to "
             f"estimate; use fewer terms, or more rows"
         )
-    state, factored, certificate, iterations = iterate(problem, state, df_residual, max_iterations, tell)
-    return Maximum(problem, counts, status, null, null_loss, state, factored, certificate, iterations)
+    return Maximum(
+        problem, counts, status, null, null_loss, *iterate(problem, state, df_residual, max_iterations, tell)
+    )
 
 
 def likelihood_ratios(
@@ -240,8 +260,11 @@ def null_model(workload: Workload, pool, counts: Sums) -> tuple[float, float]:
         loss = family.loss(tf.constant(intercept, tf.float64), tf.constant(mean, tf.float64))
         return intercept, float(loss) * float(counts["mass"])
     for _ in range(100):
-        sums = workload.sum(pool, "null", {"intercept": np.array([intercept])})
-        step = float(sums["score"] / sums["weight"]) if design.intercept is not None else 0.0
+        start = np.zeros(design.size)
+        if design.intercept is not None:
+            start[design.intercept] = intercept
+        sums = workload.sum(pool, "null", design.by_term(start))
+        step = float(sums["residual"] / sums["weight"]) if design.intercept is not None else 0.0
         if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
             break
         # A long step overshoots where the mean is an exponential.
@@ -249,8 +272,10 @@ def null_model(workload: Workload, pool, counts: Sums) -> tuple[float, float]:
     return intercept, float(sums["loss"])
 
 
-def first_state(problem: Problem, start: np.ndarray, counts: Sums) -> tuple[State | None, np.ndarray, np.ndarray]:
-    """The sums at `start`, if they had to be made, which coefficients are aliased, and the directions that show it.
+def first_states(
+    problem: Problem, start: np.ndarray, counts: Sums
+) -> tuple[State | None, State | None, np.ndarray, np.ndarray]:
+    """The sums at `start` over all rows or over a sample, which coefficients are aliased, and the directions that show it.
 
     At the null model all weights are alike, so what is aliased there is aliased by the columns alone (STATISTICS: Aliasing).
     Columns that are independent on some of the rows are so on all of them: a sample that has all groups is enough to know
@@ -258,29 +283,28 @@ def first_state(problem: Problem, start: np.ndarray, counts: Sums) -> tuple[Stat
     """
     design = problem.workload.design
     none = np.zeros(0, int), np.zeros((0, design.size))
-    share = warm_share(problem, counts)
+    share = share_of_rows(problem, counts)
     if share < 1.0 and design.family != "gaussian":
-        sampled = replace(problem, workload=problem.workload.sampled(share))
-        blocks = assemble(design, sampled.at(start).sums).restrict(problem.free)
+        sampled = replace(problem, workload=problem.workload.sampled(share)).at(start)
+        blocks = assemble(design, sampled.sums).restrict(problem.free)
         there = blocks.restrict(np.isin(np.arange(design.size), blocks.eliminated[blocks.d == 0], invert=True))
-        if np.all(np.diag(blocks.a) > 0) and (design.l2 or not len(null_vectors(there)[0])):
-            return None, *none
+        if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(there, design.size)[0])):
+            return None, sampled, *none
     state = problem.at(start)
     if design.l2:
-        return state, *none
-    return state, *null_vectors(assemble(design, state.sums).restrict(problem.free))
+        return state, None, *none
+    return state, None, *null_vectors(assemble(design, state.sums).restrict(problem.free), design.size)
 
 
-def warm_share(problem: Problem, counts: Sums) -> float:
+def share_of_rows(problem: Problem, counts: Sums) -> float:
     """The share of the rows on which to take the first steps; 1 if there are too few for that to pay."""
     fewest = max(FEWEST_WARM_ROWS, WARM_ROWS_PER_COEFFICIENT * np.count_nonzero(problem.free))
     share = max(WARM_SHARE, fewest / float(counts["rows"]))
     return float(share) if share <= 0.2 else 1.0
 
 
-def warm_start(problem: Problem, start: np.ndarray, counts: Sums, tell: Callable[[str], None]) -> np.ndarray:
-    """Coefficients near the optimum, from steps on a sample of the rows."""
-    share = warm_share(problem, counts)
+def warm_start(problem: Problem, state: State, share: float, tell: Callable[[str], None]) -> np.ndarray:
+    """Coefficients near the optimum, from steps on a sample of the rows, whose sums `state` has."""
     strength = share * problem.strength + np.where(problem.strength > 0, 0.0, WARM_RIDGE)
     if problem.workload.design.intercept is not None:
         strength[problem.workload.design.intercept] = 0.0
@@ -289,7 +313,8 @@ def warm_start(problem: Problem, start: np.ndarray, counts: Sums, tell: Callable
     def tell_so(message: str) -> None:
         tell(f"on {share:.0%} of the rows, {message}")
 
-    state, *_ = iterate(sampled, sampled.at(start), np.inf, WARM_ITERATIONS, tell_so, WARM_UNTIL)
+    until = WARM_UNTIL * np.count_nonzero(problem.free)
+    state, *_ = iterate(sampled, state, np.inf, WARM_ITERATIONS, tell_so, until)
     return state.coefficients
 
 
@@ -300,42 +325,89 @@ def iterate(
     max_iterations: int,
     tell: Callable[[str], None],
     converged_below: float = CONVERGED_BELOW,
-) -> tuple[State, Factored, float, int]:
-    """Damped Newton from `state`.
+) -> tuple[State, State, Factored, float, int]:
+    """Damped Newton from `state`, which has an information matrix; close to the optimum with one for several steps.
 
-    Returns the last state, the factored information there, lambda^2 there, and the number of steps. The last pass is at the
-    returned coefficients, so that lambda^2 and the covariance are certificates of just these.
+    Returns the last state, the last one with an information matrix, that matrix factored, lambda^2 of the last state, and the
+    number of steps. The gradient is always at the returned coefficients; on all rows the information is FRESH there.
     """
     design = problem.workload.design
-    for iteration in range(max_iterations + 1):
-        try:
-            factored = factor(problem.blocks(state))
-        except scipy.linalg.LinAlgError as error:
-            raise UserError(
-                f"models.{design.model}: the information matrix is singular after {iteration} iterations, though no term is "
-                f"aliased: some combination of terms foretells the response without error, so its coefficients have no "
-                f"finite estimate\n  leave out the terms whose coefficients grow, or merge their rare levels"
-            ) from error
-        step = factored.solve()
-        decrement = float(step @ factored.blocks.gradient) / dispersion(design, state.sums, df_residual)
+    exact = converged_below == CONVERGED_BELOW
+    iteration = 0
+    summed, factored, since = state, factorise(problem, state, iteration), Since()
+    while True:
+        slope = problem.gradient(state)
+        step = factored.solve(slope)
+        square = float(step @ slope)
+        decrement = square / dispersion(design, state.sums, df_residual)
+        # The sum of the weights of all rows is the largest entry, if anything in the formula is there for all rows.
+        weight = np.diag(factored.blocks.a).max(initial=factored.blocks.d.max(initial=0.0))
         objective = problem.objective(state)
+        if since.largest > FRESH and (decrement > SLOW * since.decrement or (exact and decrement <= converged_below)):
+            state = problem.at(state.coefficients)
+            summed, factored, since = state, factorise(problem, state, iteration), Since()
+            continue
         tell(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
-        if decrement <= converged_below and np.abs(step).max() > DRIFTING_ABOVE and not problem.strength.any():
+        if (
+            exact
+            and decrement <= converged_below
+            and np.abs(step).max() > DRIFTING_ABOVE
+            and not problem.strength.any()
+        ):
             refuse_separation(problem.workload, problem.pool, -step)
         if decrement <= converged_below or iteration == max_iterations:
-            return state, factored, decrement, iteration
+            return state, summed, factored, decrement, iteration
         length = 1.0
         while True:
-            trial = problem.at(state.coefficients - length * step)
+            after = since.moved(length * movement(design, step), length * np.sqrt(square / weight), decrement)
+            again = after.mean > FAR or (after.largest > FRESH and after.next <= FRESH)
+            trial = problem.at(state.coefficients - length * step, "information" if again else "gradient")
             # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
             if problem.objective(trial) <= objective + 1e-12 * abs(objective):
                 break
             length /= 2
             tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
-                return state, factored, decrement, iteration
-        state = trial
-    raise AssertionError("unreachable")
+                return state, summed, factored, decrement, iteration
+        state, since, iteration = trial, after, iteration + 1
+        if again:
+            summed, factored, since = state, factorise(problem, state, iteration), Since()
+
+
+@dataclass(frozen=True)
+class Since:
+    """What has happened since the information was summed: how far the linear predictors have moved, at most and in quadratic
+    mean; how far at most in the last step, and lambda^2 before it; and how far they may move in the next step."""
+
+    largest: float = 0.0
+    mean: float = 0.0
+    last: float = 0.0
+    decrement: float = np.inf
+    next: float = 0.0
+
+    def moved(self, largest: float, mean: float, decrement: float) -> "Since":
+        ratio = max(self.mean + mean, largest / self.last if self.last else 0.0)
+        return Since(self.largest + largest, self.mean + mean, largest, decrement, largest * ratio)
+
+
+def movement(design: Design, step: np.ndarray) -> float:
+    """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where weights do
+    not follow from it."""
+    if design.family == "gaussian":
+        return 0.0
+    return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in design.parts)
+
+
+def factorise(problem: Problem, state: State, iteration: int) -> Factored:
+    """Raises UserError if the information matrix there is singular."""
+    try:
+        return factor(problem.blocks(state))
+    except scipy.linalg.LinAlgError as error:
+        raise UserError(
+            f"models.{problem.workload.design.model}: the information matrix is singular after {iteration} iterations, though no "
+            f"term is aliased: some combination of terms foretells the response without error, so its coefficients have no "
+            f"finite estimate\n  leave out the terms whose coefficients grow, or merge their rare levels"
+        ) from error
 
 
 def leave_out_separated(
@@ -366,7 +438,7 @@ def leave_out_separated(
             for coding in {**excluded, **found}
         }
         workload = workload.without(excluded)
-        counts = workload.sum(pool, "counts", {})
+        counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
     share_of_events = counts["response"] / counts["mass"] if counts["mass"] else 0.0
     if design.family != "gaussian" and (share_of_events == 0 or (share_of_events == 1 and design.family == "binomial")):
         raise UserError(

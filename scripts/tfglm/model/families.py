@@ -11,6 +11,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 import tensorflow as tf
 
+from tfglm.model.sums import in_columns
+
 
 class Family(Protocol):
     """What the passes and the solver need to know. All links are canonical: `mean(eta) - y` is the derivative of the loss by eta,
@@ -25,7 +27,7 @@ class Family(Protocol):
         """Loss of each row."""
 
     def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
-        """The sum of mass * loss; `unit` says that each mass is 0 or 1."""
+        """Numbers [rows] that add up to the sum of mass * loss; `unit` says that each mass is 0 or 1."""
 
     def mean(self, eta: tf.Tensor) -> tf.Tensor:
         """E(y)."""
@@ -48,7 +50,7 @@ class Family(Protocol):
 
 def _total(family: Family, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor) -> tf.Tensor:
     # What takes no part may have any eta.
-    return tf.reduce_sum(mass * tf.where(mass > 0, family.loss(eta, y), tf.zeros_like(eta)))
+    return in_columns(mass * tf.where(mass > 0, family.loss(eta, y), tf.zeros_like(eta)))
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,9 @@ class Binomial:
     def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
         if not unit:
             return _total(self, eta, y, mass)
-        # A logarithm a row costs as much as the rest of a gradient. A product of 512 factors between 1 and 2 is still a number.
-        factors = 1.0 + mass * tf.exp(-tf.abs(eta))
-        logarithms = tf.math.log(tf.reduce_prod(tf.reshape(factors, [-1, 512]), 1))
-        return tf.reduce_sum(mass * (tf.maximum(eta, 0.0) - y * eta)) + tf.reduce_sum(logarithms)
+        # A logarithm a row costs as much as the rest of a gradient. A product of factors between 1 and 2 is still a number.
+        factors = in_columns(1.0 + mass * tf.exp(-tf.abs(eta)), tf.reduce_prod)
+        return in_columns(mass * (tf.maximum(eta, 0.0) - y * eta)) + tf.math.log(factors)
 
     def mean(self, eta: tf.Tensor) -> tf.Tensor:
         return tf.sigmoid(eta)

@@ -15,8 +15,9 @@ from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.fitted import SEPARATED, Fitted
-from tfglm.model.passes import DROPPED, NOT_FINITE, UNSEEN, Workload
-from tfglm.model.passes import SEPARATED as SEPARATED_ROW
+from tfglm.model.rows import DROPPED, NOT_FINITE, UNSEEN
+from tfglm.model.rows import SEPARATED as SEPARATED_ROW
+from tfglm.model.workload import Workload
 from tfglm.results.coefficients import choose_references
 
 SHOWN = 20
@@ -37,7 +38,7 @@ def predict(workload: Workload, fitted: Fitted) -> dict[str, np.ndarray]:
     parts = []
     for signature, calls in workload.calls.items():
         for call in calls:
-            part = workload.passes(signature).predictions(coefficients, *map(tf.constant, call))
+            part = workload.passes(signature).predictions(coefficients, 0, *map(tf.constant, call))
             used = part["flag"].numpy() != DROPPED
             parts.append({name: value.numpy()[used] for name, value in part.items()})
     nothing = {"eta": np.zeros(0), "response": np.zeros(0), "flag": np.zeros(0, np.int32), "mass": np.zeros(0)}

@@ -1,0 +1,203 @@
+"""The rows of one split, cut into the calls of a pass."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from tfglm.data.dictionary import lacks
+from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
+from tfglm.model import transforms
+from tfglm.model.design import Categorical, Design
+from tfglm.model.passes import Passes, Sums
+from tfglm.model.rows import DROPPED, SEPARATED, UNSEEN, Input, Signature, table_keys
+
+ROWS_PER_SUM = 0.4
+"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 20 ns, and a row 200."""
+
+FEWEST_ROWS = 2**16
+"""Of a call, as each has its own cost of some milliseconds."""
+
+MOST_SHARDS = 8
+"""That one call reads, as it holds them in memory."""
+
+EVENLY_SPREAD = 16
+"""With fewer calls than that their number is a power of two, so that no worker waits long for another."""
+
+
+class Workload:
+    """The shards of one split as calls of a pass.
+
+    `excluded` holds for some codings the groups (their numbers) whose rows take no part; `unseen` for some factors the level that
+    stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
+    file is used. What is in a call depends on the files alone, not on who is there to run it.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        files: Sequence[IngestedFile],
+        split: str,
+        excluded: Mapping[tuple[str, ...], frozenset[int]] | None = None,
+        unseen: Mapping[str, int] | None = None,
+        share: float = 1.0,
+    ):
+        self.design, self.files, self.split = design, files, split
+        self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
+        self._passes: dict[Signature, Passes] = {}
+        self._made: dict[int, list[np.ndarray]] = {}
+
+    def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
+        """The same shards with other groups left out."""
+        return self._changed(excluded, self.share)
+
+    def sampled(self, share: float) -> "Workload":
+        """The first rows of each file, which are a fair sample of it."""
+        return self._changed(self.excluded, share)
+
+    def _changed(self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float) -> "Workload":
+        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share)
+        other._passes = self._passes  # compiled once for both
+        return other
+
+    def passes(self, signature: Signature) -> Passes:
+        """The passes for shards of this signature, traced once."""
+        if signature not in self._passes:
+            self._passes[signature] = Passes(self.design, signature)
+        return self._passes[signature]
+
+    def sum(self, pool, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
+        """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
+        total: Sums = {}
+        for signature, calls in self.calls.items():
+            one = getattr(self.passes(signature), name)
+            of_mode = [(np.int32(one.mode), *call) for call in calls]
+            part = one.unpack(pool.sum(one.function, of_mode, dict(coefficients)))
+            total = {key: total[key] + value if total else value for key, value in part.items()}
+        return total
+
+    @cached_property
+    def calls(self) -> dict[Signature, list[tuple]]:
+        """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
+
+        Shapes: paths and checksums as `rows.read` takes them; blocks, their numbers, and counts of rows int32 [blocks of a
+        call], where blocks with no rows come last; tables [shards of a call, entries].
+        """
+        alike: dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]] = {}
+        for file in self.files:
+            mine = [(file, *found) for found in file.shard_checksums() if found[0].split == self.split]
+            if mine:
+                alike.setdefault(self._signature(file), []).extend(mine)
+        made = {}
+        for alone, shards in alike.items():
+            entries = Passes(self.design, alone).information.size
+            rows = sum(shard.rows for _, shard, _ in shards)
+            together = -(-len(shards) // min(_calls(entries, rows), len(shards)))
+            signature = replace(alone, shards=min(together, MOST_SHARDS))
+            used = self._used(shards)
+            rows = sum(rows for *_, rows in used)
+            number = min(max(_calls(entries, rows), -(-len(used) // signature.shards)), len(used))
+            made[signature] = [
+                self._call(signature, [used[place] for place in places])
+                for places in np.array_split(np.arange(len(used)), number)
+            ]
+        return made
+
+    def _used(self, shards: list[tuple[IngestedFile, Shard, np.ndarray]]) -> list[tuple]:
+        """Of each file the first shards, as (file, shard, checksums, rows), that together have the share."""
+        of_file: dict[str, float] = {}
+        for file, shard, _ in shards:
+            of_file[file.manifest.file] = of_file.get(file.manifest.file, 0.0) + self.share * shard.rows
+        used = []
+        for file, shard, checksums in shards:
+            rows = min(math.ceil(of_file[file.manifest.file]), shard.rows)
+            of_file[file.manifest.file] -= rows
+            if rows > 0:
+                used.append((file, shard, checksums, rows))
+        return used
+
+    def _signature(self, file: IngestedFile) -> Signature:
+        """That of a call which reads one shard of the file."""
+        inputs = []
+        for name in (MISSING, *self.design.columns):
+            column = file.column(name)
+            size = 1
+            while column.coded and size <= len(file.values(name)):
+                size *= 2
+            inputs.append(Input(name, column.dtype, column.coded, size))
+        return Signature(file.manifest.capacity, 1, tuple(inputs))
+
+    def _call(self, signature: Signature, used: list[tuple]) -> tuple:
+        keys = table_keys(self.design, signature)
+        names = [one.column for one in signature.inputs]
+        paths = np.full((signature.shards, len(names)), os.devnull, object)
+        expected = np.zeros((signature.shards * signature.blocks, len(names)), np.int64)
+        blocks = np.zeros((2, len(expected)), np.int32)
+        tables, filled = [], 0
+        for number, (file, shard, checksums, rows) in enumerate(used):
+            folder = (file.folder / shard.path).resolve()
+            paths[number] = [str(folder / name) for name in names]
+            places = [column.name for column in file.manifest.columns]
+            first = number * signature.blocks
+            expected[first : first + len(checksums)] = checksums[:, [places.index(name) for name in names]]
+            starts = np.arange(0, rows, BLOCK_ROWS)
+            where = slice(filled, filled + len(starts))
+            blocks[:, where] = first + np.arange(len(starts)), np.minimum(rows - starts, BLOCK_ROWS)
+            filled = where.stop
+            tables.append(self._tables(file, keys, signature))
+        tables += [tables[0]] * (signature.shards - len(used))
+        return paths, expected, *blocks, *map(np.stack, zip(*tables, strict=True))
+
+    def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
+        if id(file) not in self._made:
+            self._made[id(file)] = [self.table(file, signature, key) for key in keys]
+        return self._made[id(file)]
+
+    def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
+        """What each code of a column stands for, as `table_keys` names it."""
+        sizes = {one.column: one.table_size for one in signature.inputs}
+        if key == "missing":
+            patterns = [DROPPED if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)]
+            return padded([0, *patterns], sizes[MISSING], np.int32)
+        what, name = key.split("/", 1)
+        if what == "group":
+            coding = next(one for one in self.design.codings if ":".join(one) == name)
+            groups = np.arange(self.design.levels_of(coding), dtype=np.int32)
+            groups[sorted(self.excluded.get(coding, ()))] = SEPARATED
+            return groups
+        if what == "number":
+            return padded([np.nan, *file.values(name)], sizes[name], np.float64)
+        if what == "level":
+            factor = next(one for one in (*self.design.categorical, self.design.cluster) if one and one.name == name)
+            return padded(self.level_codes(factor, [None, *file.values(factor.column)]), sizes[factor.column], np.int32)
+        factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
+        with np.errstate(all="ignore"):
+            values = np.array([np.nan, *file.values(factor.column)], float)
+            if what == "outside":
+                return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
+            columns = np.stack(transforms.apply(np, factor.learnt, values), 1)
+        return padded(columns, sizes[factor.column], np.float64)
+
+    def level_codes(self, factor: Categorical, values: list) -> list[int]:
+        """The number of each value (None: a missing one) among the levels of a factor, or why it takes no part."""
+        replaced = dict.fromkeys(self.excluded.get((factor.name,), ()), SEPARATED)
+        unseen = self.unseen.get(factor.name, UNSEEN)
+        found = [factor.number(value, unseen) for value in values]
+        return [replaced.get(number, number) for number in found]
+
+
+def padded(entries, size: int, dtype) -> np.ndarray:
+    """The entries in a table of that size, zeros behind."""
+    entries = np.asarray(entries, dtype)
+    table = np.zeros((size, *entries.shape[1:]), dtype)
+    table[: len(entries)] = entries
+    return table
+
+
+def _calls(entries: int, rows: int) -> int:
+    """Into how many calls to cut so many rows for a pass that sums so many numbers."""
+    number = max(1, math.ceil(rows / max(ROWS_PER_SUM * entries, FEWEST_ROWS)))
+    return 1 << (number - 1).bit_length() if number < EVENLY_SPREAD else number
