@@ -116,7 +116,9 @@ def test_prior_weights_and_frequencies_are_different(tmp_path):
     assert fitted.summary["rows"] == len(repeated)
     assert fitted.summary["df_residual"] == exact.df_resid
     assert fitted.summary["log_likelihood"] == pytest.approx(exact.llf, rel=1e-10)
-    assert np.allclose(weighted.params, exact.params) and not np.allclose(weighted.bse, exact.bse)
+    carriers = slice(1, 4)  # the other coefficients are on the scale of other rows
+    assert np.allclose(weighted.params.iloc[carriers], exact.params.iloc[carriers])
+    assert not np.allclose(weighted.bse.iloc[carriers], exact.bse.iloc[carriers])
 
 
 def test_events_of_trials(tmp_path):
