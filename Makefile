@@ -14,7 +14,7 @@ report: run
 	$(SNAKEMAKE) --report results/report.html
 
 test: $(BIN)/.ready-dev
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check

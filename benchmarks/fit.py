@@ -62,7 +62,7 @@ def script(name: str, *words: str, **options) -> list[str]:
     return [sys.executable, str(SCRIPTS / name), *words, *given]
 
 
-def fit(rows: int, formula: str, workers: int) -> dict:
+def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -> dict:
     """Fit with real ps, worker and chief processes.
 
     `seconds` go from the first scheduled pass to the certificate and all standard errors, `first_calls_seconds` of them until the
@@ -72,7 +72,7 @@ def fit(rows: int, formula: str, workers: int) -> dict:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     file = shards(rows)
-    made = design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
+    made = design("m", DesignConfig(formula=formula, family="binomial", **settings), merge([file]), [file])
     made.write(folder / "design.json")
     started = time.perf_counter()
     roles = [
@@ -91,6 +91,8 @@ def fit(rows: int, formula: str, workers: int) -> dict:
                 workers=folder / "worker.json",
                 design=folder / "design.json",
                 manifests=DATA / str(rows) / "manifest.json",
+                solver=solver,
+                journal=folder / "journal",
                 checkpoint=folder / "checkpoint",
                 fit=folder / "fit.json",
                 log=folder / "chief.log",

@@ -1,12 +1,14 @@
 """The chief: waits for the ps and the workers, fits the model with them, writes the checkpoint and fit.json."""
 
 import argparse
+import hashlib
 import json
 import time
 from pathlib import Path
 
-from tfglm import command, runtime
+from tfglm import ENGINE, command, runtime
 from tfglm.cluster import announce, watchdog
+from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
 
@@ -15,8 +17,9 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.die_with_parent:
         runtime.end_with_parent()
     with runtime.quiet():
-        from tfglm.cluster import pool
-        from tfglm.fit import newton
+        from tfglm.cluster import journal, pool
+        from tfglm.fit import estimate
+        from tfglm.fit.reporter import Reporter
         from tfglm.model import fitted as checkpoint
         from tfglm.model.workload import Workload
 
@@ -27,9 +30,18 @@ def main(arguments: argparse.Namespace) -> None:
     command.log(f"{len(ps)} ps and {len(workers)} workers are listening")
     cluster = pool.connect(ps, workers, arguments.patience)
     watchdog.Watchdog(members, cluster.stalled_seconds).start()
-    tell = lambda message: command.say(f"{design.model}: {message}")  # noqa: E731
+    reporter = Reporter(
+        lambda message: command.say(f"{design.model}: {message}"), command.log, runtime.recorder(arguments.events)
+    )
+    kept = journal.Journal(arguments.journal, key(arguments), command.log)
     started = time.perf_counter()
-    fitted = newton.fit(Workload(design, files, "train"), cluster, arguments.max_iterations, tell)
+    fitted = estimate.fit(
+        Workload(design, files, "train"),
+        journal.JournaledPool(cluster, kept),
+        arguments.solver,
+        reporter,
+        Workload(design, files, "evaluate"),
+    )
     seconds = time.perf_counter() - started
     command.log(
         f"fitted in {seconds:.3f} s, of which {cluster.first_calls_seconds:.3f} s until the first results of its passes"
@@ -38,11 +50,20 @@ def main(arguments: argparse.Namespace) -> None:
     partial = arguments.fit.with_name(arguments.fit.name + ".partial")
     partial.write_text(json.dumps(fitted.summary, indent=2) + "\n")
     partial.rename(arguments.fit)
-    if not fitted.summary["converged"]:
+    kept.remove()
+    if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(
             f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations; a coefficient may "
             f"have no finite estimate, or `max_iterations` may be too small"
         )
+
+
+def key(arguments: argparse.Namespace) -> str:
+    """What the fit depends on."""
+    digest = hashlib.sha256(f"{ENGINE} {arguments.solver.model_dump_json()}".encode())
+    for path in (arguments.design, *arguments.manifests):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":
@@ -54,7 +75,11 @@ if __name__ == "__main__":
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument("--max-iterations", type=int, default=50, help="Newton steps after which to give up")
+    parser.add_argument(
+        "--solver", type=SolverConfig.model_validate_json, default="{}", help="the solver and its settings, as JSON"
+    )
+    parser.add_argument("--journal", type=Path, required=True, help="folder for what a fit that is killed goes on from")
+    parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
     parser.add_argument(

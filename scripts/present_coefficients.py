@@ -5,6 +5,7 @@ import html
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import scipy.stats
 
@@ -25,13 +26,19 @@ def main(arguments: argparse.Namespace) -> None:
         intervals = "posterior intervals"
         margin = scipy.stats.norm.ppf(0.5 + arguments.confidence / 2) * table["posterior_sd"]
         shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
+    elif fit["std_errors"]["kind"] == "none":
+        shown = table.assign(ci_lower=np.nan, ci_upper=np.nan)
     title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % {intervals}"
+    if shown["ci_lower"].isna().all():
+        title = f"{fit['model']}: estimates"
     coefficient_plot(shown, title, effect, arguments.plots)
     warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
     text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
     rows = readable(table).to_html(index=False, border=0, na_rep="")
     arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))
 
+
+PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
 
 EFFECTS = {
     "binomial": "log odds ratio",
@@ -46,10 +53,14 @@ def in_words(fit: dict) -> str:
         f" ({fit['rows_of_separated_levels']:,} of them in separated levels)" if fit["rows_of_separated_levels"] else ""
     )
     converged = "converged" if fit["converged"] else "did NOT converge"
+    ended = f"{converged} after {fit['iterations']} iterations"
+    if not fit["exact"]:
+        online = fit["online"]
+        ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
     return (
         f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
-        f"{converged} after {fit['iterations']} iterations. Log-likelihood {fit['log_likelihood']:,.2f}, "
+        f"{ended}. Log-likelihood {fit['log_likelihood']:,.2f}, "
         f"deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}, AIC {fit['aic']:,.2f}."
     )
 
@@ -61,7 +72,11 @@ def errors_in_words(fit: dict) -> str:
         case "cluster":
             return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column']}"
         case "none":
-            return f", ridge penalty {fit['l2']:g}"
+            if "l1" not in fit:
+                return ", no standard errors"
+            penalties = [f"{name} penalty {fit[key]:.4g}" for name, key in PENALTIES if fit[key]]
+            left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit["l1"] else ""
+            return f"{left}, {' and '.join(penalties)}"
         case kind:
             return f", {kind} standard errors"
 

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import tensorflow as tf
 
-from tfglm.config import DesignConfig, Layout, SelectionConfig
+from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
-from tfglm.fit import newton
+from tfglm.fit import estimate
+from tfglm.fit.reporter import Reporter
 from tfglm.model.design import Design, design
 from tfglm.model.fitted import Fitted
 from tfglm.model.workload import Workload
@@ -20,7 +22,13 @@ tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 class InProcessPool:
-    """`cluster.pool.Pool` without the cluster: the same sum in the same order."""
+    """`cluster.pool.Pool` without the cluster: the same sums in the same order, and updates as if so many workers were always
+    equally fast. `remembered` has what a journal would have been given."""
+
+    kept = "memory"
+
+    def __init__(self, workers: int = 1):
+        self.workers, self.remembered = workers, []
 
     def sum(self, pass_, calls, state):
         total = None
@@ -28,6 +36,39 @@ class InProcessPool:
             part = pass_(state, *map(tf.constant, call)).numpy()
             total = part if total is None else total + part
         return total
+
+    def remember(self, question, make):
+        self.remembered.append(make())
+        return self.remembered[-1]
+
+    def map(self, calls, state):
+        return (pass_(state, *map(tf.constant, call)).numpy() for pass_, call in calls)
+
+    def share(self, array):
+        return _Shared(array)
+
+    def update(self, calls, shared, weight):
+        for place, (step, call) in enumerate(calls):
+            if place % self.workers == 0:
+                pulled = shared.array
+            vector = step({"state": pulled}, *map(tf.constant, call)).numpy()
+            difference, rest = np.split(vector, [pulled.size])
+            finite = np.all(np.isfinite(difference))
+            if finite:
+                shared.array = shared.array + weight * difference.reshape(pulled.shape)
+                shared.pushes += 1
+            yield place, rest if finite else np.full(len(rest), np.nan)
+
+
+class _Shared:
+    def __init__(self, array):
+        self.array, self.pushes = array, 0
+
+    def read(self):
+        return self.array
+
+    def count_pushes(self):
+        return self.pushes
 
 
 TYPES = {"i": "integer", "f": "number", "b": "integer"}
@@ -63,12 +104,15 @@ def fit_files(
     missing: dict[str, str] | None = None,
     rare: dict[str, int] | None = None,
     tell=lambda message: None,
+    solver: SolverConfig | None = None,
+    pool: InProcessPool | None = None,
     **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
     dictionary = merge(files, missing, rare)
     made = design_of(formula, family, dictionary, files, **settings)
-    fitted = newton.fit(Workload(made, files, "train"), InProcessPool(), 50, tell)
+    workload, held_out = Workload(made, files, "train"), Workload(made, files, "evaluate")
+    fitted = estimate.fit(workload, pool or InProcessPool(), solver or SolverConfig(), Reporter(tell, tell), held_out)
     return made, fitted, dictionary
 
 

@@ -8,8 +8,10 @@ import scipy.special
 import tensorflow as tf
 
 from pools import InProcessPool, design_of, estimates_of, ingest_frame
+from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
-from tfglm.fit import newton
+from tfglm.fit import estimate
+from tfglm.fit.reporter import Reporter
 from tfglm.model.workload import Workload, padded, table_keys
 
 ROWS = 2000
@@ -50,7 +52,7 @@ class Replicates:
         table = np.broadcast_to(padded([np.nan, *response], self.shape[1], np.float64), self.shape)
         calls = [(*call[: self.place], table, *call[self.place + 1 :]) for call in self.calls]
         self.workload.__dict__["calls"] = {self.signature: calls}
-        fitted = newton.fit(self.workload, self.pool, 50, lambda message: None)
+        fitted = estimate.fit(self.workload, self.pool, SolverConfig(), Reporter())
         found = estimates_of(self.design, fitted)
         variances = fitted.variances(found.transform)
         return np.stack([found.values, np.sqrt(variances.chosen), np.sqrt(variances.classical)])[:, found.kept]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -253,9 +254,9 @@ RERUNS = {
     "std_errors": ("std_errors", "robust", FITTED_ANEW),
     "contrasts": ("contrasts", {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}}, {"tabulate_contrasts": 1}),
     "vcov": ("vcov", True, {"export_vcov": 1}),
-    "max_iterations": (
-        "max_iterations",
-        40,
+    "solver": (
+        "solver",
+        ["adagrad", "newton"],
         {name: n for name, n in FITTED_ANEW.items() if name not in ("build_design", "check_reference")},
     ),
     "threshold": ("threshold", 0.3, {"evaluate": 1}),
@@ -269,31 +270,37 @@ RERUNS = {
 }
 
 
-@pytest.mark.parametrize("case", RERUNS)
-def test_a_change_of_the_config_reruns_what_depends_on_it(finished, case):
-    key, value, expected = RERUNS[case]
-    configure(finished, lambda config: config["models"]["late_arrival"].update({key: value}))
-    assert planned(finished) == expected
-    configure(finished)
-    assert planned(finished) == {}
+ALL_FITTED_ANEW = {
+    "merge_dictionary": 1,
+    "present_rows": 1,
+    **{rule: len(FLAGGED) * jobs for rule, jobs in FITTED_ANEW.items()},
+}
+CHANGES = {
+    **{case: ({"models": {"late_arrival": {key: value}}}, expected) for case, (key, value, expected) in RERUNS.items()},
+    # No file is read again.
+    "rare": ({"data": {"rare": {"dest": 100}}}, ALL_FITTED_ANEW),
+    "missing": ({"data": {"missing": {"dest": "level"}}}, ALL_FITTED_ANEW),
+    "layout": ({"data": {"layout": ["asa2009", "nycflights13"]}}, {}),
+}
 
 
-@pytest.mark.parametrize("policy", [{"rare": {"dest": 100}}, {"missing": {"dest": "level"}}], ids=["rare", "missing"])
-def test_another_policy_for_levels_reads_no_file_again(finished, policy):
-    configure(finished, lambda config: config["data"].update(policy))
-    assert planned(finished) == {
-        "merge_dictionary": 1,
-        "present_rows": 1,
-        **{rule: len(FLAGGED) * jobs for rule, jobs in FITTED_ANEW.items()},
-    }
-    configure(finished)
-    assert planned(finished) == {}
+@pytest.fixture(scope="module")
+def plans(finished, tmp_path_factory) -> dict[str, dict[str, int]]:
+    """What each change of the config would run; two are asked for at a time."""
+    folder = tmp_path_factory.mktemp("changes")
+
+    def plan(case: str) -> dict[str, int]:
+        path = folder / f"{case}.yaml"
+        path.write_text(yaml.safe_dump(CHANGES[case][0]))
+        return planned(finished, "--configfile", str(path))
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(CHANGES, pool.map(plan, CHANGES), strict=True))
 
 
-def test_another_layout_to_choose_from_reads_no_file_again(finished):
-    configure(finished, lambda config: config["data"].update(layout=["asa2009", "nycflights13"]))
-    assert planned(finished) == {}
-    configure(finished)
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_change_of_the_config_reruns_what_depends_on_it(plans, case):
+    assert plans[case] == CHANGES[case][1]
 
 
 def test_another_reference_level_is_reported_from_the_same_fit(finished):
@@ -360,17 +367,39 @@ def test_a_wrong_config_is_refused_before_training_and_leaves_earlier_results_un
     assert results(finished) == before
 
 
-@pytest.mark.parametrize(("workers", "model"), [(3, "late_arrival"), (1, "arrival_delay")])
-def test_neither_a_second_fit_nor_the_number_of_workers_changes_a_digit(finished, expected, workers, model):
-    assert "ingest" not in planned(finished)
-    folder = finished / "results" / "models" / model
+def test_neither_a_second_fit_nor_the_number_of_workers_changes_a_digit(finished, expected):
+    folder = finished / "results" / "models" / "late_arrival"
     shutil.rmtree(folder / "checkpoint")
     for name in ("fit.json", "coefficients.csv", "metrics.json"):
         (folder / name).unlink()
-    printed = succeed(finished, "--config", f"cluster={{workers: {workers}}}")
-    assert f"starting the workers ({workers})" in printed
+    printed = succeed(finished, "--config", "cluster={workers: 3}")
+    assert "starting the workers (3)" in printed
     assert results(finished) == expected
     assert planned(finished) == {}
+
+
+def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(finished, expected, tmp_path):
+    model = {
+        "formula": "late ~ carrier + origin + C(month) + dep_hour",
+        "family": "binomial",
+        "solver": "ftrl",
+        "online": {"epochs": 3, "report_every": 200},
+    }
+    path = tmp_path / "online.yaml"
+    path.write_text(yaml.safe_dump({"models": {"online": model}, "fit": ["online"]}))
+    printed = succeed(finished, "--configfile", str(path), "--config", "cluster={ps: 2}")
+    fit, steps = read_json(finished, "models", "online", "fit.json"), 3 * 508
+    assert fit["online"]["steps"] == steps and fit["online"]["calls_repeated"] == 0
+    assert fit["gap"]["log_likelihood"] < 1e-4 * fit["rows"]
+    assert f"online: ftrl: epoch 3 of 3, step {steps:,}: loss 0.5" in printed
+    log = (finished / "logs" / "models" / "online" / "chief.log").read_text()
+    assert re.search(r"step 200, epoch 1, batch 200: loss 0\.\d+, [\d,]+ rows a second", log)
+    assert list((finished / "logs" / "models" / "online" / "events").iterdir())
+    page = (finished / "results" / "models" / "online" / "coefficients.html").read_text()
+    assert "stopped after 3 epochs (1,524 steps) of ftrl" in page and "finish: newton" in page
+    assert not (finished / "results" / "resume" / "online").exists()
+    shutil.rmtree(finished / "results" / "models" / "online")
+    assert results(finished) == expected
 
 
 def test_a_model_that_is_not_in_the_config_is_named(finished):
@@ -530,8 +559,9 @@ def test_an_unreadable_file_is_named_with_its_line_and_results_stay(asa):
     models = {name: digest for name, digest in before.items() if name.startswith("models/")}
     assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
     path.write_bytes(good)
-    succeed(folder)
-    assert results(folder) == before
+    succeed(folder, "results/data/ingested/2006/manifest.json")
+    files = {name: digest for name, digest in before.items() if name.startswith("data/ingested/")}
+    assert {name: digest for name, digest in results(folder).items() if name.startswith("data/ingested/")} == files
 
 
 def test_a_constant_response_and_no_rows_are_refused_before_training(asa):

@@ -198,8 +198,112 @@ class DataConfig(SelectionConfig, SourceConfig):
         return self
 
 
+class PathConfig(_Section):
+    """A penalty of each of these strengths: `l1 = mixing * strength`, `l2 = (1 - mixing) * strength`."""
+
+    strengths: list[Annotated[Number, Field(gt=0)]] | None = Field(
+        default=None,
+        min_length=1,
+        description="The strengths, in any order. Default: `number` of them, evenly spread on the logarithmic scale, from the "
+        "least that leaves nothing but the intercept to `smallest` times that.",
+    )
+    number: Count = Field(default=50, description="How many strengths, if `strengths` does not list them.")
+    smallest: Number = Field(default=1e-3, gt=0, lt=1, description="The last strength divided by the first.")
+    mixing: Number = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="The share of the lasso: 1 is the lasso, 0 the ridge, between is the elastic net.",
+    )
+    select: Literal["held_out", "aic"] = Field(
+        default="held_out",
+        description="The strength whose fit is reported: that of the least deviance on the `evaluate` rows, or of the least AIC.",
+    )
+
+
+ONLINE = ("sgd", "adagrad", "adam", "ftrl")
+"""Solvers that learn from one batch after the other."""
+
+Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
+
+
+class OnlineConfig(_Section):
+    """How an online solver goes through the data."""
+
+    batch_size: Count = Field(default=512, le=8192, description="Rows of a step.")
+    epochs: Count = Field(default=5, description="How often each training row is used.")
+    learning_rate: Annotated[Number, Field(gt=0)] | None = Field(
+        default=None,
+        description="Length of the steps, for a response in units of its standard deviation if the family is gaussian. Default: "
+        "1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
+    )
+    decay: Annotated[Number, Field(ge=0)] | None = Field(
+        default=None,
+        description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for "
+        "`adagrad` and `ftrl`, whose steps become shorter by themselves.",
+    )
+    shuffle: bool = Field(
+        default=True,
+        description="Whether each epoch takes the blocks of rows, and the rows in a block, in another order.",
+    )
+    seed: Integer = Field(default=1, ge=0, description="Seed of these orders.")
+    average: bool = Field(
+        default=True,
+        description="Whether the coefficients are the mean over the second half of the last epoch, which is steadier, or the "
+        "last ones. With `l1` the last ones, of which some are zero.",
+    )
+    last_step: Count | None = Field(default=None, description="The step after which to stop, wherever the epoch is.")
+    patience: Count | None = Field(
+        default=None,
+        description="Stop early: after so many epochs without a smaller loss on the `evaluate` rows, with the coefficients that "
+        "had the smallest.",
+    )
+    synchronous: bool = Field(
+        default=False,
+        description="Whether parts of the data are learnt from side by side in rounds, with their results averaged: the same "
+        "answer again, for any number of workers, but workers wait for each other.",
+    )
+    parts: Count = Field(default=4, description="Of a synchronous round, how many parts: no more workers are busy.")
+    report_every: Count = Field(default=1000, description="Steps from one line of progress to the next.")
+
+
+class SolverConfig(_Section):
+    """How a model is fitted."""
+
+    solver: Annotated[list[Solver], BeforeValidator(_as_list, json_schema_input_type=Solver | list[Solver])] = Field(
+        default=["newton"],
+        min_length=1,
+        description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online, and come close; `[adagrad, newton]` "
+        "goes on from there to the exact fit.",
+    )
+    finish: Literal["newton"] | None = Field(
+        default=None, description="`newton` after an online solver: the same as `solver: [<solver>, newton]`."
+    )
+    max_iterations: Integer = Field(default=50, ge=1, description="Newton iterations after which the fit gives up.")
+    online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
+
+    @property
+    def online_solver(self) -> str | None:
+        return next((name for name in self.solver if name in ONLINE), None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the last solver is."""
+        return self.solver[-1] == "newton" or self.finish == "newton"
+
+    @model_validator(mode="after")
+    def _one_after_the_other(self) -> "SolverConfig":
+        if len(self.solver) > 2 or (
+            len(self.solver) == 2 and (self.solver[0] not in ONLINE or self.solver[1] != "newton")
+        ):
+            raise ValueError(
+                f"solver: expected one solver, or an online one and `newton`, received {', '.join(self.solver)}"
+            )
+        return self
+
+
 class DesignConfig(_Section):
-    """What a fit depends on."""
+    """What a fit depends on, however it is found."""
 
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
@@ -234,11 +338,21 @@ class DesignConfig(_Section):
         "misspecified variance (HC1); or `cluster(column)`, robust to rows with the "
         "same value of that column being alike, as flights of one day are. The table shows the classical ones too.",
     )
+    l1: Number = Field(
+        default=0.0,
+        ge=0,
+        description="Strength of a lasso penalty `l1 * sum(|b|)` beside the mean loss of a row, on standardised numbers and on "
+        "all levels; it sets coefficients to zero. With `l2` it makes the elastic net.",
+    )
     l2: Number = Field(
         default=0.0,
         ge=0,
         description="Strength of a ridge penalty `l2 / 2 * sum(b^2)` beside the mean loss of a row, on standardised numbers and "
         "on all levels, without a reference level; there are then no standard errors.",
+    )
+    path: PathConfig | None = Field(
+        default=None,
+        description="Fit the model for one strength of the penalty after the other, and choose one of them.",
     )
 
     @property
@@ -253,12 +367,14 @@ class DesignConfig(_Section):
             raise ValueError("trials: only family binomial has trials")
         if self.family == "gaussian" and self.std_errors == "quasi":
             raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already")
-        if self.l2 and self.std_errors != "classical":
-            raise ValueError("std_errors: a penalised fit (l2) has none")
+        if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
+            raise ValueError("std_errors: a penalised fit (l1, l2, path) has none")
+        if self.path and (self.l1 or self.l2):
+            raise ValueError("path: its strengths take the place of `l1` and `l2`; remove these")
         return self
 
 
-class ModelConfig(DesignConfig):
+class ModelConfig(DesignConfig, SolverConfig):
     """One regression."""
 
     reference: dict[Text, Level] = Field(
@@ -284,7 +400,16 @@ class ModelConfig(DesignConfig):
         "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
         "`error`. Counted in any case.",
     )
-    max_iterations: Integer = Field(default=50, ge=1, description="Newton iterations after which the fit gives up.")
+
+    @model_validator(mode="after")
+    def _solvers_that_can(self) -> "ModelConfig":
+        if self.l1 and self.online_solver not in (None, "ftrl"):
+            raise ValueError(f"l1: solver `{self.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`")
+        if self.online_solver == "ftrl" and self.online.decay:
+            raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
+        if self.path and self.online_solver:
+            raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
+        return self
 
 
 class ClusterConfig(_Section):
@@ -316,6 +441,15 @@ class Config(_Section):
     cluster: ClusterConfig = Field(
         default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
     )
+
+    @model_validator(mode="after")
+    def _rows_to_evaluate_on(self) -> "Config":
+        for name, model in self.models.items():
+            held_out = model.path is not None and model.path.select == "held_out"
+            if not self.data.split.evaluate and (held_out or (model.online_solver and model.online.patience)):
+                key = "path.select" if held_out else "online.patience"
+                raise ValueError(f"models.{name}.{key}: there are no rows to evaluate on; add data.split.evaluate")
+        return self
 
     @field_validator("fit")
     @classmethod

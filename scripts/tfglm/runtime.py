@@ -2,11 +2,13 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from tfglm import command
@@ -65,6 +67,30 @@ def limit_threads() -> Any:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(2)
     return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+
+
+def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
+    """A function of a step and values by name that writes them for TensorBoard; it does nothing without a folder.
+
+    `tf.summary.scalar` does the same, but only where the package tensorboard is installed.
+    """
+    if folder is None:
+        return lambda step, values: None
+    import tensorflow as tf
+
+    shutil.rmtree(folder, ignore_errors=True)
+    writer = tf.summary.create_file_writer(str(folder))
+    metadata = tf.compat.v1.SummaryMetadata(
+        plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
+    )
+
+    def record(step: int, values: Mapping[str, float]) -> None:
+        with writer.as_default(step):
+            for name, value in values.items():
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=metadata)
+        writer.flush()
+
+    return record
 
 
 def end_with_parent(period_seconds: float = 0.5) -> None:

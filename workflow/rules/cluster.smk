@@ -89,7 +89,9 @@ rule chief:
         mem_mb=0,
     params:
         engine=ENGINE,
-        max_iterations=model_setting("max_iterations"),
+        solver=solver_settings,
+        # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
+        journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting"
     shell:
@@ -99,7 +101,9 @@ rule chief:
         " --patience {resources.patience}"
         " --design {input.design}"
         " --manifests {input.manifests}"
-        " --max-iterations {params.max_iterations}"
+        " --solver {params.solver:q}"
+        " --journal {params.journal}"
+        " --events logs/models/{wildcards.model}/events"
         " --checkpoint {output.checkpoint}"
         " --fit {output.fit}"
         " --die-with-parent"

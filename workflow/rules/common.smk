@@ -14,7 +14,7 @@ os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
-from tfglm.config import DesignConfig, SelectionConfig, expand_files, is_address, load, load_layouts
+from tfglm.config import DesignConfig, SelectionConfig, SolverConfig, expand_files, is_address, load, load_layouts
 from tfglm.data.packages import located
 from tfglm.errors import UserError, nearest
 
@@ -123,6 +123,12 @@ def design_settings(wildcards):
     return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
 
 
+def solver_settings(wildcards):
+    """How the model is fitted, as JSON, in the same way."""
+    keys = set(SolverConfig.model_fields)
+    return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
+
+
 def reference_of_unseen(wildcards):
     """The file with the reference levels, where the evaluation depends on them."""
     uses_them = model_setting("unseen")(wildcards) == "reference"
@@ -176,6 +182,7 @@ def targets_of_all_models():
         names.append("metrics.json")
     targets = expand("results/models/{model}/{name}", model=MODELS, name=names)
     targets += [f"results/models/{model}/contrasts.csv" for model in MODELS if CONFIG.models[model].contrasts]
+    targets += [f"results/models/{model}/path.csv" for model in MODELS if CONFIG.models[model].path]
     return targets + [f"results/models/{model}/vcov.csv" for model in MODELS if CONFIG.models[model].vcov]
 
 

@@ -65,6 +65,40 @@ rule tabulate_contrasts:
         " --log {log}"
 
 
+rule tabulate_path:
+    input:
+        design="results/models/{model}/design.json",
+        checkpoint="results/models/{model}/checkpoint",
+        fit="results/models/{model}/fit.json",
+    output:
+        table="results/models/{model}/path.csv",
+        plot=report(
+            "results/models/{model}/path.svg",
+            caption="../report/path.rst",
+            category="{model}",
+            labels={"result": "path of the penalty"},
+        ),
+        png="results/models/{model}/path.png",
+    log:
+        "logs/models/{model}/tabulate_path.log",
+    benchmark:
+        "benchmarks/tabulate_path/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: drawing the path of the penalty"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_path.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --table {output.table}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"
+
+
 rule export_vcov:
     input:
         design="results/models/{model}/design.json",

@@ -1,4 +1,5 @@
-"""The chief's hold on a cluster: a sum of a pure function over many calls, spread over the workers.
+"""The chief's hold on a cluster: sums of a pure function over many calls, spread over the workers, and arrays that workers
+update.
 
 The chief adds what the calls return, in the order of the calls. TensorFlow promises only that a call runs *at least* once:
 a sum kept in a variable by the workers was wrong after a worker had been killed. This one is the same bit for bit for any
@@ -98,7 +99,17 @@ class _Packed:
         return made
 
 
-class _Scheduled:
+class _Call:
+    """A function of packed arguments that workers run."""
+
+    packed: _Packed
+    function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+    def schedule(self, coordinator: tf.distribute.coordinator.ClusterCoordinator, call: Sequence[Any]) -> Any:
+        return coordinator.schedule(self.function, args=tuple(map(tf.constant, self.packed.pack(call))))
+
+
+class _Scheduled(_Call):
     """A pass as a worker runs it: it reads the state from the ps and returns all its sums as one float64 vector.
 
     One, because each tensor that a call returns costs a round trip of its own: ten made it 5 times as slow.
@@ -128,9 +139,6 @@ class _Scheduled:
 
         self.function = function
 
-    def schedule(self, coordinator: tf.distribute.coordinator.ClusterCoordinator, call: Sequence[Any]) -> Any:
-        return coordinator.schedule(self.function, args=tuple(map(tf.constant, self.packed.pack(call))))
-
     def unpack(self, vector: np.ndarray) -> Any:
         """The nest that the pass returned, as views of the vector; or the vector, if that alone was returned."""
         if len(self.shapes) == 1:
@@ -142,6 +150,46 @@ class _Scheduled:
         return tf.nest.pack_sequence_as(self.structure, parts)
 
 
+class Shared:
+    """An array that the ps keep together, each some of its columns. Workers add to it whenever they like."""
+
+    def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable) -> None:
+        self.parts, self.pushes = parts, pushes
+
+    def read(self) -> np.ndarray:
+        """As it is now, float64 [rows, columns]."""
+        return np.concatenate([part.numpy() for part in self.parts], axis=1)
+
+    def count_pushes(self) -> int:
+        """How often something has been added."""
+        return int(self.pushes.numpy())
+
+
+class _Update(_Call):
+    """A step as a worker runs it: pull the shared array, run the step, push the difference."""
+
+    def __init__(self, step: Pass, shared: Shared, weight: float, packed: _Packed) -> None:
+        self.packed = packed
+        sizes = [part.shape[1] for part in shared.parts]
+        shape = shared.parts[0].shape[0], sum(sizes)
+
+        @tf.function(autograph=False)
+        def function(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+            state = tf.concat([part.read_value() for part in shared.parts], 1)
+            vector = step({"state": state}, *packed.unpack(strings, words))
+            difference = tf.reshape(vector[: math.prod(shape)], shape)
+            # What is not finite would spoil the work of all; the chief sees it in what is returned.
+            finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
+            difference = tf.where(finite > 0, difference, tf.zeros_like(difference))
+            for part, of_part in zip(shared.parts, tf.split(difference, sizes, axis=1), strict=True):
+                part.assign_add(weight * of_part)
+            shared.pushes.assign_add(finite)
+            rest = vector[math.prod(shape) :]
+            return tf.where(finite > 0, rest, tf.fill(tf.shape(rest), tf.constant(np.nan, tf.float64)))
+
+        self.function = function
+
+
 class Pool:
     """The workers and the ps of one cluster."""
 
@@ -150,7 +198,7 @@ class Pool:
     ) -> None:
         self._coordinator, self._cluster = coordinator, cluster
         self._variables: dict[int, tf.Variable] = {}
-        self._scheduled: dict[tuple, _Scheduled] = {}
+        self._scheduled: dict[tuple, _Scheduled | _Update] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
         self._ahead = 4 * len(cluster["worker"])
         self._outstanding = 0
@@ -171,48 +219,103 @@ class Pool:
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
+        total = np.zeros(())
+        for vector in self._results([(pass_, call) for call in calls], state):
+            total = total + vector
+        return self._scheduled[self._key(pass_, calls[0], state)].unpack(total)
+
+    def map(self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any]) -> Iterator[Any]:
+        """`pass_(state, *call)` for each (pass, call), in their order, as `sum` would add them."""
+        for (pass_, call), vector in zip(calls, self._results(calls, state), strict=True):
+            yield self._scheduled[self._key(pass_, call, state)].unpack(vector)
+
+    def _results(self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any]) -> Iterator[np.ndarray]:
         with self._readable():
             started, known = time.monotonic(), len(self._scheduled)
-            scheduled = self._prepare(
-                pass_, calls[0], {name: np.asarray(value, float) for name, value in state.items()}
-            )
-            is_new = len(self._scheduled) > known
-            waiting: deque = deque()
-            total = np.zeros(())
+            variable = self._put(state)
             self._progress = time.monotonic()
-            for call in calls:
-                waiting.append(scheduled.schedule(self._coordinator, call))
-                self._outstanding = len(waiting)
-                if len(waiting) == self._ahead:
-                    total = total + self._fetch(waiting.popleft())
-            while waiting:
-                total = total + self._fetch(waiting.popleft())
-                self._outstanding = len(waiting)
-                if is_new:
+
+            def schedule(number: int) -> Any:
+                pass_, call = calls[number]
+                key = self._key(pass_, call, state)
+                if key not in self._scheduled:
+                    shapes = {name: np.shape(value) for name, value in state.items()}
+                    self._scheduled[key] = _Scheduled(pass_, variable, shapes, _Packed(key[-1]))
+                return self._scheduled[key].schedule(self._coordinator, call)
+
+            for number, result in self._in_order(len(calls), schedule):
+                if not number and len(self._scheduled) > known:
                     self.first_calls_seconds += time.monotonic() - started
-                    is_new = False
-        return scheduled.unpack(total)
+                yield result
+
+    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
+        """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
+        waiting: deque = deque()
+        for place in range(number):
+            waiting.append((place, schedule(place)))
+            self._outstanding = len(waiting)
+            if len(waiting) == self._ahead:
+                first, result = waiting.popleft()
+                yield first, self._fetch(result)
+        while waiting:
+            first, result = waiting.popleft()
+            yield first, self._fetch(result)
+            self._outstanding = len(waiting)
+
+    @staticmethod
+    def _key(pass_: Pass, call: Sequence[Any], state: Mapping[str, Any]) -> tuple:
+        return pass_, tuple((name, np.shape(value)) for name, value in state.items()), _Packed.kinds(call)
+
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        return len(self._cluster["worker"])
+
+    def share(self, array: np.ndarray) -> Shared:
+        """Put an array [rows, columns] on the ps, its columns divided among them."""
+        with self._readable(), self._coordinator.strategy.scope():
+            parts = np.array_split(np.asarray(array, float), min(len(self._cluster["ps"]), array.shape[1]), axis=1)
+            made = [tf.Variable(part, name=f"shared_{number}", trainable=False) for number, part in enumerate(parts)]
+            return Shared(made, tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False))
+
+    def update(
+        self, calls: Sequence[tuple[Pass, tuple]], shared: Shared, weight: float
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Run `step({"state": shared}, *call)` for each (step, call): all at once, as workers are free, each on what `shared` is
+        when it begins. A step returns a vector that begins with its difference to the state; weight times that is added to
+        `shared` where it ends, if all of it is finite. Yields the place of each call and the rest of its vector (NaN if the
+        difference was not finite), in the order of the calls.
+
+        A worker that dies after it has added its difference, but before it could say so, has its call repeated: `shared`
+        counts more pushes then than there were calls. Raises UserError as `sum` does.
+        """
+        with self._readable():
+            self._progress = time.monotonic()
+
+            def schedule(number: int) -> Any:
+                step, call = calls[number]
+                key = step, shared, weight, _Packed.kinds(call)
+                if key not in self._scheduled:
+                    self._scheduled[key] = _Update(step, shared, weight, _Packed(key[-1]))
+                return self._scheduled[key].schedule(self._coordinator, call)
+
+            yield from self._in_order(len(calls), schedule)
 
     def stalled_seconds(self) -> float:
         """How long the chief has waited for the call that is next in order; 0 when no call is outstanding."""
         return time.monotonic() - self._progress if self._outstanding else 0.0
 
-    def _prepare(self, pass_: Pass, call: Sequence[Any], state: dict[str, np.ndarray]) -> _Scheduled:
-        """Put `state` on the ps; return `pass_` as a function of the call alone, the same at each sum."""
-        shapes = {name: value.shape for name, value in state.items()}
-        vector = np.concatenate([np.zeros(0), *(np.ravel(value) for value in state.values())])
+    def _put(self, state: Mapping[str, Any]) -> tf.Variable:
+        """The state on the ps, as one vector."""
+        vector = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
         if len(vector) not in self._variables:
             # Made under the scope, it is on a ps.
             with self._coordinator.strategy.scope():
                 self._variables[len(vector)] = tf.Variable(
                     tf.zeros(len(vector), tf.float64), name="state", trainable=False
                 )
-        variable = self._variables[len(vector)]
-        variable.assign(vector)
-        key = pass_, tuple(shapes.items()), _Packed.kinds(call)
-        if key not in self._scheduled:
-            self._scheduled[key] = _Scheduled(pass_, variable, shapes, _Packed(key[2]))
-        return self._scheduled[key]
+        self._variables[len(vector)].assign(vector)
+        return self._variables[len(vector)]
 
     def _fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
         """Wait for one result. Raises the error that made it impossible."""

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from tfglm.config import DesignConfig
+from tfglm.config import DesignConfig, PathConfig
 from tfglm.data import tally
 from tfglm.data.dictionary import ABSENT, RARE, Column, Dictionary, label
 from tfglm.data.shards import IngestedFile
@@ -134,7 +134,9 @@ class Design:
     offset: Numeric | None = None
     std_errors: Literal["classical", "quasi", "robust", "cluster"] = "classical"
     cluster: Categorical | None = None
+    l1: float = 0.0
     l2: float = 0.0
+    path: PathConfig | None = None
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -198,9 +200,21 @@ class Design:
         return self.parts[-1].where.stop
 
     @property
+    def penalised(self) -> bool:
+        return bool(self.l1 or self.l2 or self.path)
+
+    @property
     def intercept(self) -> int | None:
         """Its place in the coefficient vector."""
         return 0 if self.terms[0].name == INTERCEPT else None
+
+    @property
+    def penalised_coefficients(self) -> np.ndarray:
+        """1 for each coefficient, 0 for the intercept."""
+        which = np.ones(self.size)
+        if self.intercept is not None:
+            which[self.intercept] = 0.0
+        return which
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -236,11 +250,14 @@ class Design:
                 yield part.term.name, ":".join([*levels, *which])
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        raw = asdict(self) | {"path": self.path and self.path.model_dump()}
+        path.write_text(json.dumps(raw, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Design":
-        raw = _tuples(json.loads(path.read_text()))
+        stored = json.loads(path.read_text())
+        of_path = stored.pop("path")
+        raw = _tuples(stored) | {"path": of_path and PathConfig.model_validate(of_path)}
         raw["terms"] = tuple(Term(**term) for term in raw["terms"])
         raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
@@ -311,7 +328,9 @@ class _Maker:
             offset=self.offset(),
             std_errors=kind,
             cluster=self.cluster(cluster) if cluster else None,
+            l1=settings.l1,
             l2=settings.l2,
+            path=settings.path,
             remarks=tuple(self.remarks),
         )
 

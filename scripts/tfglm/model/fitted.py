@@ -38,7 +38,8 @@ class Fitted:
     `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
     `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m].
 
-    A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance.
+    A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
+    online fit or a lasso, the dispersion is NaN. `path_coefficients` [strengths, p] are those of all strengths of a path.
     """
 
     coefficients: np.ndarray
@@ -57,6 +58,8 @@ class Fitted:
     meat_mixed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    path_strengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
 
     def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -119,6 +122,8 @@ _COVARIANCE = (
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
 )
 
+_PATH = ("strengths", "coefficients")
+
 
 def save(fitted: Fitted, design: Design, folder: Path) -> None:
     """Write a checkpoint into `folder`: `coefficients/<term>`, `rows/<term>` ..., `covariance/<block>`.
@@ -126,6 +131,7 @@ def save(fitted: Fitted, design: Design, folder: Path) -> None:
     SaveV2 gives the variables just these names; tf.train.Checkpoint would add the path of a Python object to each.
     """
     values = {f"covariance/{name}": getattr(fitted, name) for name in _COVARIANCE}
+    values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in _PATH}
     for name in _BY_TERM:
         values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,4 +151,5 @@ def load(design: Design, folder: Path) -> Fitted:
     by_term = {
         name: np.concatenate([reader.get_tensor(f"{name}/{term}") for term in design.slices]) for name in _BY_TERM
     }
-    return Fitted(**by_term, **{name: reader.get_tensor(f"covariance/{name}") for name in _COVARIANCE})
+    of_path = {f"path_{name}": reader.get_tensor(f"path/{name}") for name in _PATH}
+    return Fitted(**by_term, **of_path, **{name: reader.get_tensor(f"covariance/{name}") for name in _COVARIANCE})

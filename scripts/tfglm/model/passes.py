@@ -16,7 +16,7 @@ import tensorflow as tf
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.model.design import Design, Part
 from tfglm.model.families import FAMILIES
-from tfglm.model.rows import CLUSTER, NOT_FINITE, UNDAMAGED, Multiplier, Rows, Signature, read
+from tfglm.model.rows import CLUSTER, NOT_FINITE, UNDAMAGED, Multiplier, Rows, Signature, compiled_with_files
 from tfglm.model.sums import COLUMNS, Layout, Sum
 
 Sums = dict[str, np.ndarray]
@@ -202,7 +202,7 @@ class Passes:
             _, damaged, sections = tf.while_loop(lambda number, *_: number < used, block, begin)
             return damaged, [stage.layout.finished(of_stage) for stage, of_stage in zip(stages, sections, strict=True)]
 
-        everything = self._compiled(add_up)
+        everything = compiled_with_files(self.signature, add_up)
 
         # One function for all modes: a worker compiles anew for each that it is sent, whatever they have in common.
         @tf.function(autograph=False)
@@ -216,30 +216,6 @@ class Passes:
             return tf.concat(wanted_only, 0)
 
         return [Pass(function, mode, tuple(stage.layout for stage in stages if mode in stage.modes)) for mode in modes]
-
-    def _compiled(self, of_columns: Callable) -> Callable:
-        """`of_columns(coefficients, mode, columns, blocks, counts, tables)` compiled, with files in place of columns; it returns
-        the first damaged place and a result."""
-        compiled = tf.function(of_columns, jit_compile=True, autograph=False)
-
-        @tf.function(autograph=False)
-        def function(coefficients, mode, paths, checksums, blocks, counts, *tables):
-            columns = read(self.signature, paths, checksums)
-            damaged, result = compiled(coefficients, mode, columns, blocks, counts, tables)
-            place = tf.where(damaged == UNDAMAGED, tf.zeros_like(damaged), damaged)
-            block, which = place // len(self.signature.inputs), place % len(self.signature.inputs)
-            tf.debugging.Assert(
-                damaged == UNDAMAGED,
-                [
-                    "the content of a shard has changed since it was written:",
-                    paths[block // self.signature.blocks, which],
-                    f"in the block of {BLOCK_ROWS} rows with the number",
-                    block % self.signature.blocks,
-                ],
-            )
-            return result
-
-        return function
 
     @cached_property
     def predictions(self) -> Callable[..., dict[str, tf.Tensor]]:
@@ -255,7 +231,7 @@ class Passes:
             flat = {name: tf.reshape(value, [-1]) for name, value in zip(names, made, strict=True)}
             return tf.reduce_min(damaged), flat
 
-        return self._compiled(predict)
+        return compiled_with_files(self.signature, predict)
 
     def _count(self, rows: Rows, mode) -> Values:
         y, zero = rows.y, tf.zeros_like(rows.y)

@@ -5,7 +5,7 @@ one gather. A negative level takes the row out and says why.
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -100,6 +100,31 @@ def read(signature: Signature, paths: tf.Tensor, expected: tf.Tensor) -> Columns
         for word, one in zip(words, signature.inputs, strict=True)
     ]
     return Columns(words, values, expected)
+
+
+def compiled_with_files(signature: Signature, of_columns: Callable) -> Callable:
+    """`of_columns(state, settings, columns, blocks, counts, tables)` compiled, with files in place of columns:
+    `(state, settings, paths, checksums, blocks, counts, *tables)`. It returns the first damaged place and a result."""
+    compiled = tf.function(of_columns, jit_compile=True, autograph=False)
+
+    @tf.function(autograph=False)
+    def function(state, settings, paths, checksums, blocks, counts, *tables):
+        columns = read(signature, paths, checksums)
+        damaged, result = compiled(state, settings, columns, blocks, counts, tables)
+        place = tf.where(damaged == UNDAMAGED, tf.zeros_like(damaged), damaged)
+        block, which = place // len(signature.inputs), place % len(signature.inputs)
+        tf.debugging.Assert(
+            damaged == UNDAMAGED,
+            [
+                "the content of a shard has changed since it was written:",
+                paths[block // signature.blocks, which],
+                f"in the block of {BLOCK_ROWS} rows with the number",
+                block % signature.blocks,
+            ],
+        )
+        return result
+
+    return function
 
 
 class Rows:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfglm.data.dictionary import lacks
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
-from tfglm.model import transforms
+from tfglm.model import transforms, updates
 from tfglm.model.design import Categorical, Design
 from tfglm.model.passes import Passes, Sums
 from tfglm.model.rows import DROPPED, SEPARATED, UNSEEN, Input, Signature, table_keys
@@ -20,6 +20,9 @@ ROWS_PER_SUM = 0.4
 
 FEWEST_ROWS = 2**16
 """Of a call, as each has its own cost of some milliseconds."""
+
+ROWS_PER_UPDATE = 2**20
+"""Of a call of an online solver, which takes 40 ns a row and some milliseconds besides."""
 
 MOST_SHARDS = 8
 """That one call reads, as it holds them in memory."""
@@ -79,6 +82,21 @@ class Workload:
             total = {key: total[key] + value if total else value for key, value in part.items()}
         return total
 
+    @property
+    def rows(self) -> int:
+        """Rows in the blocks that the calls go through."""
+        return sum(rows for shards in self._alike.values() for *_, rows in self._used(shards))
+
+    @cached_property
+    def _alike(self) -> dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]]:
+        """The shards by the signature of a call that reads one of them."""
+        alike: dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]] = {}
+        for file in self.files:
+            mine = [(file, *found) for found in file.shard_checksums() if found[0].split == self.split]
+            if mine:
+                alike.setdefault(self._signature(file), []).extend(mine)
+        return alike
+
     @cached_property
     def calls(self) -> dict[Signature, list[tuple]]:
         """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
@@ -86,13 +104,8 @@ class Workload:
         Shapes: paths and checksums as `rows.read` takes them; blocks, their numbers, and counts of rows int32 [blocks of a
         call], where blocks with no rows come last; tables [shards of a call, entries].
         """
-        alike: dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]] = {}
-        for file in self.files:
-            mine = [(file, *found) for found in file.shard_checksums() if found[0].split == self.split]
-            if mine:
-                alike.setdefault(self._signature(file), []).extend(mine)
         made = {}
-        for alone, shards in alike.items():
+        for alone, shards in self._alike.items():
             entries = Passes(self.design, alone).information.size
             rows = sum(shard.rows for _, shard, _ in shards)
             together = -(-len(shards) // min(_calls(entries, rows), len(shards)))
@@ -105,6 +118,30 @@ class Workload:
                 for places in np.array_split(np.arange(len(used)), number)
             ]
         return made
+
+    def epoch(
+        self, order: np.random.Generator | None, fewest_calls: int
+    ) -> list[tuple[Signature, tuple[np.ndarray, ...]]]:
+        """Calls that together have each row once, in random order if `order` is given: arguments as in `calls`, but for the
+        orders of rows (`updates.orders`) before them."""
+        made = []
+        for alone, shards in self._alike.items():
+            used = self._used(shards)
+            of_shards = min(ROWS_PER_UPDATE // alone.capacity, len(used) // fewest_calls)
+            signature = replace(alone, shards=max(1, of_shards))
+            which = np.arange(len(used)) if order is None else order.permutation(len(used))
+            groups = np.array_split(which, -(-len(used) // signature.shards))
+            pieces = -(-fewest_calls // len(groups))
+            for group in groups:
+                paths, expected, blocks, counts, *tables = self._call(signature, [used[place] for place in group])
+                filled = np.flatnonzero(counts)
+                mixed = filled if order is None else order.permutation(filled)
+                for piece in np.array_split(mixed, min(pieces, len(filled))):
+                    chosen = np.zeros((2, len(blocks)), np.int32)
+                    chosen[:, : len(piece)] = blocks[piece], counts[piece]
+                    call = (updates.orders(chosen[1], order), paths, expected, *chosen, *tables)
+                    made.append((signature, call))
+        return made if order is None else [made[place] for place in order.permutation(len(made))]
 
     def _used(self, shards: list[tuple[IngestedFile, Shard, np.ndarray]]) -> list[tuple]:
         """Of each file the first shards, as (file, shard, checksums, rows), that together have the share."""

@@ -79,10 +79,11 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
 
     Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
     with unknown dispersion), p_value, neg_log10_p, ci_lower, ci_upper, odds_ratio (binomial) or rate_ratio (poisson),
-    rows, events (binomial), status. Of a penalised fit: posterior_sd instead of errors and tests.
+    rows, events (binomial), status. Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
+    sets coefficients to zero.
     """
     design, fitted = found.design, found.fitted
-    penalised = design.l2 > 0
+    penalised = design.penalised
     variances = fitted.variances(found.transform)
     errors, classical = (np.where(found.kept, np.sqrt(np.maximum(one, 0.0)), np.nan) for one in variances)
     terms = list(design.coefficients())
@@ -95,7 +96,8 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
         "std_error": np.full(design.size, np.nan) if penalised else errors,
     }
     if penalised:
-        columns["posterior_sd"] = classical
+        if np.isfinite(fitted.dispersion):  # not of a lasso
+            columns["posterior_sd"] = classical
     else:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
@@ -106,7 +108,8 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     if design.family == "binomial":
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
-    columns["status"] = np.select([found.separated, found.aliased], ["separated", "aliased"], "")
+    zero = (found.values == 0) & found.kept & penalised
+    columns["status"] = np.select([found.separated, found.aliased, zero], ["separated", "aliased", "zero"], "")
     return pd.DataFrame(columns)
 
 
@@ -228,7 +231,7 @@ def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
 def wald(found: Estimates, places: np.ndarray, inside: bool) -> tuple[float, int, str]:
     """The Wald statistic of the coefficients at `places`, its degrees of freedom, and what there is to say of it."""
     fitted = found.fitted
-    if not len(places):
+    if not len(places) or not np.isfinite(fitted.dispersion):
         return np.nan, 0, "no coefficient with a standard error"
     if len(fitted.scores) and len(places) >= len(fitted.scores):
         return np.nan, len(places), f"not more clusters ({len(fitted.scores)}) than coefficients"

@@ -15,7 +15,10 @@ plt.rcParams["svg.hashsalt"] = "tfglm"
 MOST_LEVELS = 24
 """A panel with more levels shows half this many from each end."""
 
-BLUE, GREY = "#0072B2", "#555555"  # from the palette of Okabe and Ito, which the colour-blind can tell apart
+# From the palette of Okabe and Ito, which the colour-blind can tell apart.
+BLUE, GREY = "#0072B2", "#555555"
+COLOURS = (BLUE, "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", ":")
 
 
 def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path]) -> None:
@@ -42,6 +45,49 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
                 draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[which], rows))
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(effect, fontsize=9)
+    for path in paths:
+        figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)
+
+
+def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], title: str, paths: list[Path]) -> None:
+    """Coefficients [strengths, p] against the strength of the penalty, a colour a term, and below the deviances of `table`."""
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(7.5, 7), sharex=True, height_ratios=[2, 1], layout="constrained"
+    )
+    strength = table["strength"]
+    named = [term for term in dict.fromkeys(terms) if term != "Intercept"]
+    for number, term in enumerate(named):
+        places = [place for place, one in enumerate(terms) if one == term and coefficients[:, place].any()]
+        for first, place in enumerate(places):
+            above.plot(
+                strength,
+                coefficients[:, place],
+                color=COLOURS[number % len(COLOURS)],
+                linestyle=STYLES[number // len(COLOURS) % len(STYLES)],
+                linewidth=0.8,
+                label=term if not first else None,
+            )
+    above.set_ylabel("coefficient (numbers standardised)")
+    above.legend(fontsize=7, frameon=False, loc="upper left", ncols=2)
+    chosen = strength[table["chosen"]].iloc[0]
+    for column, name, colour in (("deviance", "training rows", GREY), ("deviance_held_out", "rows held out", BLUE)):
+        if column in table:
+            below.plot(strength, table[column] / table[column].max(), "o-", markersize=2.5, color=colour, label=name)
+    below.set(xlabel="strength of the penalty", ylabel="deviance\n(share of the largest)", xscale="log")
+    below.legend(fontsize=8, frameon=False)
+    count = above.secondary_xaxis("top")
+    which = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))
+    count.set_xticks(
+        strength.iloc[which], table["coefficients_not_zero"].iloc[which].astype(str), fontsize=7, minor=False
+    )
+    count.set_xticks([], minor=True)
+    count.set_xlabel("coefficients that are not zero", fontsize=8)
+    for axis in (above, below):
+        axis.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
+        axis.invert_xaxis() if axis is above else None
+        axis.spines["right"].set_visible(False)
+    figure.suptitle(title, fontsize=10)
     for path in paths:
         figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
     plt.close(figure)
@@ -78,7 +124,7 @@ def draw_panel(axis, rows: pd.DataFrame, labels: list[str], title: str) -> None:
     lower = (rows["estimate"] - rows["ci_lower"]).fillna(0.0)
     upper = (rows["ci_upper"] - rows["estimate"]).fillna(0.0)
     axis.errorbar(rows["estimate"], y, xerr=[lower, upper], fmt="none", ecolor=BLUE, elinewidth=1.2)
-    held = rows["std_error"].isna().to_numpy()
+    held = (rows["std_error"].isna() & (rows["estimate"] == 0)).to_numpy()
     axis.scatter(
         rows["estimate"], y, s=16, color=[("white" if one else BLUE) for one in held], edgecolors=BLUE, zorder=3
     )

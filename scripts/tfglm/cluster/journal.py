@@ -1,0 +1,132 @@
+"""What a fit has summed so far, on disk, so that one that was killed goes on from there.
+
+A solver is a function of its sums: run again, it asks for the same sums in the same order. Those in the journal are read instead
+of made, and the rest of the fit is bit for bit what it would have been.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+KEY = "key"
+
+
+class Journal:
+    """The results of one fit in `folder`, a file each. `key` names all that they depend on; what is there of another is removed.
+
+    `note` is told what is found. A disk that is full ends the writing, not the fit.
+    """
+
+    def __init__(self, folder: Path, key: str, note: Callable[[str], None]) -> None:
+        self.folder, self._note, self._next, self._writing = folder, note, 0, True
+        written = folder / KEY
+        if written.is_file() and written.read_text() == key:
+            note(f"going on from {len(self._files())} earlier results in {folder}")
+            return
+        self.remove()
+        try:
+            folder.mkdir(parents=True)
+            written.write_text(key)
+        except OSError as error:
+            self._stop_writing(error)
+
+    def recall(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        """The answer to the next question: as it was given before, or made and kept."""
+        path, self._next = self.folder / f"{self._next:05}.npz", self._next + 1
+        found = self._read(path, question)
+        if found is None:
+            found = make()
+            self._write(path, {**found, "": np.array(question)})
+        return found
+
+    def remove(self) -> None:
+        """Forget all of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("*.npz"))
+
+    def _read(self, path: Path, question: str) -> Arrays | None:
+        if not path.is_file():
+            return None
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                found = {name: stored[name] for name in stored.files}
+            if str(found.pop("")) == question:
+                return found
+            reason = "answers another question"
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            reason = f"cannot be read ({error})"
+        self._note(f"{path} {reason}; going on without it and those after it")
+        for later in self._files():
+            if later >= path:
+                later.unlink(missing_ok=True)
+        return None
+
+    def _write(self, path: Path, arrays: Arrays) -> None:
+        if not self._writing:
+            return
+        partial = path.with_suffix(".partial")
+        try:
+            with partial.open("wb") as file:
+                np.savez(file, **arrays)
+            partial.rename(path)
+        except OSError as error:
+            self._stop_writing(error)
+            partial.unlink(missing_ok=True)
+
+    def _stop_writing(self, error: OSError) -> None:
+        self._writing = False
+        self._note(
+            f"warning: {self.folder} cannot be written ({error.strerror}): a fit that is interrupted starts anew"
+        )
+
+
+class JournaledPool:
+    """A pool (`pool.Pool`) whose sums are kept in a journal."""
+
+    def __init__(self, pool: Any, journal: Journal) -> None:
+        self._pool, self._journal = pool, journal
+
+    @property
+    def workers(self) -> int:
+        return self._pool.workers
+
+    @property
+    def kept(self) -> str:
+        """Where the results are."""
+        return str(self._journal.folder)
+
+    def sum(self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
+        """As the pool does it; for passes that return a vector."""
+        digest = hashlib.sha256(repr([np.asarray(one).shape for one in calls[0]]).encode())
+        digest.update(np.asarray(calls[0][0]).tobytes())
+        for name, value in state.items():
+            digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
+        question = f"{len(calls)} calls, {digest.hexdigest()}"
+        return self._journal.recall(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})["sum"]
+
+    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        """What `make` returns; made once, whatever happens in between."""
+        return self._journal.recall(question, make)
+
+    def map(self, calls: Sequence[tuple[Any, tuple]], state: Mapping[str, Any]) -> Iterator[Any]:
+        """As the pool does it, and not kept."""
+        return self._pool.map(calls, state)
+
+    def share(self, array: np.ndarray) -> Any:
+        """As the pool does it."""
+        return self._pool.share(array)
+
+    def update(
+        self, calls: Sequence[tuple[Any, tuple]], shared: Any, weight: float
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """As the pool does it, and not kept."""
+        return self._pool.update(calls, shared, weight)

@@ -1,0 +1,111 @@
+"""A fit that was interrupted goes on from its journal, and ends with the very same numbers."""
+
+import numpy as np
+import pytest
+
+from pools import InProcessPool, design_of, ingest_frame
+from test_models import flights
+from tfglm.cluster.journal import Journal, JournaledPool
+from tfglm.config import SolverConfig
+from tfglm.data.dictionary import merge
+from tfglm.fit import estimate
+from tfglm.fit.reporter import Reporter
+from tfglm.model.workload import Workload
+
+
+class Killed(Exception):
+    """Stands for SIGKILL."""
+
+
+class Counting(InProcessPool):
+    """Counts the sums and epochs that are made, and dies before one of them."""
+
+    def __init__(self, dies_before: int = 10_000):
+        super().__init__()
+        self.made, self.dies_before = 0, dies_before
+
+    def _count(self):
+        if self.made == self.dies_before:
+            raise Killed
+        self.made += 1
+
+    def sum(self, pass_, calls, state):
+        self._count()
+        return super().sum(pass_, calls, state)
+
+    def update(self, calls, shared, weight):
+        self._count()
+        return super().update(calls, shared, weight)
+
+
+FRAME = flights(3_000, seed=11)
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    file = ingest_frame(FRAME, tmp_path_factory.mktemp("journal"))
+    made = design_of("late ~ carrier + origin + hour", "binomial", merge([file]), [file], std_errors="robust")
+    return Workload(made, [file], "train")
+
+
+def fit(workload, folder, pool, key="key", solver=None):
+    said = []
+    journal = Journal(folder, key, said.append)
+    fitted = estimate.fit(workload, JournaledPool(pool, journal), solver or SolverConfig(), Reporter())
+    return fitted, said
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [SolverConfig(), SolverConfig(solver=["adagrad", "newton"], online={"epochs": 3})],
+    ids=["newton", "adagrad, newton"],
+)
+def test_a_fit_killed_at_any_time_goes_on_and_repeats_nothing(setting, tmp_path, solver):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path / "whole", whole, solver=solver)
+    assert whole.made >= 6
+    # An online solver is compiled anew each time.
+    for dies_before in range(whole.made) if solver.online_solver is None else (2, 4):
+        folder = tmp_path / str(dies_before)
+        with pytest.raises(Killed):
+            fit(setting, folder, Counting(dies_before), solver=solver)
+        rest = Counting()
+        again, said = fit(setting, folder, rest, solver=solver)
+        assert rest.made == whole.made - dies_before
+        assert "going on from" in said[0]
+        assert again.summary == exact.summary
+        for name in ("coefficients", "schur_inverse", "loadings", "diagonal", "meat_dense"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(exact, name))
+
+
+def test_a_journal_of_something_else_or_a_damaged_one_is_not_believed(setting, tmp_path):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path, whole)
+    other = Counting()
+    again, said = fit(setting, tmp_path, other, key="another formula")
+    assert other.made == whole.made and not said
+    files = sorted(tmp_path.glob("*.npz"))
+    files[2].write_bytes(files[2].read_bytes()[:100])
+    half = Counting()
+    again, said = fit(setting, tmp_path, half, key="another formula")
+    assert half.made == whole.made - 2
+    assert "00002.npz cannot be read" in said[1]
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+    files[1].write_bytes(files[3].read_bytes())
+    other = Counting()
+    again, said = fit(setting, tmp_path, other, key="another formula")
+    assert other.made == whole.made - 1
+    assert "answers another question" in said[1]
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+
+
+def test_a_full_disk_costs_the_journal_and_not_the_fit(setting, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    _, said = fit(setting, tmp_path / "journal", Counting())
+    assert said == [
+        f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): a fit that is interrupted starts anew"
+    ]
+    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["key"]
