@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test lint resume clean bench-ingest bench-fit bench-large
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -15,6 +15,10 @@ report: run
 
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile
+
+# Every failure drill: what is killed, frozen or missing in the middle of a run (ten minutes).
+drills: $(BIN)/.ready-dev
+	$(BIN)/pytest -m drill
 
 lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check
@@ -27,12 +31,13 @@ lint: $(BIN)/.ready-dev
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
 
-# How fast a model is fitted, beside other programs (ten minutes, 5 GB); writes benchmarks/results/fit.json. In an environment of its
+# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and the README. In an environment of its
 # own: what glum needs changes how other packages behave.
 bench-fit: requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1
 	.venv-bench/bin/python benchmarks/fit.py
+	.venv-bench/bin/python benchmarks/readme.py
 
 # 120 million flights from CSV to coefficients (half an hour, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

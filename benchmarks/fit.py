@@ -42,24 +42,36 @@ def table(rows: int) -> Path:
     return path
 
 
+def held_out() -> Path:
+    """A table of other rows, to evaluate on."""
+    path = DATA / "held_out.parquet"
+    if not path.exists():
+        synthetic.write(path, 1_000_000, seed=2)
+    return path
+
+
 def shards(rows: int) -> IngestedFile:
-    """The same, ingested."""
+    """The rows to fit, ingested."""
+    return ingested(table(rows), DATA / str(rows), {"train": "TRUE"})
+
+
+def ingested(source: Path, folder: Path, split: dict[str, str]) -> IngestedFile:
+    """A table as shards in `folder`, made if they are not there."""
     types = {
         "late": "integer",
         **dict.fromkeys(synthetic.LEVELS, "string"),
         **dict.fromkeys(synthetic.NUMBERS, "number"),
     }
-    folder = DATA / str(rows)
     if not (folder / "manifest.json").exists():
-        settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": COLUMNS})
-        ingest(table(rows), "table", {"table": Layout.model_validate({"columns": types})}, settings, folder)
+        settings = SelectionConfig.model_validate({"split": split, "columns": COLUMNS})
+        ingest(source, folder.name, {"table": Layout.model_validate({"columns": types})}, settings, folder)
     return IngestedFile.load(folder / "manifest.json")
 
 
 def script(name: str, *words: str, **options) -> list[str]:
     """The command line of a script."""
-    given = [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-    return [sys.executable, str(SCRIPTS / name), *words, *given]
+    given = [[f"--{key}", *(value if isinstance(value, list) else [value])] for key, value in options.items()]
+    return [sys.executable, str(SCRIPTS / name), *words, *(str(word) for words in given for word in words)]
 
 
 def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -> dict:
@@ -71,8 +83,10 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
     folder = DATA / "run"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    file = shards(rows)
-    made = design("m", DesignConfig(formula=formula, family="binomial", **settings), merge([file]), [file])
+    files = [shards(rows)]
+    if solver != "{}":
+        files.append(ingested(held_out(), DATA / "held_out", {"train": "FALSE", "evaluate": "TRUE"}))
+    made = design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
     made.write(folder / "design.json")
     started = time.perf_counter()
     roles = [
@@ -90,7 +104,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
                 ps=folder / "ps.json",
                 workers=folder / "worker.json",
                 design=folder / "design.json",
-                manifests=DATA / str(rows) / "manifest.json",
+                manifests=[file.folder / "manifest.json" for file in files],
                 solver=solver,
                 journal=folder / "journal",
                 checkpoint=folder / "checkpoint",
@@ -123,13 +137,19 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
         "end_to_end_seconds": end_to_end,
         "worker_rss_mb": memory,
         "iterations": found["iterations"],
-        "lambda_squared": found["certificate"]["lambda_squared"],
         "deviance": found["deviance"],
+        **found["certificate"],
+        **{key: found[key] for key in ("online", "gap", "path") if key in found},
+        "rows_a_second": [
+            float(rate.replace(",", "")) for rate in re.findall(r"epoch \d+ of .*; ([\d,]+) rows a second", log)
+        ],
     }
 
 
 def standard_errors_seconds(folder: Path, made, found: dict) -> float:
-    """The time for all standard errors from what the chief has made."""
+    """The time for all standard errors from what the chief has made, if it has made such."""
+    if found["std_errors"]["kind"] == "none":
+        return 0.0
     with runtime.quiet():
         from tfglm.model import fitted
         from tfglm.results import coefficients
@@ -222,6 +242,39 @@ print(seconds, 2 * float(numpy.sum(numpy.logaddexp(0, eta) - y * eta)))
 """
 
 
+SGD = """
+import sys, time, numpy, polars
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import SGDClassifier
+numbers = sys.argv[3].split(",")
+tables = [polars.read_parquet(path) for path in sys.argv[1:3]]
+names = [name for name in tables[0].columns if name not in ("late", *numbers)]
+levels = {name: polars.Enum(tables[0][name].unique().sort()) for name in names}
+center = {name: (tables[0][name].mean(), tables[0][name].std()) for name in numbers}
+starts = numpy.cumsum([0, *(len(levels[name].categories) for name in names)])
+def sparse(table):
+    codes = [table[name].cast(levels[name]).to_physical().to_numpy() + start for name, start in zip(names, starts)]
+    codes += [numpy.full(len(table), starts[-1] + k) for k in range(len(numbers))]
+    values = [numpy.ones(len(table))] * len(names)
+    values += [(table[name].to_numpy() - center[name][0]) / center[name][1] for name in numbers]
+    shape = len(table), starts[-1] + len(numbers)
+    ends = numpy.arange(0, len(table) * len(codes) + 1, len(codes))
+    return csr_matrix((numpy.stack(values, 1).ravel(), numpy.stack(codes, 1).astype(numpy.int32).ravel(), ends), shape)
+x, y, z, t = sparse(tables[0]), tables[0]["late"].to_numpy(), sparse(tables[1]), tables[1]["late"].to_numpy()
+for settings in ({}, {"penalty": None, "learning_rate": "adaptive", "eta0": 0.05}):
+    seconds, losses = [], []
+    for epochs in (1, 3):
+        start = time.perf_counter()
+        model = SGDClassifier(loss="log_loss", max_iter=epochs, tol=None, random_state=1, **settings).fit(x, y)
+        seconds.append(time.perf_counter() - start)
+    eta = model.decision_function(z)
+    print(seconds[0], float(numpy.mean(numpy.logaddexp(0, eta) - t * eta)))
+"""
+
+
+ROUNDS = {"epochs": 5, "synchronous": True, "parts": 2}
+
+
 def run(program: str, *arguments: str) -> list[float]:
     done = subprocess.run([sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True, check=True)
     return [float(value) for value in done.stdout.split()]
@@ -259,6 +312,13 @@ def main(arguments: argparse.Namespace) -> None:
     small = fit(rows // 10, synthetic.FORMULA, 2)
     (glum_seconds,) = run(GLUM, str(table(rows)))
     lbfgs_seconds, lbfgs_deviance = run(LBFGS, str(table(rows // 10)), ",".join(synthetic.NUMBERS))
+    learnt = fit(rows, synthetic.FORMULA, 2, json.dumps({"solver": "adagrad", "online": {"epochs": 3, "patience": 3}}))
+    in_rounds = fit(rows, synthetic.FORMULA, 2, json.dumps({"solver": "adagrad", "online": ROUNDS}))
+    path = fit(rows // 10, synthetic.FORMULA, 2, path={"select": "aic", "number": 50})
+    sgd_seconds, sgd_loss, other_seconds, other_loss = run(
+        SGD, str(table(rows)), str(held_out()), ",".join(synthetic.NUMBERS)
+    )
+    steps = path.pop("path")
     found = {
         "newton_seconds": wide["seconds"],
         "newton_first_calls_seconds": wide["first_calls_seconds"],
@@ -271,6 +331,21 @@ def main(arguments: argparse.Namespace) -> None:
         "worker_rss_mb": wide["worker_rss_mb"],
         "worker_rss_large_to_small": wide["worker_rss_mb"] / small["worker_rss_mb"],
         "speedup_2_workers": one_worker["seconds"] / wide["seconds"],
+        "online_ns_per_row": 2e9 / max(learnt["rows_a_second"]),
+        "online_epoch_seconds": rows / max(learnt["rows_a_second"]),
+        "sgdclassifier_epoch_seconds": sgd_seconds,
+        "speedup_vs_sgdclassifier": sgd_seconds / (rows / max(learnt["rows_a_second"])),
+        "online_log_loss": learnt["online"]["loss_a_row_held_out"],
+        "sgdclassifier_log_loss": sgd_loss,
+        "online_gap_a_row": (learnt["deviance"] - wide["deviance"]) / 2 / rows,
+        "online_synchronous_gap_a_row": (in_rounds["deviance"] - wide["deviance"]) / 2 / rows,
+        "path_seconds": path["seconds"],
+        "path_information_passes": float(np.mean([one["information_passes"] for one in steps])),
+        "path_gradient_passes": float(np.mean([one["gradient_passes"] for one in steps])),
+        "path_largest_kkt_violation": max(one["largest_kkt_violation"] / one["strength"] for one in steps),
+        "sgdclassifier, tuned": {"epoch_seconds": other_seconds, "log_loss": other_loss},
+        "online": {"asynchronous": learnt, "synchronous": in_rounds},
+        "path": path | {"coefficients_not_zero": [one["coefficients_not_zero"] for one in steps]},
         "fits": {"wide": wide, "wide, one worker": one_worker, "medium": medium, "small": small},
         "lbfgs": {"rows": rows // 10, "seconds": lbfgs_seconds, "deviance": lbfgs_deviance},
     }
@@ -287,7 +362,7 @@ def main(arguments: argparse.Namespace) -> None:
     (RESULTS / "fit.json").write_text(json.dumps(found, indent=2) + "\n")
     for name, value in found.items():
         if isinstance(value, float):
-            print(f"{name:30}{value:10.2f}")
+            print(f"{name:30}{value:12.4g}")
 
 
 if __name__ == "__main__":

@@ -4,18 +4,31 @@ import argparse
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tfglm import ENGINE, command, runtime
 from tfglm.cluster import announce, watchdog
+from tfglm.cluster.progress import Progress
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.die_with_parent:
-        runtime.end_with_parent()
+    design = Design.load(arguments.design)
+    progress = Progress(arguments.progress, design.model)
+    try:
+        work(arguments, design, progress)
+    except Exception as error:
+        progress.update(state="failed", reason=str(error))
+        raise
+
+
+def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> None:
+    """Wait for the cluster, fit, and write."""
+    if arguments.parent:
+        runtime.end_with_parent(arguments.parent)
     with runtime.quiet():
         from tfglm.cluster import journal, pool
         from tfglm.fit import estimate
@@ -23,21 +36,36 @@ def main(arguments: argparse.Namespace) -> None:
         from tfglm.model import fitted as checkpoint
         from tfglm.model.workload import Workload
 
-    design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    progress.update(state="waiting for the cluster")
     members = announce.gather([*arguments.ps, *arguments.workers], arguments.patience, command.log)
     ps, workers = (announce.addresses(members, role) for role in ("ps", "worker"))
     command.log(f"{len(ps)} ps and {len(workers)} workers are listening")
     cluster = pool.connect(ps, workers, arguments.patience)
-    watchdog.Watchdog(members, cluster.stalled_seconds).start()
+    watch = watchdog.Watchdog(
+        members,
+        cluster.stalled_seconds,
+        lambda reason: progress.update(state="failed", reason=reason),
+        stall=arguments.stall,
+    )
+    watch.start()
+    progress.workers_alive = watch.workers_alive
+    progress.update(state="fitting")
+    workload = Workload(design, files, "train")
+    curves = runtime.recorder(arguments.events)
+
+    def record(step: int, values: Mapping[str, float]) -> None:
+        curves(step, values)
+        progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
+
     reporter = Reporter(
-        lambda message: command.say(f"{design.model}: {message}"), command.log, runtime.recorder(arguments.events)
+        lambda message: command.say(f"{design.model}: {message}"), command.log, record, progress.advance
     )
     kept = journal.Journal(arguments.journal, key(arguments), command.log)
     started = time.perf_counter()
     fitted = estimate.fit(
-        Workload(design, files, "train"),
-        journal.JournaledPool(cluster, kept),
+        workload,
+        journal.JournaledPool(cluster, kept, lambda *passed: progress.passed(*passed, workload.rows)),
         arguments.solver,
         reporter,
         Workload(design, files, "evaluate"),
@@ -51,6 +79,7 @@ def main(arguments: argparse.Namespace) -> None:
     partial.write_text(json.dumps(fitted.summary, indent=2) + "\n")
     partial.rename(arguments.fit)
     kept.remove()
+    progress.update(state="finished")
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(
             f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations; a coefficient may "
@@ -73,18 +102,18 @@ if __name__ == "__main__":
     )
     parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
+    parser.add_argument("--stall", type=float, default=900.0, help="seconds without a result after which to end")
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument(
         "--solver", type=SolverConfig.model_validate_json, default="{}", help="the solver and its settings, as JSON"
     )
     parser.add_argument("--journal", type=Path, required=True, help="folder for what a fit that is killed goes on from")
+    parser.add_argument("--progress", type=Path, help="file that says what the fit is at")
     parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
-    parser.add_argument(
-        "--die-with-parent", action="store_true", help="end when the process that started this one is gone"
-    )
+    parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
     arguments = parser.parse_args()
     runtime.keep_memory()
     with watchdog.exit_at_once():

@@ -33,9 +33,11 @@ class Member:
         port = said.address.rpartition(":")[2] if isinstance(said, Announcement) and said.run == self.run else ""
         script = Path(__file__).with_name(f"{self.role}.py")
         line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
-        line += ["--host", self.host, "--port", port or 0, "--die-with-parent"]
+        line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
-        self.process = subprocess.Popen(list(map(str, line)), env={**os.environ, **runtime.ALLOCATOR})
+        self.process = subprocess.Popen(
+            list(map(str, line)), env={**os.environ, **runtime.ALLOCATOR}, preexec_fn=runtime.kill_with_parent
+        )
 
     def restart(self) -> None:
         """Start a successor, with a log of its own: the one of the process before says why that died."""
@@ -74,7 +76,7 @@ def ending(code: int) -> str:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    parent = os.getppid()
+    parent = arguments.parent or os.getppid()
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: signals.append(number))
@@ -106,6 +108,9 @@ def main(arguments: argparse.Namespace) -> None:
     finally:
         # The tasks of a step have the same patience with their own processes, so the step needs longer.
         stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
+        if signal.SIGINT in signals:
+            # From the terminal. Snakemake then cleans up nothing, and would call it incomplete in the next run.
+            path.unlink(missing_ok=True)
 
 
 def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:
@@ -169,6 +174,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     made.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
     made.add_argument("--interface", default="auto", help="with srun, the network interface whose address is announced")
+    made.add_argument(
+        "--parent", type=int, help="id of the process that starts this one, which may be gone before it can ask"
+    )
     made.add_argument("--task-of", metavar="RUN", help="what srun starts: the process SLURM_PROCID of that run alone")
     return made
 

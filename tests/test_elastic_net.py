@@ -187,6 +187,12 @@ def test_a_path_without_an_effect_is_refused(tmp_path):
         fit_files([ingest_frame(frame, tmp_path)], "y ~ x", "binomial", path={"select": "aic"})
 
 
+def test_a_choice_by_rows_held_out_needs_such(tmp_path):
+    frame = pd.DataFrame({"y": [0, 1] * 50, "x": [1, 1, 2, 2] * 25})
+    with pytest.raises(UserError, match=r"models\.m\.path\.select: held_out: there are no rows to evaluate on"):
+        fit_files([ingest_frame(frame, tmp_path)], "y ~ x", "binomial", path={})
+
+
 def test_the_quadratic_problem_is_solved_for_any_start():
     random = np.random.default_rng(3)
     x = random.normal(size=(60, 12))

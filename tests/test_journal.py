@@ -51,7 +51,9 @@ def setting(tmp_path_factory):
 def fit(workload, folder, pool, key="key", solver=None):
     said = []
     journal = Journal(folder, key, said.append)
-    fitted = estimate.fit(workload, JournaledPool(pool, journal), solver or SolverConfig(), Reporter())
+    fitted = estimate.fit(
+        workload, JournaledPool(pool, journal, lambda recalled, seconds: None), solver or SolverConfig(), Reporter()
+    )
     return fitted, said
 
 

@@ -70,6 +70,13 @@ def test_all_pins_agree():
         assert environment["dependencies"][0] == "python=3.11"
 
 
+def test_the_readme_has_the_figures_that_were_measured():
+    done = subprocess.run(
+        [sys.executable, "benchmarks/readme.py", "--check"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 LINTERS = {
     "ruff": ["ruff", "check"],
     "ruff format": ["ruff", "format", "--check"],

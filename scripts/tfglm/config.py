@@ -426,6 +426,12 @@ class ClusterConfig(_Section):
     patience: Integer = Field(
         default=300, ge=10, description="Seconds that the chief waits for all roles to be listening before it gives up."
     )
+    stall: Integer = Field(
+        default=900,
+        ge=10,
+        description="Seconds without any result from the workers after which a fit that hangs is ended. A single call of a "
+        "worker takes seconds.",
+    )
 
 
 class Config(_Section):

@@ -1,8 +1,10 @@
 """How a process runs TensorFlow: quietly, with one thread an operation, and keeping its memory."""
 
 import contextlib
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -93,12 +95,11 @@ def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
     return record
 
 
-def end_with_parent(period_seconds: float = 0.5) -> None:
+def end_with_parent(parent: int, period_seconds: float = 0.5) -> None:
     """From now on, end this process when the one that started it is gone: after a SIGKILL of Snakemake nobody else would.
 
     Polled, by a thread: the kernel's parent-death signal comes when the *thread* ends that started the process.
     """
-    parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -107,3 +108,13 @@ def end_with_parent(period_seconds: float = 0.5) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="end_with_parent", daemon=True).start()
+
+
+PR_SET_PDEATHSIG = 1
+"""The request to prctl(2) for a signal when the parent ends."""
+
+
+def kill_with_parent() -> None:
+    """Have the kernel kill this process when the one that started it, from its only thread, is gone: one that is frozen polls
+    nothing. For `preexec_fn`: so it holds before the program begins."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

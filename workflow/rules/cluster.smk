@@ -37,6 +37,7 @@ rule ps:
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
+        " --parent $PPID"
         " --log {log}"
 
 
@@ -62,6 +63,7 @@ rule workers:
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
+        " --parent $PPID"
         " --log {log}"
 
 
@@ -83,6 +85,7 @@ rule chief:
     threads: 0
     resources:
         patience=CONFIG.cluster.patience,
+        stall=CONFIG.cluster.stall,
         # Texts have to be the same in all of a group.
         mpi="local",
         interface="auto",
@@ -99,12 +102,14 @@ rule chief:
         " --ps {input.ps}"
         " --workers {input.workers}"
         " --patience {resources.patience}"
+        " --stall {resources.stall}"
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --solver {params.solver:q}"
         " --journal {params.journal}"
+        " --progress logs/models/{wildcards.model}/progress.json"
         " --events logs/models/{wildcards.model}/events"
         " --checkpoint {output.checkpoint}"
         " --fit {output.fit}"
-        " --die-with-parent"
+        " --parent $PPID"
         " --log {log}"

@@ -6,6 +6,7 @@ of made, and the rest of the fit is bit for bit what it would have been.
 
 import hashlib
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,14 +38,15 @@ class Journal:
         except OSError as error:
             self._stop_writing(error)
 
-    def recall(self, question: str, make: Callable[[], Arrays]) -> Arrays:
-        """The answer to the next question: as it was given before, or made and kept."""
+    def recall(self, question: str, make: Callable[[], Arrays]) -> tuple[Arrays, bool]:
+        """The answer to the next question, and whether it was given before; else it is made, and kept."""
         path, self._next = self.folder / f"{self._next:05}.npz", self._next + 1
         found = self._read(path, question)
-        if found is None:
-            found = make()
-            self._write(path, {**found, "": np.array(question)})
-        return found
+        if found is not None:
+            return found, True
+        found = make()
+        self._write(path, {**found, "": np.array(question)})
+        return found, False
 
     def remove(self) -> None:
         """Forget all of it."""
@@ -90,10 +92,11 @@ class Journal:
 
 
 class JournaledPool:
-    """A pool (`pool.Pool`) whose sums are kept in a journal."""
+    """A pool (`pool.Pool`) whose sums are kept in a journal. `passed` is told of each: whether it was recalled, and the
+    seconds that it took."""
 
-    def __init__(self, pool: Any, journal: Journal) -> None:
-        self._pool, self._journal = pool, journal
+    def __init__(self, pool: Any, journal: Journal, passed: Callable[[bool, float], None]) -> None:
+        self._pool, self._journal, self._passed = pool, journal, passed
 
     @property
     def workers(self) -> int:
@@ -111,11 +114,14 @@ class JournaledPool:
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        return self._journal.recall(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})["sum"]
+        return self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})["sum"]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
         """What `make` returns; made once, whatever happens in between."""
-        return self._journal.recall(question, make)
+        began = time.monotonic()
+        found, recalled = self._journal.recall(question, make)
+        self._passed(recalled, time.monotonic() - began)
+        return found
 
     def map(self, calls: Sequence[tuple[Any, tuple]], state: Mapping[str, Any]) -> Iterator[Any]:
         """As the pool does it, and not kept."""

@@ -32,16 +32,16 @@ def serve(
     run: str,
     host: str,
     port: int,
-    die_with_parent: bool,
+    parent: int | None,
     log: Path | None = None,
 ) -> NoReturn:
     """Serve as task `index` of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0.
 
-    `host` is the name or number by which the others reach this machine; port 0 takes a free one. With `die_with_parent`
+    `host` is the name or number by which the others reach this machine; port 0 takes a free one. With a `parent`,
     it also ends within a second of its parent's end.
     """
-    if die_with_parent:
-        runtime.end_with_parent()
+    if parent:
+        runtime.end_with_parent(parent)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
 
@@ -87,7 +87,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--run", default="by-hand", help="id of this start of the cluster")
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     made.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
-    made.add_argument("--die-with-parent", action="store_true", help="end when the process that started this one ends")
+    made.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
     return made
 
 
@@ -103,7 +103,7 @@ def start(role: Role, description: str) -> None:
             given.run,
             given.host,
             given.port,
-            given.die_with_parent,
+            given.parent,
             given.log,
         ),
         arguments,

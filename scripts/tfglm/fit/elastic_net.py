@@ -221,8 +221,9 @@ def path(
     """Fits for all strengths, each from the one before, the strongest first; `state` is the model with the intercept alone."""
     steps: list[Step] = []
     mass, penalised = problem.mass, problem.workload.design.penalised_coefficients
-    summed, counts = state, None
-    for strength in strengths(problem, state, settings):
+    summed, counts, null_loss = state, None, float(state.sums["loss"])
+    wanted = strengths(problem, state, settings)
+    for strength in wanted:
         l1, l2 = settings.mixing * strength, (1 - settings.mixing) * strength
         one = replace(problem, threshold=l1 * mass * penalised, strength=l2 * mass * penalised)
         found = minimise(one, state, summed, strength, max_iterations, reporter)
@@ -234,6 +235,9 @@ def path(
             deviance = 2 * float(sums["loss"] - counts["saturated"])
         steps.append(Step(strength, l1, l2, found, one, deviance))
         state, summed = found.state, found.summed
+        reporter.advance(len(steps), len(wanted))
+        explained = 1 - float(state.sums["loss"]) / null_loss
+        reporter.record(len(steps), {"path/strength": strength, "path/loss explained": explained})
         reporter.tell(
             f"strength {strength:.4g}: {np.count_nonzero(found.state.coefficients):,} coefficients are not zero, "
             f"{found.iterations} iterations, KKT violation {found.violation / strength:.1g} of the strength"

@@ -51,6 +51,17 @@ def fit(
     counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
     check_counts(design, counts)
     reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
+    if held_out and not held_out.rows:
+        held_out = None
+    needs = {
+        "path.select: held_out": design.path and design.path.select == "held_out",
+        "online.patience": settings.online_solver and settings.online.patience,
+    }
+    for key, needed in needs.items():
+        if needed and not held_out:
+            raise UserError(
+                f"models.{design.model}.{key}: there are no rows to evaluate on\n  mend the condition data.split.evaluate"
+            )
     learn = _Learning(pool, settings, reporter, held_out) if settings.online_solver else None
     if design.l1 or design.path:
         return lasso(workload, pool, counts, settings, reporter, held_out, learn)
@@ -163,7 +174,7 @@ def maximise(
         held, null = hold(null, [*held, *aliased])
         state = problem.at(np.where(problem.free, holding_zero(held, null) @ learnt, 0.0))
     elif sampled is not None:
-        warm = newton.warm_start(problem, sampled, newton.share_of_rows(problem, counts), reporter.tell)
+        warm = newton.warm_start(problem, sampled, newton.share_of_rows(problem, counts), reporter)
         state = problem.at(warm)
     free = int(np.count_nonzero(problem.free))
     df_residual = float(counts["rows"]) - free
@@ -179,7 +190,7 @@ def maximise(
         status,
         null,
         null_loss,
-        *newton.iterate(problem, state, df_residual, iterations, reporter.tell),
+        *newton.iterate(problem, state, df_residual, iterations, reporter),
     )
 
 

@@ -1,6 +1,5 @@
 """Newton's method for the exact maximum likelihood estimate, synchronous: every sum is over all rows."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,7 @@ import scipy.linalg
 from tfglm.errors import UserError
 from tfglm.fit.information import Factored, assemble, factor, null_vectors
 from tfglm.fit.problem import FAR, FRESH, SHORTEST_STEP, Problem, Since, State, dispersion, movement
+from tfglm.fit.reporter import Reporter
 from tfglm.fit.separation import DRIFTING_ABOVE, refuse_separation
 from tfglm.model.passes import Sums
 
@@ -63,18 +63,16 @@ def share_of_rows(problem: Problem, counts: Sums) -> float:
     return float(share) if share <= 0.2 else 1.0
 
 
-def warm_start(problem: Problem, state: State, share: float, tell: Callable[[str], None]) -> np.ndarray:
+def warm_start(problem: Problem, state: State, share: float, reporter: Reporter) -> np.ndarray:
     """Coefficients near the optimum, from steps on a sample of the rows, whose sums `state` has."""
     strength = share * problem.strength + np.where(problem.strength > 0, 0.0, WARM_RIDGE)
     if problem.workload.design.intercept is not None:
         strength[problem.workload.design.intercept] = 0.0
     sampled = replace(problem, workload=problem.workload.sampled(share), strength=strength)
 
-    def tell_so(message: str) -> None:
-        tell(f"on {share:.0%} of the rows, {message}")
-
+    said = Reporter(lambda message: reporter.tell(f"on {share:.0%} of the rows, {message}"))
     until = WARM_UNTIL * np.count_nonzero(problem.free)
-    state, *_ = iterate(sampled, state, np.inf, WARM_ITERATIONS, tell_so, until)
+    state, *_ = iterate(sampled, state, np.inf, WARM_ITERATIONS, said, until)
     return state.coefficients
 
 
@@ -83,7 +81,7 @@ def iterate(
     state: State,
     df_residual: float,
     max_iterations: int,
-    tell: Callable[[str], None],
+    reporter: Reporter,
     converged_below: float = CONVERGED_BELOW,
 ) -> tuple[State, State, Factored, float, int]:
     """Damped Newton from `state`, which has an information matrix; close to the optimum with one for several steps.
@@ -107,7 +105,9 @@ def iterate(
             state = problem.at(state.coefficients)
             summed, factored, since = state, factorise(problem, state, iteration), Since()
             continue
-        tell(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
+        reporter.tell(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
+        if exact:
+            reporter.record(iteration, {"newton/loss": objective, "newton/lambda squared": decrement})
         if (
             exact
             and decrement <= converged_below
@@ -126,7 +126,7 @@ def iterate(
             if problem.objective(trial) <= objective + 1e-12 * abs(objective):
                 break
             length /= 2
-            tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
+            reporter.tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
                 return state, summed, factored, decrement, iteration
         state, since, iteration = trial, after, iteration + 1

@@ -104,6 +104,7 @@ class _Training:
                 line += f", {tested[-1]:.6g} held out"
                 self.reporter.record(self.steps, {"online/loss held out": tested[-1]})
             self.reporter.tell(f"{line}; {rate:,.0f} rows a second")
+            self.reporter.advance(epoch, self.settings.epochs)
             if not tested or tested[-1] < best_loss:
                 best, best_loss, best_epoch = coefficients, tested[-1] if tested else np.inf, epoch
             if self.steps == self.settings.last_step or self.steps == steps:

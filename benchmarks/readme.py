@@ -1,0 +1,75 @@
+"""Writes the figures of results/fit.json into the README, between the marks; `--check` only sees whether they agree."""
+
+import argparse
+import json
+import sys
+import textwrap
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+README = HERE.parent / "README.md"
+BEGIN, END = "<!-- fits:begin -->\n", "<!-- fits:end -->\n"
+
+
+def row(name: str, fit: dict) -> str:
+    """A line of the table."""
+    return f"| {name} | {fit['seconds']:.0f} | {fit['first_calls_seconds']:.0f} | {fit['end_to_end_seconds']:.0f} |"
+
+
+def figures(found: dict) -> str:
+    """The text between the marks."""
+    fits, lbfgs, learnt, path = found["fits"], found["lbfgs"], found["online"]["asynchronous"], found["path"]
+    wide, medium, small = fits["wide"], fits["medium"], fits["small"]
+    gap = found["lbfgs_deviance_gap"]
+    large, little = "10 million rows", "1 million rows"
+    table = [
+        "| | seconds | of which compiling | end to end |",
+        "|---|---|---|---|",
+        row(f"{large}, {wide['coefficients']:,} coefficients", wide),
+        row("the same with one worker", fits["wide, one worker"]),
+        row(f"{large}, {medium['coefficients']:,} coefficients", medium),
+        row(f"{little}, {small['coefficients']:,} coefficients", small),
+        row(f"{little}, a lasso path of 50 strengths, {path['coefficients']:,} coefficients", path),
+    ]
+    before = (
+        "A synthetic table like flights, with 8 categorical columns and 3 numbers, and a logistic regression with 2 workers on "
+        "the 2 cores: seconds from the first pass to the certificate of convergence and all standard errors; how many of them go "
+        "by until the first results of the passes, which are traced and compiled then; and seconds with the start and the end of "
+        "all processes."
+    )
+    peers = (
+        f"glum takes {found['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
+        f"{found['speedup_vs_glum_p800']:.1f} times as long, its table in memory and its standard errors not counted. On "
+        f"{little} 200 iterations of scikit-learn's lbfgs take {lbfgs['seconds']:.0f} s and end at a deviance that is "
+        f"{f'{gap:,.0f} higher than ours' if gap > 1 else 'as low as ours'}. A gradient pass takes "
+        f"{found['gradient_ns_per_row']:.0f} ns a row and worker, reading included. A worker holds "
+        f"{found['worker_rss_mb'] / 1000:.1f} GB at most, {found['worker_rss_large_to_small']:.1f} times what it holds for a "
+        f"tenth of the rows."
+    )
+    online = (
+        f"An epoch of `adagrad` over the {large} takes {found['online_epoch_seconds']:.1f} s "
+        f"({found['online_ns_per_row']:.0f} ns a row and worker), one of scikit-learn's `SGDClassifier` "
+        f"{found['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss of rows held out "
+        f"is {found['online_log_loss']:.4f}, that of `SGDClassifier` {found['sgdclassifier_log_loss']:.4f}; the "
+        f"log-likelihood is {found['online_gap_a_row']:.1e} a row below its maximum. The path takes "
+        f"{found['path_information_passes']:.1f} information and {found['path_gradient_passes']:.1f} gradient passes a strength."
+    )
+    paragraphs = (textwrap.fill(one, 128, break_on_hyphens=False) for one in (before, peers, online))
+    first, *rest = paragraphs
+    return "\n\n".join([first, "\n".join(table), *rest]) + "\n"
+
+
+def main(arguments: argparse.Namespace) -> None:
+    text = README.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    made = f"{before}{BEGIN}{figures(json.loads((HERE / 'results' / 'fit.json').read_text()))}{END}{after}"
+    if arguments.check and made != text:
+        sys.exit("README.md does not say what benchmarks/results/fit.json says; run `python benchmarks/readme.py`")
+    README.write_text(made)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    main(parser.parse_args())

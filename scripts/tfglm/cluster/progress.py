@@ -1,0 +1,49 @@
+"""What a fit is at, in a small file that is replaced as a whole: for whoever waits, and for what watches over it."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class Progress:
+    """Facts about a fit, as JSON in `path`; kept to itself without one.
+
+    `state` is `waiting for the cluster`, `fitting`, `finished` or `failed`; `passes` are the sums over the data so far, of which
+    `passes_recalled` come from the journal of an earlier run; `seconds_left` is known of epochs and of the strengths of a path.
+    `workers_alive` is asked for at each writing.
+    """
+
+    def __init__(self, path: Path | None, model: str) -> None:
+        self._path, self._began = path, time.monotonic()
+        self._facts: dict[str, Any] = {"model": model, "state": "starting", "passes": 0, "passes_recalled": 0}
+        self.workers_alive: Callable[[], int] = lambda: 0
+
+    def update(self, **facts: Any) -> None:
+        """Set these facts and write all. What cannot be written is no reason to stop."""
+        self._facts |= facts
+        if self._path is None:
+            return
+        said = self._facts | {
+            "workers_alive": self.workers_alive(),
+            "seconds": round(time.monotonic() - self._began, 1),
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        }
+        partial = self._path.with_name(self._path.name + ".partial")
+        try:
+            partial.write_text(json.dumps(said, indent=1) + "\n")
+            partial.replace(self._path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+    def passed(self, recalled: bool, seconds: float, rows: int) -> None:
+        """One more sum over the data is there."""
+        speed = {} if recalled or not seconds else {"rows_a_second": round(rows / seconds)}
+        facts = self._facts
+        self.update(passes=facts["passes"] + 1, passes_recalled=facts["passes_recalled"] + recalled, **speed)
+
+    def advance(self, done: int, of: int) -> None:
+        """So many of the epochs or strengths are done."""
+        seconds = time.monotonic() - self._began
+        self.update(done=done, of=of, seconds_left=round(seconds * (of - done) / done, 1))
