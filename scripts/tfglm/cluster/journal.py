@@ -18,6 +18,9 @@ Arrays = dict[str, np.ndarray]
 
 KEY = "key"
 
+LARGEST = 4e9
+"""Bytes from which on no more is written: a fit that is interrupted then goes on from there."""
+
 
 class Journal:
     """The results of one fit in `folder`, a file each. `key` names all that they depend on; what is there of another is removed.
@@ -26,7 +29,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path, key: str, note: Callable[[str], None]) -> None:
-        self.folder, self._note, self._next, self._writing = folder, note, 0, True
+        self.folder, self._note, self._next, self._writing, self._bytes = folder, note, 0, True, 0.0
         written = folder / KEY
         if written.is_file() and written.read_text() == key:
             note(f"going on from {len(self._files())} earlier results in {folder}")
@@ -80,6 +83,10 @@ class Journal:
             with partial.open("wb") as file:
                 np.savez(file, **arrays)
             partial.rename(path)
+            self._bytes += path.stat().st_size
+            if self._bytes > LARGEST:
+                self._writing = False
+                self._note(f"{self.folder} has {self._bytes / 1e9:.0f} GB: no more is written there")
         except OSError as error:
             self._stop_writing(error)
             partial.unlink(missing_ok=True)
