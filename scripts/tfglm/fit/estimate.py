@@ -156,7 +156,7 @@ def maximise(
     null, held = np.zeros((0, design.size)), np.zeros(0, int)
     if not design.l2:
         present = np.isin(status, (EMPTY, SEPARATED), invert=True)
-        null = null_space(design, present, without) @ to_fit_scale(design).T.toarray()
+        null = (to_fit_scale(design) @ null_space(design, present, without).T).T
         held, null = hold(null, most_frequent_first(design, by_coefficient(design, counts, "rows")))
         status[held] = REFERENCE
     null_intercept, null_loss = null_model(workload, pool, counts)

@@ -60,7 +60,7 @@ def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     names, else the first that has a finite estimate. Raises UserError if a reference asked for has none."""
     scale = to_data_scale(design)
     references = choose_references(design, fitted, reference)
-    held, basis = hold(fitted.null_vectors @ scale.T.toarray(), references_first(design, references))
+    held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, references))
     transform = (holding_zero(held, basis) @ scale).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
