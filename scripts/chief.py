@@ -1,7 +1,9 @@
 """The chief: waits for the ps and the workers, fits the model with them, writes the checkpoint and fit.json."""
 
 import argparse
+import csv
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from tfglm.cluster.progress import Progress
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
+from tfglm.results import passport
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -54,18 +57,28 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     workload = Workload(design, files, "train")
     curves = runtime.recorder(arguments.events)
 
+    history = [("seconds", "quantity", "step", "value")]
+    passes = itertools.count(1)
+    started = time.perf_counter()
+
     def record(step: int, values: Mapping[str, float]) -> None:
         curves(step, values)
+        history.extend((time.perf_counter() - started, name, step, value) for name, value in values.items())
         progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
 
     reporter = Reporter(
         lambda message: command.say(f"{design.model}: {message}"), command.log, record, progress.advance
     )
     kept = journal.Journal(arguments.journal, key(arguments), command.log)
-    started = time.perf_counter()
+
+    def passed(recalled: bool, seconds: float) -> None:
+        progress.passed(recalled, seconds, workload.rows)
+        if seconds and not recalled:
+            history.append((time.perf_counter() - started, "pass/rows a second", next(passes), workload.rows / seconds))
+
     fitted = estimate.fit(
         workload,
-        journal.JournaledPool(cluster, kept, lambda *passed: progress.passed(*passed, workload.rows)),
+        journal.JournaledPool(cluster, kept, passed),
         arguments.solver,
         reporter,
         Workload(design, files, "evaluate"),
@@ -75,8 +88,11 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         f"fitted in {seconds:.3f} s, of which {cluster.first_calls_seconds:.3f} s until the first results of its passes"
     )
     checkpoint.save(fitted, design, arguments.checkpoint)
+    with arguments.history.open("w", newline="") as stream:
+        csv.writer(stream).writerows(history)
     partial = arguments.fit.with_name(arguments.fit.name + ".partial")
-    partial.write_text(json.dumps(fitted.summary, indent=2) + "\n")
+    said = fitted.summary | {"passport": passport.of(files, json.loads(arguments.config), ENGINE)}
+    partial.write_text(json.dumps(said, indent=2) + "\n")
     partial.rename(arguments.fit)
     kept.remove()
     progress.update(state="finished")
@@ -108,6 +124,10 @@ if __name__ == "__main__":
     parser.add_argument(
         "--solver", type=SolverConfig.model_validate_json, default="{}", help="the solver and its settings, as JSON"
     )
+    parser.add_argument(
+        "--config", default="{}", help="what the config says of data and model, as JSON, for the record"
+    )
+    parser.add_argument("--history", type=Path, required=True, help="CSV for what the fit recorded over time")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what a fit that is killed goes on from")
     parser.add_argument("--progress", type=Path, help="file that says what the fit is at")
     parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")

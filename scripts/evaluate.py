@@ -1,10 +1,11 @@
-"""Compute the metrics of a fitted model on the evaluation rows."""
+"""Compute the metrics of a fitted model on the rows of one split."""
 
 import argparse
 import json
 from pathlib import Path
 
 from tfglm import command, runtime
+from tfglm.config import SPLITS
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
 
@@ -13,19 +14,20 @@ def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
         from tfglm.model import fitted
         from tfglm.model.workload import Workload
-        from tfglm.results import metrics
+        from tfglm.results import metrics, predict
 
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    unseen = metrics.unseen_levels(design, files, "evaluate")
+    unseen = metrics.unseen_levels(design, files, arguments.split)
     if arguments.unseen == "error":
         metrics.refuse_unseen(design, unseen)
     model = fitted.load(design, arguments.checkpoint)
     reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
     substitutes = metrics.substitutes(design, model, arguments.unseen, reference)
-    rows = metrics.predict(Workload(design, files, "evaluate", unseen=substitutes), model)
-    found = metrics.evaluate(design, rows, arguments.threshold) | {"unseen": unseen}
-    arguments.metrics.write_text(json.dumps(found, indent=2) + "\n")
+    scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
+    found = metrics.evaluate(design, scored, arguments.threshold, arguments.by)
+    found |= {"split": arguments.split, "unseen": unseen}
+    arguments.metrics.write_text(json.dumps(found, indent=2, allow_nan=False) + "\n")
     command.log(f"{found['rows']:,} rows")
 
 
@@ -34,6 +36,8 @@ if __name__ == "__main__":
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
+    parser.add_argument("--by", nargs="*", default=[], help="columns by whose values the metrics are computed too")
     parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
     parser.add_argument(
         "--unseen",

@@ -10,15 +10,14 @@ import pandas as pd
 import scipy.stats
 
 from tfglm import command
-from tfglm.results.pages import page
-from tfglm.results.plots import coefficient_plot
+from tfglm.results.pages import EFFECTS, four_digits, page, read_table
+from tfglm.results.plots import coefficient_plot, ranked_plot, use_colour
 
 
 def main(arguments: argparse.Namespace) -> None:
+    use_colour(arguments.colour)
     fit = json.loads(arguments.fit.read_text())
-    table = pd.read_csv(arguments.table, dtype=str, keep_default_na=False)  # a level may be called NA
-    numbers = table.columns.difference(["term", "level", "reference", "status"])
-    table[numbers] = table[numbers].apply(pd.to_numeric)
+    table = read_table(arguments.table)
     effect = EFFECTS[fit["family"]]
     intervals = "confidence intervals"
     shown = table
@@ -32,6 +31,7 @@ def main(arguments: argparse.Namespace) -> None:
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
     coefficient_plot(shown, title, effect, arguments.plots)
+    ranked_plot(shown, title, effect, arguments.ranked)
     warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
     text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
     rows = readable(table).to_html(index=False, border=0, na_rep="")
@@ -39,12 +39,6 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
-
-EFFECTS = {
-    "binomial": "log odds ratio",
-    "poisson": "log rate ratio",
-    "gaussian": "difference in the response",
-}
 
 
 def in_words(fit: dict) -> str:
@@ -112,16 +106,13 @@ ROUNDED = (
 )
 
 
-def four_digits(value: float) -> str:
-    """Four decimals, or where the number is small three digits that count."""
-    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
-
-
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals in the table")
+    parser.add_argument("--colour", required=True, help="that of points and lines")
     parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    parser.add_argument("--ranked", type=Path, nargs="+", required=True, help="pictures of the levels by size to write")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

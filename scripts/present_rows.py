@@ -11,18 +11,21 @@ import pandas as pd
 from tfglm import command
 from tfglm.config import SPLITS
 from tfglm.results.pages import page
+from tfglm.results.plots import rows_plot, use_colour
 
 MOST_REASONS = 8
 """Further reasons share a column; rows.json has them all."""
 
 
 def main(arguments: argparse.Namespace) -> None:
+    use_colour(arguments.colour)
     account = json.loads(arguments.rows.read_text())
     several = len(account["files"]) > 1
     rows = table(account["files"] | ({"all files": account} if several else {})).to_html(index=False, border=0)
     if several:
         before, last, after = rows.rpartition("<tr>")
         rows = before + last.replace("<tr>", '<tr class="total">') + after
+    rows_plot(parts(account["files"]), arguments.plots)
     arguments.page.write_text(page("Rows accounted for", text(account), rows, text_columns=1))
 
 
@@ -43,6 +46,19 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
     written = numbers.map(lambda rows: f"{rows:,.0f}" if rows else "–")
     written.insert(0, ("", "file"), list(accounts))
     return written
+
+
+def parts(accounts: dict[str, dict]) -> pd.DataFrame:
+    """What became of the rows of each file, [files, uses and reasons], the rarer reasons together."""
+    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
+    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    dropped = dropped[dropped.sum().sort_values(ascending=False, kind="stable").index].rename(
+        columns="dropped, {}".format
+    )
+    few = dropped.columns[3:]
+    shown = dropped.drop(columns=few).assign(**({"dropped, other": dropped[few].sum(axis=1)} if len(few) else {}))
+    made = pd.concat([used, shown], axis=1).set_axis(list(accounts))
+    return made.loc[:, made.sum() > 0]
 
 
 def reasons(account: dict) -> dict[str, int]:
@@ -71,5 +87,7 @@ def text(account: dict) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
+    parser.add_argument("--colour", required=True, help="that of points and lines")
+    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
     parser.add_argument("--page", type=Path, required=True, help="page to write (HTML)")
     command.run(main, parser.parse_args())

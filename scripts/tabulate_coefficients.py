@@ -15,6 +15,7 @@ def main(arguments: argparse.Namespace) -> None:
     table = coefficients.table(found, arguments.confidence)
     terms = coefficients.joint_tests(found, json.loads(arguments.fit.read_text())["likelihood_ratio_tests"])
     table.to_csv(arguments.table, index=False)
+    table.to_parquet(arguments.parquet, index=False)
     terms.to_csv(arguments.terms, index=False)
     command.log(f"{len(table)} coefficients in {len(terms)} terms")
 
@@ -24,5 +25,6 @@ if __name__ == "__main__":
     read.add_arguments(parser)
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
     parser.add_argument("--table", type=Path, required=True, help="CSV of coefficients to write")
+    parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
     parser.add_argument("--terms", type=Path, required=True, help="CSV of joint tests to write")
     command.run(main, parser.parse_args())

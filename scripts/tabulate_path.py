@@ -13,8 +13,9 @@ from tfglm.model.design import Design
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
         from tfglm.model import fitted
-    from tfglm.results.plots import path_plot
+    from tfglm.results.plots import path_plot, use_colour
 
+    use_colour(arguments.colour)
     design = Design.load(arguments.design)
     fit = json.loads(arguments.fit.read_text())
     table = pd.DataFrame(fit["path"])
@@ -33,5 +34,6 @@ if __name__ == "__main__":
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
+    parser.add_argument("--colour", required=True, help="that of points and lines")
     parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
     command.run(main, parser.parse_args())

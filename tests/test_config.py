@@ -87,7 +87,7 @@ def test_examples_of_the_readme_are_valid(tmp_path):
     examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "config/README.md").read_text(), flags=re.DOTALL)
     whole, parts, models = [], [], []
     for example in map(yaml.safe_load, examples):
-        if set(example) == {"models"}:
+        if set(example) <= {"models", "compare"}:
             models.extend(load({**SHIPPED, **example}, "README").models.values())
             continue
         (whole if "data" not in example or "models" in example else parts).append(example)
@@ -95,6 +95,7 @@ def test_examples_of_the_readme_are_valid(tmp_path):
         ("cluster", None, False),
         ("classical", "adagrad", False),
         ("classical", None, True),
+        *[("classical", None, False)] * 3,  # a sweep
     ]
     config, layout = whole
     assert load(config, "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
@@ -227,7 +228,7 @@ def test_every_problem_is_reported_at_once():
 
 
 def test_empty_config():
-    expected = "c.yaml: expected a section with the keys data, models, fit, cluster, received nothing"
+    expected = "c.yaml: expected a section with the keys data, models, fit, compare, score, pictures, cluster, received nothing"
     assert message(load, None, "c.yaml") == expected
 
 

@@ -196,7 +196,7 @@ def by_hand(folder: Path, rows: list[dict], shards: tuple[Shard, ...], read: int
         StoredColumn("g", "text", "uint8", True),
         StoredColumn("x", "number", "float64", False),
     )
-    manifest = Manifest("hand", "hand.csv", "own", 8192, columns, shards, read, {"where: flown": 2})
+    manifest = Manifest("hand", "hand.csv", "0" * 64, "own", 8192, columns, shards, read, {"where: flown": 2})
     return IngestedFile(folder, manifest, pl.DataFrame(rows, LEVELS_SCHEMA), np.zeros((0, 3), np.int64))
 
 

@@ -20,7 +20,7 @@ import psutil
 import pytest
 import yaml
 
-from test_workflow import ENVIRONMENT, command_line, configure, processes_in, write_asa
+from runs import ENVIRONMENT, command_line, configure, processes_in, write_asa
 
 TARGET = "results/models/path/coefficients.csv"
 SOLVED = ("fit.json", "coefficients.csv", "checkpoint/fitted.data-00000-of-00001")

@@ -17,7 +17,7 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.data import shards
 from tfglm.errors import UserError
 from tfglm.model.workload import Workload
-from tfglm.results import coefficients, metrics
+from tfglm.results import coefficients, metrics, predict
 
 
 def flights(rows: int = 6000, seed: int = 0) -> pd.DataFrame:
@@ -313,8 +313,8 @@ def test_values_that_training_has_not_seen(tmp_path, monkeypatch):
         monkeypatch.setattr(shards, "MOST_CODES", most_codes)
         file = ingest_frame(frame, tmp_path / str(most_codes), **split)
         design, fitted, _ = fit_files([file], "late ~ bs(distance, df=4) + log(seats)", "binomial")
-        rows = metrics.predict(Workload(design, [file], "evaluate"), fitted)
-        found[most_codes] = metrics.evaluate(design, rows, 0.5)
+        scored = predict.score(Workload(design, [file], "evaluate"), fitted)
+        found[most_codes] = metrics.evaluate(design, scored, 0.5)
         limits = FRAME["distance"].agg(["min", "max"])
         outside = ~later["distance"].between(*limits)
         assert found[most_codes]["rows_outside_spline_range"] == outside.sum() >= 10

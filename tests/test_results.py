@@ -16,7 +16,7 @@ from tfglm.model.design import Design
 from tfglm.model.fitted import Fitted, save
 from tfglm.model.rows import SEPARATED, UNSEEN
 from tfglm.model.workload import Workload
-from tfglm.results import metrics, plots
+from tfglm.results import metrics, plots, predict
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_rows_without_a_finite_prediction_are_counted_and_left_out(fitted, tmp_p
     design, model = fitted
     rows = pd.DataFrame({"late": [0, 1, 1, 1, 0], "carrier": ["AA", "B6", "XX", "ZZ", "ZZ"]})
     file = ingest_frame(rows, tmp_path, split={"train": "FALSE", "evaluate": "TRUE"})
-    found = metrics.evaluate(design, metrics.predict(Workload(design, [file], "evaluate"), model), 0.5)
+    found = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
     assert (found["rows"], found["rows_with_unseen_level"], found["rows_with_separated_level"]) == (2, 2, 1)
     assert found["events"] == 1
 
@@ -39,7 +39,7 @@ def test_rows_without_a_finite_prediction_are_counted_and_left_out(fitted, tmp_p
 def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     design, model = fitted
     file = ingest_frame(pd.DataFrame({"late": [0, 1], "carrier": ["AA", "B6"]}), tmp_path)
-    found = metrics.evaluate(design, metrics.predict(Workload(design, [file], "evaluate"), model), 0.5)
+    found = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
     counts = ("rows", "rows_with_unseen_level", "rows_with_separated_level", "rows_without_finite_value")
     assert found == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
 
@@ -53,10 +53,11 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
         "mass": np.ones(3),
         "outside": np.zeros(3, bool),
     }
-    found = metrics.evaluate(design, rows, 0.5)
+    found = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)
     assert (found["auc"], found["average_precision"], found["precision"], found["recall"]) == (None,) * 4
     assert (found["accuracy"], found["true_negative"]) == (1.0, 2)
-    unseen = metrics.evaluate(design, rows | {"flag": np.full(3, UNSEEN)}, 0.5)
+    new = predict.Scored(None, None, rows | {"flag": np.full(3, UNSEEN)})
+    unseen = metrics.evaluate(design, [new], 0.5)
     assert unseen["rows"] == 0 and unseen["rows_with_unseen_level"] == 3
 
 
@@ -104,6 +105,8 @@ def run_evaluate(
         design=folder / "design.json",
         checkpoint=folder / "checkpoint",
         manifests=[file.folder / "manifest.json"],
+        split="evaluate",
+        by=[],
         threshold=0.5,
         unseen=unseen,
         reference=folder / "reference.json" if unseen == "reference" else None,

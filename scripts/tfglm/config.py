@@ -5,6 +5,7 @@ Messages, README tables and the schema file are all read off the JSON schema tha
 """
 
 import glob
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -394,9 +395,26 @@ class ModelConfig(DesignConfig, SolverConfig):
     threshold: Number = Field(
         default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
     )
+    by: list[Name] = Field(
+        default=[],
+        description="Columns by whose values the metrics are computed too, such as `[carrier, month]`: `metrics_by.csv`.",
+    )
+    identity: list[Name] = Field(
+        default=[],
+        description="Columns that predictions repeat, beside the name of the file and the number of the row in it.",
+    )
+    export: bool = Field(
+        default=False,
+        description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
+    )
+    sweep: dict[Text, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={},
+        description="Several models at once: other keys of this section, each with a list of values, such as "
+        "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
+    )
     unseen: Literal["missing", "reference", "error"] = Field(
         default="missing",
-        description="What the evaluation does with a level that no training row has: take the value as `missing` (the "
+        description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
         "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
         "`error`. Counted in any case.",
     )
@@ -434,6 +452,16 @@ class ClusterConfig(_Section):
     )
 
 
+class PicturesConfig(_Section):
+    """How pictures look."""
+
+    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
+        default="#0072B2",
+        examples=["#rrggbb"],
+        description="Colour of points and lines. The others are those of Okabe and Ito, which the colour-blind can tell apart.",
+    )
+
+
 class Config(_Section):
     """Everything that a run is told."""
 
@@ -444,9 +472,42 @@ class Config(_Section):
     fit: list[str] | None = Field(
         default=None, description="Names of the models that are made by default. Default: all of them."
     )
+    compare: list[str] | None = Field(
+        default=None,
+        min_length=2,
+        description="Names of models, fitted on the same rows, that `results/compare.html` shows side by side. Default: none.",
+    )
+    score: list[Annotated[FileConfig, BeforeValidator(_as_file, json_schema_input_type=str | FileConfig)]] = Field(
+        default=[],
+        description="Files whose rows `snakemake score` predicts, all of them, with the models as they are fitted: written like "
+        "those of `data.files`; they need have no response.",
+    )
+    pictures: PicturesConfig = Field(default=PicturesConfig(), description="How pictures look.")
     cluster: ClusterConfig = Field(
         default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _swept(cls, raw: Any) -> Any:
+        """A model with a sweep is several models, and its name stands for all of them."""
+        models = raw.get("models") if isinstance(raw, dict) else None
+        if not isinstance(models, dict):
+            return raw
+        expanded, names = {}, {}
+        for name, model in models.items():
+            of_sweep = swept(str(name), model)
+            names[name] = list(of_sweep)
+            for each, value in of_sweep.items():
+                if each in expanded or (each != name and each in models):
+                    raise ValueError(f"models.{name}.sweep: there is a model `{each}` already; rename it")
+                expanded[each] = value
+        lists = {
+            key: [each for name in raw[key] for each in names.get(name, [name])]
+            for key in ("fit", "compare")
+            if isinstance(raw.get(key), list)
+        }
+        return {**raw, "models": expanded, **lists}
 
     @model_validator(mode="after")
     def _rows_to_evaluate_on(self) -> "Config":
@@ -457,7 +518,19 @@ class Config(_Section):
                 raise ValueError(f"models.{name}.{key}: there are no rows to evaluate on; add data.split.evaluate")
         return self
 
-    @field_validator("fit")
+    @model_validator(mode="after")
+    def _kept_columns(self) -> "Config":
+        columns = self.data.columns
+        for name, model in self.models.items():
+            for key in ("by", "identity"):
+                for column in getattr(model, key):
+                    if column not in columns:
+                        raise ValueError(
+                            f"models.{name}.{key}: data.columns has no `{column}`{nearest(column, columns)}"
+                        )
+        return self
+
+    @field_validator("fit", "compare")
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
         known = info.data.get("models", fit or [])  # absent if the models themselves are in error
@@ -466,6 +539,24 @@ class Config(_Section):
             remarks = [f"no model is named `{name}`{nearest(name, known) or '.'}" for name in unknown]
             raise ValueError(" ".join([*remarks, f"The models are {', '.join(known)}"]))
         return fit
+
+
+def swept(name: str, model: Any) -> dict[str, Any]:
+    """The models that a section with a sweep stands for, by name; a section without is itself. What is wrong in it is left as it
+    is, for the messages of its keys."""
+    sweep = model.get("sweep") if isinstance(model, dict) else None
+    if (
+        not isinstance(sweep, dict)
+        or not all(isinstance(values, list) and values for values in sweep.values())
+        or not sweep
+    ):
+        return {name: model}
+    combinations = itertools.product(*sweep.values())
+    rest = {key: value for key, value in model.items() if key != "sweep"}
+    return {
+        f"{name}_{number}": {**rest, **dict(zip(sweep, values, strict=True))}
+        for number, values in enumerate(combinations, start=1)
+    }
 
 
 class LayoutColumn(_Section):
@@ -550,6 +641,11 @@ def load(raw: dict[str, Any], where: str) -> Config:
     if unknown:
         raise UserError("\n".join(unknown))
     return config
+
+
+def covariates_of(model: ModelConfig) -> list[str]:
+    """The columns that a prediction of the model needs."""
+    return list(dict.fromkeys([*_columns_of(model.formula.partition("~")[2]), *_columns_of(model.offset or "")]))
 
 
 def _columns_of(formula: str) -> list[str]:
@@ -813,4 +909,4 @@ def _in_words(form: Node, root: Node) -> str:
     bounds = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
     limits = " and ".join(f"{sign} {form[bound]:g}" for bound, sign in bounds.items() if bound in form)
     words = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false"}
-    return f"{words[form['type']]} {limits}".strip()
+    return f"{words[form['type']]} {limits}".strip() if "type" in form else "values"

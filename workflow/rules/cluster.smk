@@ -76,6 +76,7 @@ rule chief:
     output:
         fit="results/models/{model}/fit.json",
         checkpoint=directory("results/models/{model}/checkpoint"),
+        history="results/models/{model}/history.csv",
     log:
         "logs/models/{model}/chief.log",
     benchmark:
@@ -93,6 +94,8 @@ rule chief:
     params:
         engine=ENGINE,
         solver=solver_settings,
+        # For the record; what of it the fit depends on, `solver` and the inputs have.
+        config=passport_settings,
         # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
         journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
     message:
@@ -106,6 +109,8 @@ rule chief:
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --solver {params.solver:q}"
+        " --config {params.config:q}"
+        " --history {output.history}"
         " --journal {params.journal}"
         " --progress logs/models/{wildcards.model}/progress.json"
         " --events logs/models/{wildcards.model}/events"

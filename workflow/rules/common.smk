@@ -8,13 +8,24 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-SCRIPTS = Path(workflow.basedir) / "scripts"
+# This file lies in workflow/rules, also where another workflow uses this one as a module.
+SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
 # The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
 os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
-from tfglm.config import DesignConfig, SelectionConfig, SolverConfig, expand_files, is_address, load, load_layouts
+from tfglm.config import (
+    DesignConfig,
+    SelectionConfig,
+    SolverConfig,
+    SourceConfig,
+    covariates_of,
+    expand_files,
+    is_address,
+    load,
+    load_layouts,
+)
 from tfglm.data.packages import located
 from tfglm.errors import UserError, nearest
 
@@ -24,14 +35,15 @@ try:
     LAYOUTS = load_layouts(CONFIG.data)
     # The input files, by their name in results.
     FILES = expand_files(CONFIG.data)
+    # Those that are only predicted.
+    SCORED = expand_files(CONFIG.data.model_copy(update={"files": CONFIG.score})) if CONFIG.score else {}
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
 
-
 # The files that are fetched, by their own name.
-FETCHED = {file.basename: file for file in FILES.values() if file.fetched}
+FETCHED = {file.basename: file for file in [*FILES.values(), *SCORED.values()] if file.fetched}
 
 
 wildcard_constraints:
@@ -41,7 +53,14 @@ wildcard_constraints:
 
 def path_of(wildcards):
     """The file to ingest: the user's own, or where `fetch` puts it."""
-    file = FILES[wildcards.file]
+    return path_to(FILES[wildcards.file])
+
+
+def scored_path_of(wildcards):
+    return path_to(SCORED[wildcards.file])
+
+
+def path_to(file):
     return f"results/data/fetched/{file.basename}" if file.fetched else file.source
 
 
@@ -60,11 +79,16 @@ def one_of(names):
 
 def layouts_of(wildcards):
     """What the layouts of a file say, as JSON."""
+    return as_json(possible_layouts(FILES[wildcards.file]))
+
+
+def scored_layouts_of(wildcards):
+    return as_json(possible_layouts(SCORED[wildcards.file], SCORING))
+
+
+def as_json(layouts):
     # What is left out changes no shard.
-    shown = {
-        name: layout.model_dump(exclude={"description", "after_departure"})
-        for name, layout in possible_layouts(FILES[wildcards.file]).items()
-    }
+    shown = {name: layout.model_dump(exclude={"description", "after_departure"}) for name, layout in layouts.items()}
     return json.dumps(shown, sort_keys=True)
 
 
@@ -72,7 +96,20 @@ def layout_names_of(wildcards):
     return Unwatched(shlex.join(possible_layouts(FILES[wildcards.file])))
 
 
-def possible_layouts(file):
+def scored_layout_names_of(wildcards):
+    return Unwatched(shlex.join(possible_layouts(SCORED[wildcards.file], SCORING)))
+
+
+def scoring_settings():
+    """How files are read whose rows are predicted, all of them: with the covariates of all models, and no response."""
+    needed = {name for model in MODELS for name in covariates_of(CONFIG.models[model]) + CONFIG.models[model].identity}
+    columns = [name for name in CONFIG.data.columns if name in needed]
+    all_rows = {"train": "FALSE", "predict": "TRUE"}
+    settings = CONFIG.data.model_dump(include={"derive", "seed", "bad_rows"})
+    return SelectionConfig.model_validate({**settings, "split": all_rows, "columns": columns})
+
+
+def possible_layouts(file, settings=CONFIG.data):
     """The layouts that an input file may have, by name: the one that fits its header; all of them for a file at an address, whose
     header is not known before it is there."""
     from tfglm.data.layouts import choose
@@ -80,7 +117,7 @@ def possible_layouts(file):
 
     layouts = {name: LAYOUTS[name] for name in file.layouts}
     if not is_address(file.source):
-        name, layout = choose(read_header(located(file.source)), layouts, CONFIG.data, file.source)
+        name, layout = choose(read_header(located(file.source)), layouts, settings, file.source)
         layouts = {name: layout}
     return layouts
 
@@ -129,6 +166,27 @@ def solver_settings(wildcards):
     return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
 
 
+def passport_settings(wildcards):
+    """What of the config the numbers depend on, as JSON."""
+    data = CONFIG.data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True)
+    keys = set(DesignConfig.model_fields) | set(SolverConfig.model_fields)
+    model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
+    command = f"snakemake results/models/{wildcards.model}/fit.json"
+    return Unwatched(json.dumps({"data": data, "model": model, "command": command}, sort_keys=True))
+
+
+def derived_covariates(wildcards):
+    """The expressions of derived columns that the model needs, as JSON."""
+    needed = covariates_of(model_of(wildcards))
+    derived = {name: sql for layout in LAYOUTS.values() for name, sql in layout.derive.items()} | CONFIG.data.derive
+    return json.dumps({name: sql for name, sql in derived.items() if name in needed}, sort_keys=True)
+
+
+def has_curves(model):
+    """Whether a number stands inside a function, whose effect a single coefficient does not show."""
+    return re.search(r"\b(bs|poly|log\w*|sqrt|exp|abs)\(", CONFIG.models[model].formula.partition("~")[2])
+
+
 def reference_of_unseen(wildcards):
     """The file with the reference levels, where the evaluation depends on them."""
     uses_them = model_setting("unseen")(wildcards) == "reference"
@@ -143,6 +201,9 @@ def known_late(wildcards):
     return sorted(set().union(*found))
 
 
+SCORING = scoring_settings()
+
+
 def check_files():
     """Refuse files and expressions that cannot be read, and a disk that is too small, before Snakemake deletes the earlier
     outputs of the first rule that needs them."""
@@ -150,6 +211,8 @@ def check_files():
     from tfglm.data.source import estimated_csv_bytes
 
     needed = 0
+    for file in SCORED.values():
+        possible_layouts(file, SCORING)
     for name, file in FILES.items():
         possible_layouts(file)
         if not (is_address(file.source) or Path(f"results/data/ingested/{name}/manifest.json").exists()):
@@ -177,13 +240,22 @@ except UserError as error:
 
 def targets_of_all_models():
     """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
-    names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html"]
+    names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html", "history.svg"]
     if CONFIG.data.split.evaluate:
-        names.append("metrics.json")
+        names += ["metrics.json", "metrics.html"]
     targets = expand("results/models/{model}/{name}", model=MODELS, name=names)
-    targets += [f"results/models/{model}/contrasts.csv" for model in MODELS if CONFIG.models[model].contrasts]
-    targets += [f"results/models/{model}/path.csv" for model in MODELS if CONFIG.models[model].path]
-    return targets + [f"results/models/{model}/vcov.csv" for model in MODELS if CONFIG.models[model].vcov]
+    if CONFIG.data.split.predict:
+        targets += expand("results/models/{model}/predictions/{file}.parquet", model=MODELS, file=FILES)
+    wanted = {
+        "contrasts.csv": lambda model: model.contrasts,
+        "path.csv": lambda model: model.path,
+        "vcov.csv": lambda model: model.vcov,
+        "metrics_by.csv": lambda model: model.by and CONFIG.data.split.evaluate,
+        "model.json": lambda model: model.export,
+    }
+    for name, is_wanted in wanted.items():
+        targets += [f"results/models/{model}/{name}" for model in MODELS if is_wanted(CONFIG.models[model])]
+    return targets + [f"results/models/{model}/effects.csv" for model in MODELS if has_curves(model)]
 
 
 onsuccess:

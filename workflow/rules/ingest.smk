@@ -43,6 +43,7 @@ rule ingest:
         manifest="results/data/ingested/{file}/manifest.json",
         levels="results/data/ingested/{file}/levels.parquet",
         checksums="results/data/ingested/{file}/checksums.npy",
+        predicted="results/data/ingested/{file}/predicted_rows.npy",
         shards=directory("results/data/ingested/{file}/shards"),
     log:
         "logs/data/ingest/{file}.log",
@@ -72,7 +73,29 @@ rule ingest:
         " --log {log}"
 
 
+# A file of its own folder and settings, whose rows are predicted, all of them.
+use rule ingest as ingest_to_score with:
+    input:
+        scored_path_of,
+    output:
+        manifest="results/data/scored/{file}/manifest.json",
+        levels="results/data/scored/{file}/levels.parquet",
+        checksums="results/data/scored/{file}/checksums.npy",
+        predicted="results/data/scored/{file}/predicted_rows.npy",
+        shards=directory("results/data/scored/{file}/shards"),
+    log:
+        "logs/data/ingest_to_score/{file}.log",
+    benchmark:
+        "benchmarks/ingest_to_score/{file}.tsv"
+    params:
+        engine=ENGINE,
+        layouts=scored_layouts_of,
+        layout_names=scored_layout_names_of,
+        settings=SCORING.model_dump_json(),
+
+
 rule merge_dictionary:
+    """Merge the levels of all files, and account for every row."""
     input:
         expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:

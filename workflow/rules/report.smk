@@ -13,6 +13,13 @@ rule present_coefficients:
             labels={"result": "coefficients, picture"},
         ),
         png="results/models/{model}/coefficients.png",
+        ranked=report(
+            "results/models/{model}/ranked.svg",
+            caption="../report/ranked.rst",
+            category="{model}",
+            labels={"result": "levels by size, picture"},
+        ),
+        ranked_png="results/models/{model}/ranked.png",
         page=report(
             "results/models/{model}/coefficients.html",
             caption="../report/coefficient_table.rst",
@@ -26,6 +33,7 @@ rule present_coefficients:
     conda:
         "../envs/tfglm.yaml"
     params:
+        colour=CONFIG.pictures.colour,
         confidence=model_setting("confidence"),
     message:
         "{wildcards.model}: drawing the coefficients"
@@ -34,28 +42,149 @@ rule present_coefficients:
         " --table {input.table}"
         " --fit {input.fit}"
         " --confidence {params.confidence}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --ranked {output.ranked} {output.ranked_png}"
+        " --page {output.page}"
+        " --log {log}"
+
+
+rule present_metrics:
+    input:
+        "results/models/{model}/metrics.json",
+    output:
+        plot=report(
+            "results/models/{model}/metrics.svg",
+            caption="../report/metrics_plot.rst",
+            category="{model}",
+            labels={"result": "metrics, picture"},
+        ),
+        png="results/models/{model}/metrics.png",
+        page=report(
+            "results/models/{model}/metrics.html",
+            caption="../report/metrics.rst",
+            category="{model}",
+            labels={"result": "metrics, table"},
+        ),
+    log:
+        "logs/models/{model}/present_metrics.log",
+    benchmark:
+        "benchmarks/present_metrics/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: drawing the metrics"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/present_metrics.py"'
+        " --metrics {input}"
+        " --colour {params.colour:q}"
         " --plots {output.plot} {output.png}"
         " --page {output.page}"
         " --log {log}"
 
 
+rule present_history:
+    input:
+        history="results/models/{model}/history.csv",
+        fit="results/models/{model}/fit.json",
+    output:
+        plot=report(
+            "results/models/{model}/history.svg",
+            caption="../report/history.rst",
+            category="{model}",
+            labels={"result": "how the fit went, picture"},
+        ),
+        png="results/models/{model}/history.png",
+    log:
+        "logs/models/{model}/present_history.log",
+    benchmark:
+        "benchmarks/present_history/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+    message:
+        "{wildcards.model}: drawing how the fit went"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/present_history.py"'
+        " --history {input.history}"
+        " --fit {input.fit}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"
+
+
+rule present_summary:
+    """Say in plain words what was fitted on what, how well and how surely."""
+    input:
+        rows="results/data/rows.json",
+        fits=expand("results/models/{model}/fit.json", model=MODELS),
+        tables=expand("results/models/{model}/coefficients.csv", model=MODELS),
+        terms=expand("results/models/{model}/terms.csv", model=MODELS),
+        metrics=expand("results/models/{model}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
+    output:
+        report(
+            "results/summary.html",
+            caption="../report/summary.rst",
+            category="1. Start here",
+            labels={"result": "in plain words"},
+        ),
+    log:
+        "logs/present_summary.log",
+    benchmark:
+        "benchmarks/present_summary.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        models=expand("results/models/{model}", model=MODELS),
+        held_out="--held-out" if CONFIG.data.split.evaluate else "",
+    message:
+        "Writing the summary"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/present_summary.py"'
+        " --rows {input.rows}"
+        " --models {params.models}"
+        " {params.held_out}"
+        " --page {output}"
+        " --log {log}"
+
+
 rule present_rows:
+    """Show what became of every row."""
     input:
         "results/data/rows.json",
     output:
-        report(
+        page=report(
             "results/data/rows.html",
             caption="../report/rows.rst",
             category="Data",
-            labels={"result": "rows accounted for"},
+            labels={"result": "rows accounted for, table"},
         ),
+        plot=report(
+            "results/data/rows.svg",
+            caption="../report/rows.rst",
+            category="Data",
+            labels={"result": "rows accounted for, picture"},
+        ),
+        png="results/data/rows.png",
     log:
         "logs/data/present_rows.log",
     benchmark:
         "benchmarks/present_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
     message:
         "Accounting for the rows"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_rows.py" --rows {input} --page {output} --log {log}'
+        'exec python "$TFGLM_SCRIPTS/present_rows.py"'
+        " --rows {input}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --page {output.page}"
+        " --log {log}"

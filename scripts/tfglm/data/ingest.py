@@ -1,11 +1,12 @@
 """One parse of one input file: rows selected and counted, columns encoded, shards written, in memory that does not grow."""
 
+import hashlib
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ from tfglm.data.selection import Selection, selection
 from tfglm.data.shards import MISSING, Manifest, Shard
 from tfglm.data.source import UNREADABLE, Block, Parser, Unreadable
 from tfglm.errors import UserError
+
+PREDICT = SPLITS.index("predict")
 
 SHOWN = 10
 """Dropped lines that are named one by one."""
@@ -51,7 +54,9 @@ def ingest(
     with replaced(folder) as made, ThreadPoolExecutor(threads) as executor:
         (made / "spill").mkdir()
         mixer = Mixer(made / "spill", reader.encoders, settings.seed, executor)
+        places = [np.zeros(0, np.int64)]
         for part in reader.parts(executor, threads):
+            places.append(part.first + part.places[part.split == PREDICT])
             encoded = zip(reader.encoders, part.columns, strict=True)
             mixer.add(part.split, [encoder.encode(column) for encoder, column in encoded])
         mixed = mixer.finish()
@@ -59,10 +64,15 @@ def ingest(
         written, sums, levels = write_shards(mixed, capacity, made, executor, threads)
         shutil.rmtree(mixer.folder)
         columns = tuple(column.stored for column in mixed.columns)
-        manifest = Manifest(file, str(path), name, capacity, columns, tuple(written), reader.read, dict(reader.dropped))
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        manifest = Manifest(
+            file, str(path), digest, name, capacity, columns, tuple(written), reader.read, dict(reader.dropped)
+        )
         with shards.written(made / "levels.parquet"):
             levels.write_parquet(made / "levels.parquet")
             np.save(made / "checksums.npy", sums)
+            np.save(made / "predicted_rows.npy", np.concatenate(places))
             manifest.write(made / "manifest.json")
     return manifest
 
@@ -118,15 +128,19 @@ def write_shard(folder: Path, piece: MixedShard) -> tuple[Shard, np.ndarray, lis
 
 @dataclass(frozen=True)
 class Part:
-    """What is kept of a block: the number of the split of each row, [rows], and the columns in the encoders' order.
+    """What is kept of a block: the number of the split of each row, [rows], its place in the block, [rows], and the columns in
+    the encoders' order.
 
-    `dropped` counts the rows that are not kept by reason, `read` all rows.
+    `dropped` counts the rows that are not kept by reason, `read` all rows; `first` is the number of the block's first row in the
+    file, from 1.
     """
 
     split: np.ndarray
+    places: np.ndarray
     columns: list[Distinct]
     dropped: Counter
     read: int
+    first: int = 0
 
 
 @dataclass
@@ -170,9 +184,9 @@ class Reader:
                 part = future.result()
             except UNREADABLE as error:
                 part = self.mended(self.numbered(number, block), error)
+            yield replace(part, first=self.read + 1)
             self.read += part.read
             self.dropped.update(part.dropped)
-            yield part
         if compiled:
             compiled.result()  # raises what went wrong there
 
@@ -193,7 +207,7 @@ class Reader:
         counts = np.bincount(reason, minlength=len(self.selection.reasons) + 1)[1:].tolist()
         dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
         missing = patterns(self.settings.columns, columns, len(kept))
-        return Part(split.take(kept).astype(np.uint8), [missing, *columns], dropped, parsed.rows)
+        return Part(split.take(kept).astype(np.uint8), kept, [missing, *columns], dropped, parsed.rows)
 
     def operands(self, parsed: source.Parsed, first: int) -> dict[str, Distinct]:
         """What the expressions look at; `first` is the number of the first row."""
@@ -226,8 +240,13 @@ class Reader:
                 self.log(f"dropped {place}")
             dropped[f"unreadable: {reason}"] += 1
             bad.add(number)
-        part = self.select(joined((line for number, line in enumerate(lines) if number not in bad), block.first))
-        return Part(part.split, part.columns, part.dropped + dropped, part.read + len(bad))
+        good = [number for number in range(len(lines)) if number not in bad]
+        part = self.select(joined((lines[number] for number in good), block.first))
+        # Empty lines are no rows, and make the numbers of lines and rows differ.
+        rows = np.array([number for number in good if lines[number].strip(b"\r\n")], np.int64)
+        empty = np.cumsum([not line.strip(b"\r\n") for line in lines])
+        places = (rows - empty[rows])[part.places] if len(rows) == part.read else part.places
+        return replace(part, places=places, dropped=part.dropped + dropped, read=part.read + len(bad))
 
     def unreadable_lines(
         self, lines: list[bytes], place: int, first: int, last: int, error: Exception

@@ -3,7 +3,8 @@
 A pass reads only the columns that its model uses, each with one `tf.io.read_file` and one `tf.io.decode_raw`. TFRecord was
 measured at 40 to 50 ns a row of 30 bytes on one core and this at 13 to 19, where a whole gradient pass may cost 50.
 Beside the shards of an input file stand `manifest.json` (what is in them), `levels.parquet` (what the codes mean) and
-`checksums.npy` (int64 [blocks of all shards in the manifest's order, columns]).
+`checksums.npy` (int64 [blocks of all shards in the manifest's order, columns]), and `predicted_rows.npy` (int64: the number in
+the file, from 1, of each row of the split `predict`, whose rows stay in order).
 """
 
 import json
@@ -67,11 +68,12 @@ class Shard:
 class Manifest:
     """What an ingested file consists of. `capacity` is the number of rows a reader allots for each shard.
 
-    `read` is the number of data rows in the file; `dropped` counts by reason those that no shard holds.
+    `sha256` is that of the file; `read` is the number of data rows in it, `dropped` counts by reason those that no shard holds.
     """
 
     file: str
     source: str
+    sha256: str
     layout: str
     capacity: int
     columns: tuple[StoredColumn, ...]

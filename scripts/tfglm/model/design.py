@@ -122,7 +122,7 @@ class Design:
     model: str
     formula: str
     family: Literal["gaussian", "binomial", "poisson"]
-    response: str
+    response: str | None
     terms: tuple[Term, ...]
     categorical: tuple[Categorical, ...]
     numeric: tuple[Numeric, ...]
@@ -219,10 +219,18 @@ class Design:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that a pass reads, the response first."""
-        extra = [self.weights, self.frequency, self.trials]
-        used = [self.response, *filter(None, extra), *(factor.column for factor in self.factors.values())]
+        extra = [self.response, self.weights, self.frequency, self.trials]
+        used = [*filter(None, extra), *(factor.column for factor in self.factors.values())]
         used += [factor.column for factor in (self.offset, self.cluster) if factor]
         return tuple(dict.fromkeys(used))
+
+    @cached_property
+    def to_predict(self) -> "Design":
+        """The same model of rows whose response, weight and cluster need not be known; a row lacks what it needs only if it lacks
+        a covariate."""
+        without = dict.fromkeys(("response", "weights", "frequency", "trials", "cluster"))
+        made = replace(self, **without)
+        return replace(made, required=tuple(name for name in self.required if name in made.columns))
 
     @property
     def warnings(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -102,18 +103,37 @@ class Fitted:
         classical = self.dispersion * classical
         if not self.is_robust:
             return Variances(self.correction * classical, classical)
-        on_eliminated = sparse.toarray() / self.diagonal - on_dense @ self.loadings
+        # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
+        alone = sparse @ scipy.sparse.diags_array(1.0 / self.diagonal) if len(self.diagonal) else sparse
         if len(self.scores):
-            robust = (np.hstack([on_dense, on_eliminated]) @ self.scores.T) ** 2 @ np.ones(len(self.scores))
+            on_clusters = on_dense @ self._reduced_scores.T
+            if len(self.diagonal):
+                on_clusters += alone @ self.scores[:, len(self.dense) :].T
+            robust = np.einsum("ij,ij->i", on_clusters, on_clusters)
         else:
-            robust = np.einsum("ij,ij->i", on_dense @ self.meat_dense, on_dense)
-            robust += 2 * np.einsum("ij,ij->i", on_dense @ self.meat_mixed, on_eliminated)
-            robust += on_eliminated**2 @ self.meat_diagonal
+            within, between = self._reduced_meat
+            robust = np.einsum("ij,ij->i", on_dense @ within, on_dense)
+            if len(self.diagonal):
+                robust += 2 * np.einsum("ij,ij->i", on_dense, alone @ between.T)
+                robust += alone.power(2) @ self.meat_diagonal
         return Variances(self.correction * robust, classical)
+
+    @cached_property
+    def _reduced_scores(self) -> np.ndarray:
+        """Z_dense - Z_eliminated loadings', [clusters, q]."""
+        q = len(self.dense)
+        return self.scores[:, :q] - self.scores[:, q:] @ self.loadings.T
+
+    @cached_property
+    def _reduced_meat(self) -> tuple[np.ndarray, np.ndarray]:
+        """(I, -loadings) M (I, -loadings)' [q, q] and (I, -loadings) M (0, I)' [q, m]."""
+        scaled = self.loadings * self.meat_diagonal
+        crossed = self.meat_mixed @ self.loadings.T
+        return self.meat_dense - crossed - crossed.T + scaled @ self.loadings.T, self.meat_mixed - scaled
 
 
 def chunks(rows: int) -> Iterator[slice]:
-    return (slice(first, first + CHUNK) for first in range(0, rows, CHUNK))
+    return (slice(first, first + CHUNK) for first in range(0, max(rows, 1), CHUNK))
 
 
 _BY_TERM = ("coefficients", "status", "rows", "responses")

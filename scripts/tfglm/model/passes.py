@@ -81,7 +81,9 @@ class Passes:
       towards their response (`along`) and away from it (`against`)
 
     `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `mass`,
-    `outside`, each [blocks * BLOCK_ROWS] in the order of the blocks.
+    `outside`, each [blocks * BLOCK_ROWS] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
+    a row of the design matrix consists of: `groups` [rows, codings], and the product of the numbers of each part as the fit has
+    them, `multipliers` [rows, parts].
     """
 
     def __init__(self, design: Design, signature: Signature):
@@ -220,15 +222,32 @@ class Passes:
     @cached_property
     def predictions(self) -> Callable[..., dict[str, tf.Tensor]]:
         names = {"eta": tf.float64, "response": tf.float64, "flag": tf.int32, "mass": tf.float64, "outside": tf.bool}
+        return self._by_row(names, lambda rows: (rows.eta, rows.y, rows.flag, rows.mass, rows.outside))
 
+    @cached_property
+    def rows_of_design(self) -> Callable[..., dict[str, tf.Tensor]]:
+        names = {"eta": tf.float64, "flag": tf.int32, "outside": tf.bool, "groups": tf.int32, "multipliers": tf.float64}
+
+        def of_rows(rows):
+            none = tf.zeros([BLOCK_ROWS, 0])
+            groups = [rows.groups[coding] for coding in self.design.codings]
+            ones = tf.ones([BLOCK_ROWS], tf.float64)
+            made = dict(zip(self._multipliers, rows.multipliers, strict=True))
+            products = [made.get(Multiplier.of(self.design, part), ones) for part in self.design.parts]
+            groups = tf.stack(groups, 1) if groups else tf.cast(none, tf.int32)
+            return rows.eta, rows.flag, rows.outside, groups, tf.stack(products, 1)
+
+        return self._by_row(names, of_rows)
+
+    def _by_row(self, names: dict[str, tf.DType], of_rows: Callable) -> Callable[..., dict[str, tf.Tensor]]:
         def predict(coefficients, mode, columns, blocks, counts, tables):
             def one(block):
                 rows = Rows(self.design, self.signature, *block, columns, tables)
                 rows.prepare(coefficients, self._multipliers)
-                return rows.damaged, rows.eta, rows.y, rows.flag, rows.mass, rows.outside
+                return rows.damaged, *of_rows(rows)
 
             damaged, *made = tf.map_fn(one, (blocks, counts), fn_output_signature=(tf.int64, *names.values()))
-            flat = {name: tf.reshape(value, [-1]) for name, value in zip(names, made, strict=True)}
+            flat = {name: tf.reshape(value, [-1, *value.shape[2:]]) for name, value in zip(names, made, strict=True)}
             return tf.reduce_min(damaged), flat
 
         return compiled_with_files(self.signature, predict)

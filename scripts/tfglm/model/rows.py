@@ -289,6 +289,8 @@ class Rows:
     @cached_property
     def y(self) -> tf.Tensor:
         """The response; of trials, the share of events."""
+        if not self._design.response:
+            return tf.zeros([BLOCK_ROWS], tf.float64)
         y = self.number(self._design.response)
         if self._design.trials:
             y /= self.number(self._design.trials)

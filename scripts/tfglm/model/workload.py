@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -118,6 +118,13 @@ class Workload:
                 for places in np.array_split(np.arange(len(used)), number)
             ]
         return made
+
+    def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
+        """Each shard with the call that reads it and no other, whose rows come in the order of the shard."""
+        for signature, shards in self._alike.items():
+            for used in self._used(shards):
+                file, shard, *_ = used
+                yield file, shard, signature, self._call(signature, [used])
 
     def epoch(
         self, order: np.random.Generator | None, fewest_calls: int

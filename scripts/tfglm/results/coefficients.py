@@ -23,6 +23,12 @@ RATIOS = {"binomial": "odds_ratio", "poisson": "rate_ratio"}
 """What the exponential of a coefficient is called."""
 
 
+def distribution(design: Design, df_residual: float):
+    """That of an estimate over its standard error: normal, or t if the dispersion is estimated."""
+    known = FAMILIES[design.family].dispersion_known and design.std_errors != "quasi"
+    return scipy.stats.norm if known else scipy.stats.t(df_residual)
+
+
 @dataclass(frozen=True)
 class Estimates:
     """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
@@ -47,8 +53,7 @@ class Estimates:
     @property
     def distribution(self):
         """That of an estimate over its standard error."""
-        known = FAMILIES[self.design.family].dispersion_known and self.design.std_errors != "quasi"
-        return scipy.stats.norm if known else scipy.stats.t(self.df_residual)
+        return distribution(self.design, self.df_residual)
 
     @property
     def statistic(self) -> str:

@@ -1,6 +1,16 @@
-"""A table as a page of its own, to read in a browser or in the report."""
+"""Tables for readers: pages of their own, to read in a browser or in the report, and how numbers are written there."""
 
 import html
+from pathlib import Path
+
+import pandas as pd
+
+EFFECTS = {
+    "binomial": "log odds ratio",
+    "poisson": "log rate ratio",
+    "gaussian": "difference in the response",
+}
+"""What a coefficient is."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
@@ -15,6 +25,7 @@ thead tr:first-child:not(:last-child) th:not(:empty) {{
 thead tr:last-child th {{ border-bottom: 2px solid #555 }}
 td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee; white-space: nowrap }}
 tr.total td {{ border-top: 2px solid #555; font-weight: bold }}
+tr.rule td {{ border-top: 2px solid #555 }}
 th:nth-child(-n+{text_columns}), td:nth-child(-n+{text_columns}) {{ text-align: left }}
 p.warning {{ border-left: .3em solid #d55e00; background: #fff3ea; padding: .4em .8em }}
 </style></head><body><h1>{title}</h1>{text}{table}</body></html>
@@ -27,3 +38,16 @@ def page(title: str, text: str, table: str, text_columns: int) -> str:
     A first row of two in the table's head names groups of columns.
     """
     return PAGE.format(title=html.escape(title), text=text, table=table, text_columns=text_columns)
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """A table of coefficients from its CSV; names are text, also where a level is called NA."""
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    numbers = table.columns.difference(["term", "level", "reference", "status"])
+    table[numbers] = table[numbers].apply(pd.to_numeric)
+    return table
+
+
+def four_digits(value: float) -> str:
+    """Four decimals, or where the number is small three digits that count."""
+    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"

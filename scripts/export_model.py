@@ -1,0 +1,37 @@
+"""Write a fitted model as a SavedModel, which TensorFlow loads without tfglm, and as JSON."""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from tfglm import command
+from tfglm.results import read
+
+
+def main(arguments: argparse.Namespace) -> None:
+    found = read.estimates(arguments)
+    from tfglm.results import export, metrics
+
+    reference = json.loads(arguments.reference.read_text())
+    substitutes = metrics.substitutes(found.design, found.fitted, arguments.unseen, reference)
+    shutil.rmtree(arguments.saved_model, ignore_errors=True)
+    export.Exported(found.design, found.fitted, substitutes).save(str(arguments.saved_model))
+    fit = json.loads(arguments.fit.read_text())
+    said = export.description(found.design, found, fit, json.loads(arguments.derived))
+    arguments.description.write_text(json.dumps(said, indent=1, allow_nan=False) + "\n")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    read.add_arguments(parser)
+    parser.add_argument(
+        "--unseen",
+        default="missing",
+        choices=["missing", "reference", "error"],
+        help="what a level that no training row has counts as",
+    )
+    parser.add_argument("--derived", default="{}", help="the SQL expressions of derived columns, as JSON")
+    parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")
+    parser.add_argument("--description", type=Path, required=True, help="JSON file to write")
+    command.run(main, parser.parse_args())

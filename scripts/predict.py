@@ -1,0 +1,68 @@
+"""Predict the rows of one ingested file, in order, with a fitted model."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tfglm import command, runtime
+from tfglm.data.shards import IngestedFile
+from tfglm.model.design import Design
+
+
+def main(arguments: argparse.Namespace) -> None:
+    with runtime.quiet():
+        from tfglm.model import fitted
+        from tfglm.results import coefficients, metrics, predict
+
+    design = Design.load(arguments.design)
+    model = fitted.load(design, arguments.checkpoint)
+    file = IngestedFile.load(arguments.manifest)
+    unseen = metrics.unseen_levels(design.to_predict, [file], "predict")
+    if arguments.unseen == "error":
+        metrics.refuse_unseen(design, unseen)
+    reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
+    substitutes = metrics.substitutes(design, model, arguments.unseen, reference)
+    df_residual = json.loads(arguments.fit.read_text())["df_residual"]
+    quantile = coefficients.distribution(design, df_residual).ppf(0.5 + arguments.confidence / 2)
+    tables = predict.predictions(design, model, file, substitutes, arguments.identity, quantile)
+    rows = write(arguments.predictions, tables)
+    command.log(f"{rows:,} rows")
+    for term, one in unseen.items():
+        command.log(f"  levels of {term} that no training row has: {', '.join(one['levels'])} ({one['rows']:,} rows)")
+
+
+def write(path: Path, tables: Iterator[pa.Table]) -> int:
+    """An empty table and others one after the other into one Parquet file, renamed into place last. Returns their rows."""
+    partial, rows = path.with_name(path.name + ".partial"), 0
+    empty = next(tables)
+    with pq.ParquetWriter(partial, empty.schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+            rows += table.num_rows
+    partial.rename(path)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
+    parser.add_argument("--identity", nargs="*", default=[], help="columns to repeat")
+    parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
+    parser.add_argument(
+        "--unseen",
+        default="missing",
+        choices=["missing", "reference", "error"],
+        help="what a level that no training row has counts as",
+    )
+    parser.add_argument(
+        "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
+    )
+    parser.add_argument("--predictions", type=Path, required=True, help="Parquet file to write")
+    command.run(main, parser.parse_args())

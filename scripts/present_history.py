@@ -1,0 +1,25 @@
+"""Draw how a fit went: convergence and throughput over time."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from tfglm import command
+from tfglm.results.plots import history_plot, use_colour
+
+
+def main(arguments: argparse.Namespace) -> None:
+    use_colour(arguments.colour)
+    fit = json.loads(arguments.fit.read_text())
+    history_plot(pd.read_csv(arguments.history), f"{fit['model']}: how the fit went", arguments.plots)
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--history", type=Path, required=True, help="what the chief recorded")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    parser.add_argument("--colour", required=True, help="that of points and lines")
+    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,41 @@
+"""Write the curves of numbers that stand in the formula inside a function: a table and a picture."""
+
+import argparse
+import json
+from pathlib import Path
+
+from tfglm import command, runtime
+from tfglm.data.dictionary import Dictionary
+from tfglm.model.design import Design
+from tfglm.results.pages import EFFECTS
+
+
+def main(arguments: argparse.Namespace) -> None:
+    with runtime.quiet():
+        from tfglm.model import fitted
+        from tfglm.results import coefficients, effects
+    from tfglm.results.plots import effects_plot, use_colour
+
+    use_colour(arguments.colour)
+    design = Design.load(arguments.design)
+    fit = json.loads(arguments.fit.read_text())
+    quantile = coefficients.distribution(design, fit["df_residual"]).ppf(0.5 + arguments.confidence / 2)
+    dictionary = Dictionary.load(arguments.dictionary)
+    table = effects.curves(design, fitted.load(design, arguments.checkpoint), dictionary, quantile)
+    table.to_csv(arguments.table, index=False)
+    title = f"{design.model}: difference to the mean, with {100 * arguments.confidence:g} % intervals"
+    effects_plot(table, title, EFFECTS[design.family], arguments.plots)
+    command.log(f"{table['term'].nunique()} curves")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    parser.add_argument("--confidence", type=float, required=True, help="coverage of the bands, e.g. 0.95")
+    parser.add_argument("--table", type=Path, required=True, help="CSV to write")
+    parser.add_argument("--colour", required=True, help="that of points and lines")
+    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,87 @@
+"""Several models side by side, as papers show them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tfglm.errors import UserError
+
+STATISTICS = {
+    "n": "rows",
+    "coefficients": "coefficients",
+    "log-likelihood": "log_likelihood",
+    "deviance": "deviance",
+    "AIC": "aic",
+    "BIC": "bic",
+}
+"""What stands below the estimates, and its key in fit.json."""
+
+HELD_OUT = {"AUC": "auc", "log loss": "log_loss", "RMSE": "rmse", "mean Poisson deviance": "mean_poisson_deviance"}
+"""The same of the rows kept back, and its key in metrics.json."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model: fit.json, metrics.json ({} without) and the table of coefficients with texts as they are."""
+
+    fit: Mapping
+    metrics: Mapping
+    table: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        return self.fit["model"]
+
+
+def refuse_other_rows(models: Sequence[Model]) -> None:
+    """Raise UserError for models whose fits did not have the same rows."""
+    first = models[0]
+    for other in models[1:]:
+        for what, of_fit in ROWS.items():
+            mine, theirs = of_fit(first.fit), of_fit(other.fit)
+            if mine != theirs:
+                raise UserError(
+                    f"compare: `{first.name}` and `{other.name}` were not fitted on the same rows: {what} {mine} and {theirs}\n"
+                    f"  compare models of the same data and weights, or take one of them out of `compare`"
+                )
+
+
+ROWS = {
+    "inputs": lambda fit: [(one["file"], one["sha256"]) for one in fit["passport"]["inputs"]],
+    "training rows": lambda fit: f"{fit['rows']:,}",
+    "weights": lambda fit: [fit["passport"]["model"].get(key) for key in ("weights", "frequency", "trials")],
+    "selection": lambda fit: fit["passport"]["data"],
+}
+
+
+def table(models: Sequence[Model]) -> pd.DataFrame:
+    """A row for each coefficient of some model, then one for each statistic: term, level, and for each model two columns,
+    `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
+    columns = []
+    for model in models:
+        error = "posterior_sd" if "posterior_sd" in model.table else "std_error"
+        one = model.table.set_index(["term", "level"])[["estimate", error]].set_axis(["estimate", "std_error"], axis=1)
+        columns.append(one)
+    order = list(dict.fromkeys(key for one in columns for key in one.index))
+    made = {}
+    for model, one in zip(models, columns, strict=True):
+        one = one.reindex(pd.MultiIndex.from_tuples(order))
+        below = statistics(model)
+        made[model.name] = [*one["estimate"], *below.values()]
+        made[f"{model.name} std_error"] = [*one["std_error"], *[None] * len(below)]
+    names = [*order, *((name, "") for name in below)]
+    index = pd.DataFrame(names, columns=["term", "level"])
+    return pd.concat([index, pd.DataFrame(made, dtype=float)], axis=1)
+
+
+def statistics(model: Model) -> dict[str, float | None]:
+    found = {name: model.fit[key] for name, key in STATISTICS.items()}
+    return found | {f"{name} (rows kept back)": model.metrics.get(key) for name, key in HELD_OUT.items()}
+
+
+def responses(models: Sequence[Model]) -> list[str]:
+    """The different responses with their families: of several, likelihoods cannot be compared."""
+    return list(
+        dict.fromkeys(f"{one.fit['formula'].partition('~')[0].strip()} ({one.fit['family']})" for one in models)
+    )

@@ -1,0 +1,56 @@
+"""What a number does to the linear predictor where a function of it stands in the formula, as a curve."""
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from tfglm.data.dictionary import Column, Dictionary
+from tfglm.model import transforms
+from tfglm.model.design import Design, Numeric
+from tfglm.model.fitted import Fitted
+
+POINTS = 101
+
+
+def curves(design: Design, fitted: Fitted, dictionary: Dictionary, quantile: float) -> pd.DataFrame:
+    """The difference that each value of a number makes to the linear predictor, against the value nearest the mean.
+
+    Columns: term, column, value, reference, effect, std_error, ci_lower, ci_upper (`quantile` errors on either side). A term that
+    is a product of several factors has no curve of its own.
+    """
+    found = []
+    for term in design.terms:
+        if term.categorical or len(term.numeric) != 1:
+            continue
+        factor = next(one for one in design.numeric if one.name == term.numeric[0])
+        column = dictionary.columns[factor.column]
+        values = grid(column)
+        reference = values[np.argmin(np.abs(values - column.mean))]
+        rows = differences(design, factor, term.name, values, reference)
+        effect = rows @ fitted.coefficients
+        error = np.full(len(values), np.nan)
+        if np.isfinite(fitted.dispersion):
+            error = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
+        margin = quantile * error
+        columns = {"term": term.name, "column": factor.column, "value": values, "reference": reference}
+        columns |= {"effect": effect, "std_error": error, "ci_lower": effect - margin, "ci_upper": effect + margin}
+        found.append(pd.DataFrame(columns))
+    return pd.concat(found, ignore_index=True)
+
+
+def grid(column: Column) -> np.ndarray:
+    """Values between the least and the largest of the training rows: those that occur, if they are few."""
+    if column.levels is not None and len(column.levels) <= POINTS:
+        return np.array(column.levels, float)
+    return np.linspace(column.minimum, column.maximum, POINTS)
+
+
+def differences(
+    design: Design, factor: Numeric, term: str, values: np.ndarray, reference: float
+) -> scipy.sparse.csr_array:
+    """Rows of the design matrix at these values less that at the reference, on the scale of the fit, [values, p]."""
+    numbers = np.stack(transforms.apply(np, factor.learnt, np.append(values, reference)), axis=1)
+    rows = np.zeros((len(values), design.size))
+    where = design.slices[term]
+    rows[:, where] = (numbers[:-1] - numbers[-1]) / np.array(factor.scale)
+    return scipy.sparse.csr_array(rows)

@@ -1,0 +1,145 @@
+"""A fitted model for others: a SavedModel that needs none of our code, and a description in JSON."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.experimental.numpy as tnp
+
+from tfglm.model import transforms
+from tfglm.model.design import Categorical, Design
+from tfglm.model.families import FAMILIES
+from tfglm.model.fitted import SEPARATED, Fitted
+from tfglm.model.parametrisation import is_centred
+from tfglm.model.rows import UNSEEN
+from tfglm.results.coefficients import Estimates
+from tfglm.results.predict import PREDICTED
+
+
+class Exported(tf.Module):
+    """A model as a function of columns, as they are in the data: text as strings, '' where it is missing, and numbers as float64,
+    NaN where they are. `substitutes` are the levels that stand for unseen ones.
+
+    Returns `linear_predictor` and `probability` or `mean`, [rows]; NaN where a row has no prediction.
+    """
+
+    def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]):
+        super().__init__()
+        self.design, self.substitutes = design.to_predict, substitutes
+        self.kinds = kinds(self.design)
+        coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
+        self.coefficients = tf.constant(coefficients, tf.float64)
+        texts = [factor for factor in self.design.categorical if factor.column_kind == "text"]
+        self.tables = {factor.name: self._table(factor) for factor in texts}
+
+    def _table(self, factor: Categorical) -> tf.lookup.StaticHashTable:
+        known = {value: number for value, number in factor.numbers.items() if value is not None}
+        entries = tf.lookup.KeyValueTensorInitializer(
+            tf.constant(list(known), tf.string), tf.constant(list(known.values()), tf.int64)
+        )
+        return tf.lookup.StaticHashTable(entries, self.substitutes.get(factor.name, UNSEEN))
+
+    def save(self, folder: str) -> None:
+        """Write the SavedModel with the signature `serving_default`."""
+        specs = {
+            name: tf.TensorSpec([None], tf.string if kind == "text" else tf.float64, name)
+            for name, kind in self.kinds.items()
+        }
+        tf.saved_model.save(self, folder, signatures=self.predict.get_concrete_function(**specs))
+
+    @tf.function(autograph=False)
+    def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        design = self.design
+        levels = {factor.name: self._level(factor, columns[factor.column]) for factor in design.categorical}
+        numbers = {
+            factor.name: transforms.apply(tnp, factor.learnt, columns[factor.column]) for factor in design.numeric
+        }
+        some = next(iter(columns.values()))
+        eta = tf.zeros(tf.shape(some), tf.float64)
+        if design.offset:
+            eta += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
+        for part in design.parts:
+            group = self._group(part.coding, levels)
+            found = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
+            found = tf.where(group < 0, tf.constant(np.nan, tf.float64), found)
+            for name, which in part.multiplier:
+                factor = design.factors[name]
+                center = factor.center[which] if is_centred(design, part) else 0.0
+                found *= (numbers[name][which] - center) / factor.scale[which]
+            eta += found
+        eta = tf.where(tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
+        return {"linear_predictor": eta, PREDICTED[design.family]: FAMILIES[design.family].mean(eta)}
+
+    def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:
+        """The number of the level of a factor, or UNSEEN."""
+        substitute = tf.constant(self.substitutes.get(factor.name, UNSEEN), tf.int64)
+        # A missing value in a column that must have one is no level that could be substituted.
+        absent = factor.numbers.get(None, UNSEEN if factor.column in self.design.required else substitute)
+        absent = tf.cast(absent, tf.int64)
+        if factor.column_kind == "text":
+            return tf.where(tf.equal(column, ""), absent, self.tables[factor.name].lookup(column))
+        known = sorted((float(value), number) for value, number in factor.numbers.items() if value is not None)
+        values = tf.constant([value for value, _ in known], tf.float64)
+        levels = tf.constant([number for _, number in known], tf.int64)
+        place = tf.minimum(tf.searchsorted(values, column), len(known) - 1)
+        level = tf.where(tf.equal(tf.gather(values, place), column), tf.gather(levels, place), substitute)
+        return tf.where(tf.math.is_nan(column), absent, level)
+
+    def _group(self, coding: tuple[str, ...], levels: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The group of a row, or a negative number where it has none."""
+        if not coding:
+            return tf.constant(0, tf.int64)
+        if len(coding) == 1:
+            return levels[coding[0]]
+        sizes = [len(self.design.factors[name].levels) for name in coding]
+        joint = sum(tf.maximum(levels[name], 0) * math.prod(sizes[place + 1 :]) for place, name in enumerate(coding))
+        known = tf.constant(self.design.combinations[coding], tf.int64)
+        place = tf.minimum(tf.searchsorted(known, joint, out_type=tf.int64), known.shape[0] - 1)
+        least = tf.reduce_min(tf.stack([levels[name] for name in coding]), 0)
+        return tf.where((least >= 0) & tf.equal(tf.gather(known, place), joint), place, tf.constant(UNSEEN, tf.int64))
+
+
+def kinds(design: Design) -> dict[str, str]:
+    """The columns that a prediction needs, each with what it holds: `text` or `number`."""
+    text = {factor.column for factor in design.categorical if factor.column_kind == "text"}
+    return {name: "text" if name in text else "number" for name in design.to_predict.columns}
+
+
+def description(design: Design, found: Estimates, fit: Mapping, derived: Mapping[str, str]) -> dict:
+    """What the model is, for readers without tfglm: linear predictor = offset + sum over coefficients of the product of the
+    term's numbers where the row has the coefficient's level. `derived` has the SQL expressions of columns that are in no file."""
+    inputs = [
+        {
+            "name": name,
+            "type": kind,
+            "missing": "" if kind == "text" else "NaN",
+            **({"derived_as": derived[name]} if name in derived else {}),
+        }
+        for name, kind in kinds(design).items()
+    ]
+    estimates = zip(design.coefficients(), found.values.tolist(), strict=True)
+    return {
+        "model": design.model,
+        "formula": design.formula,
+        "family": design.family,
+        "link": {"gaussian": "identity", "binomial": "logit", "poisson": "log"}[design.family],
+        "inputs": inputs,
+        "outputs": ["linear_predictor", PREDICTED[design.family]],
+        "offset": design.offset and {"column": design.offset.column, "functions": list(design.offset.learnt)},
+        "numbers": [
+            {"name": factor.name, "column": factor.column, "functions": list(factor.learnt)}
+            for factor in design.numeric
+        ],
+        "levels": [
+            {"name": factor.name, "column": factor.column, "levels": list(factor.levels), "rare": list(factor.rare)}
+            for factor in design.categorical
+        ],
+        "coefficients": [
+            {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
+            for (term, level), value in estimates
+        ],
+        "reference_levels": found.levels,
+        "converged": fit["converged"],
+        "rows": fit["rows"],
+    }

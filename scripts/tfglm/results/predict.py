@@ -1,0 +1,180 @@
+"""Predictions of single rows, shard by shard, with standard errors from the blocks of the covariance."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse
+import tensorflow as tf
+
+from tfglm.data.dictionary import label
+from tfglm.data.shards import IngestedFile, Shard
+from tfglm.data.tally import read
+from tfglm.errors import UserError
+from tfglm.model.design import Design
+from tfglm.model.families import FAMILIES
+from tfglm.model.fitted import SEPARATED, Fitted
+from tfglm.model.rows import DROPPED, NOT_FINITE, UNSEEN
+from tfglm.model.rows import SEPARATED as SEPARATED_ROW
+from tfglm.model.workload import Workload
+
+PREDICTED = {"binomial": "probability", "poisson": "mean", "gaussian": "mean"}
+"""What a prediction is called."""
+
+REASONS = {DROPPED: "missing value", UNSEEN: "unseen level", SEPARATED_ROW: "separated level", NOT_FINITE: "not finite"}
+"""Why a row has no prediction."""
+
+OUTSIDE = "outside the range of a spline"
+
+
+class Scored(NamedTuple):
+    """The rows of a shard in order, [rows]: what `Passes.predictions` or `Passes.rows_of_design` says of them."""
+
+    file: IngestedFile
+    shard: Shard
+    rows: dict[str, np.ndarray]
+
+
+def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Iterator[Scored]:
+    """The rows of each shard of a workload."""
+    design = workload.design
+    separated = {
+        part.coding: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
+        for part in design.parts
+        if part.coding and not part.multiplier
+    }
+    workload = workload.without(separated)
+    coefficients = {term: tf.constant(value) for term, value in design.by_term(fitted.coefficients).items()}
+    for file, shard, signature, call in workload.shards_alone():
+        found = getattr(workload.passes(signature), pass_)(coefficients, 0, *map(tf.constant, call))
+        yield Scored(file, shard, {name: value.numpy()[: shard.rows] for name, value in found.items()})
+
+
+def predictions(
+    design: Design,
+    fitted: Fitted,
+    file: IngestedFile,
+    unseen: Mapping[str, int],
+    identity: Sequence[str],
+    quantile: float,
+) -> Iterator[pa.Table]:
+    """A table for each shard of the split `predict` of a file, and an empty one before them; together they have its rows in
+    order.
+
+    Columns: `file`, `row` (its number in the file, from 1), those of `identity` as they are in the data, `linear_predictor` and
+    its `linear_predictor_std_error`; `probability` or `mean`, its `std_error` (by the delta method; of the mean, not of a single
+    response), `ci_lower` and `ci_upper` (`quantile` errors on either side, through the link); `unseen`, the terms of whose level
+    no training row is; `remark`, why there is no prediction, or that a number is OUTSIDE. `posterior_sd` takes the place of the
+    standard errors if the fit is penalised; of a fit without either they are empty.
+    """
+    check_identity(design, file, identity)
+    numbers = np.load(file.folder / "predicted_rows.npy")
+    workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
+    first = 0
+    for scored in chain([nothing(design, file)], score(workload, fitted, "rows_of_design")):
+        rows = scored.shard.rows
+        columns = {"file": pa.array([file.manifest.source]).take(pa.array(np.zeros(rows, np.int32)))}
+        columns["row"] = pa.array(numbers[first : first + rows])
+        first += rows
+        columns |= {name: decoded(file, scored.shard, name) for name in identity}
+        yield pa.table(columns | estimated(design, fitted, scored, quantile) | remarks(design, scored))
+
+
+def nothing(design: Design, file: IngestedFile) -> Scored:
+    """No rows, for the columns of a table."""
+    shapes = {"groups": (0, len(design.codings)), "multipliers": (0, len(design.parts))}
+    types = {"eta": float, "flag": np.int32, "outside": bool, "groups": np.int32, "multipliers": float}
+    rows = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in types.items()}
+    return Scored(file, Shard("", "predict", 0), rows)
+
+
+def check_identity(design: Design, file: IngestedFile, identity: Sequence[str]) -> None:
+    """Raise UserError for a column that the file was not read with."""
+    there = [column.name for column in file.manifest.columns]
+    for name in identity:
+        if name not in there:
+            raise UserError(f"models.{design.model}.identity: {file.manifest.source} was read without `{name}`")
+
+
+def estimated(design: Design, fitted: Fitted, scored: Scored, quantile: float) -> dict[str, pa.Array]:
+    """Predictions and their errors."""
+    known = scored.rows["flag"] >= 0
+    eta = np.where(known, scored.rows["eta"], np.nan)
+    error = np.full(len(eta), np.nan)
+    if np.isfinite(fitted.dispersion):
+        variances = fitted.variances(design_rows(design, scored.rows, known)).chosen
+        error[known] = np.sqrt(np.maximum(variances, 0.0))
+    family = FAMILIES[design.family]
+    mean, slope = (one.numpy() for one in mean_and_slope(family, tf.constant(eta)))
+    lower, upper = (family.mean(tf.constant(eta + sign * quantile * error)).numpy() for sign in (-1, 1))
+    name = "posterior_sd" if design.penalised else "std_error"
+    made = {
+        "linear_predictor": eta,
+        f"linear_predictor_{name}": error,
+        PREDICTED[design.family]: mean,
+        name: slope * error,
+        "ci_lower": lower,
+        "ci_upper": upper,
+    }
+    return {key: pa.array(values, from_pandas=True) for key, values in made.items()}
+
+
+def mean_and_slope(family, eta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The mean and its derivative by the linear predictor, which with a canonical link is the variance function."""
+    mean = family.mean(eta)
+    return mean, family.variance(mean)
+
+
+def design_rows(design: Design, rows: Mapping[str, np.ndarray], which: np.ndarray) -> scipy.sparse.csr_array:
+    """Rows of the design matrix on the scale of the fit, [rows, p]."""
+    groups, multipliers = rows["groups"][which], rows["multipliers"][which]
+    columns = [
+        part.where.start + (groups[:, design.codings.index(part.coding)] if part.coding else np.zeros(len(groups), int))
+        for part in design.parts
+    ]
+    starts = np.arange(len(groups) + 1) * len(design.parts)
+    shape = (len(groups), design.size)
+    return scipy.sparse.csr_array((multipliers.ravel(), np.stack(columns, 1).ravel(), starts), shape=shape)
+
+
+def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
+    """The columns `unseen` and `remark`; missing where there is nothing to say."""
+    unseen = np.full(scored.shard.rows, "", object)
+    for factor in design.categorical:
+        values = [None, *scored.file.values(factor.column)]
+        new = np.array([factor.number(value, UNSEEN) == UNSEEN for value in values])
+        new[0] &= factor.column not in design.required  # else the row lacks a value
+        which = new[stored_values(scored.file, scored.shard, factor.column)]
+        unseen[which] = [f"{one}, {factor.name}" if one else factor.name for one in unseen[which]]
+    remark = np.full(scored.shard.rows, "", object)
+    remark[scored.rows["outside"]] = OUTSIDE
+    for flag, reason in REASONS.items():
+        remark[scored.rows["flag"] == flag] = reason
+    return {
+        name: pa.array([text or None for text in texts], pa.string())
+        for name, texts in (("unseen", unseen), ("remark", remark))
+    }
+
+
+def decoded(file: IngestedFile, shard: Shard, name: str) -> pa.Array:
+    """The values of a column of a shard as they are in the data: text or numbers, missing ones included."""
+    stored, column = stored_values(file, shard, name), file.column(name)
+    if not column.coded:
+        return pa.array(stored.astype(float), from_pandas=True)
+    types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}
+    values = file.values(name)
+    if column.kind == "integer":
+        values = [int(value) for value in values]
+    return pa.array([None, *values], types[column.kind]).take(pa.array(stored.astype(np.int32)))
+
+
+def stored_values(file: IngestedFile, shard: Shard, name: str) -> np.ndarray:
+    return read(file, shard, name) if shard.rows else np.zeros(0, file.column(name).dtype)
+
+
+def level_labels(file: IngestedFile, name: str) -> list[str]:
+    """How the values of a coded column are written, by code; '' for a missing one."""
+    kind = file.column(name).kind
+    return ["", *(label(value, kind) for value in file.values(name))]

@@ -1,0 +1,144 @@
+"""The whole workflow, run as a user runs it."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import yaml
+
+REPOSITORY = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def command_line(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "snakemake", "--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments]
+
+
+def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """`snakemake --cores 4` in `folder`; what it prints on both streams is in stdout."""
+    return subprocess.run(
+        command_line(*arguments),
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+    )
+
+
+def succeed(folder: Path, *arguments: str) -> str:
+    done = snakemake(folder, *arguments)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def planned(folder: Path, *arguments: str) -> dict[str, int]:
+    """How many jobs of each rule a run would execute."""
+    return jobs_in(succeed(folder, "--dry-run", *arguments))
+
+
+def jobs_in(printed: str) -> dict[str, int]:
+    """The jobs of each rule in what a dry run has printed."""
+    jobs = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", printed, re.MULTILINE)}
+    assert bool(jobs) != ("Nothing to be done" in printed), printed
+    return {rule: count for rule, count in jobs.items() if rule not in ("all", "total")}
+
+
+def configure(folder: Path, change=lambda config: None) -> None:
+    """Write the default config into `folder`, changed by `change`, which gets it as a dict."""
+    config = yaml.safe_load((REPOSITORY / "config" / "config.yaml").read_text())
+    change(config)
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """A digest of each file below `folder`."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def results(folder: Path) -> dict[str, str]:
+    """A digest of every result but what is made anew with each fit (addresses, times) or by each check of a model."""
+    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet|/history\.")
+    return {name: digest for name, digest in contents(folder / "results").items() if not passing.search(name)}
+
+
+def read_table(folder: Path, model: str) -> pd.DataFrame:
+    path = folder / "results" / "models" / model / "coefficients.csv"
+    return (
+        pd.read_csv(path, dtype={"level": str, "reference": str, "status": str}, keep_default_na=False, na_values=[""])
+        .fillna({"level": "", "reference": "", "status": ""})
+        .set_index(["term", "level"])
+    )
+
+
+def read_json(folder: Path, *names: str) -> dict:
+    return json.loads(folder.joinpath("results", *names).read_text())
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """The processes that work in `folder`."""
+    return [one for one in psutil.process_iter(["cwd"]) if one.info["cwd"] == str(folder)]
+
+
+ASA_HEADER = [
+    "Year",
+    "Month",
+    "DayofMonth",
+    "DayOfWeek",
+    "DepTime",
+    "CRSDepTime",
+    "ArrTime",
+    "CRSArrTime",
+    "UniqueCarrier",
+    "FlightNum",
+    "TailNum",
+    "ActualElapsedTime",
+    "CRSElapsedTime",
+    "AirTime",
+    "ArrDelay",
+    "DepDelay",
+    "Origin",
+    "Dest",
+    "Distance",
+    "TaxiIn",
+    "TaxiOut",
+    "Cancelled",
+    "CancellationCode",
+    "Diverted",
+    "CarrierDelay",
+    "WeatherDelay",
+    "NASDelay",
+    "SecurityDelay",
+    "LateAircraftDelay",
+]
+
+
+def write_asa(folder: Path, year: int, rows: int) -> pd.DataFrame:
+    """A file of random flights in exactly the schema of ASA Data Expo 2009, 29 columns, unquoted, NA for missing."""
+    random = np.random.default_rng(year)
+    date = pd.Timestamp(year, 1, 1) + pd.to_timedelta(random.integers(0, 365, rows), unit="D")
+    frame = pd.DataFrame({"Year": year, "Month": date.month, "DayofMonth": date.day, "DayOfWeek": date.day_of_week + 1})
+    frame["CRSDepTime"] = 100 * random.integers(5, 24, rows) + random.integers(0, 60, rows)
+    carriers = ["AA", "DL", "PA (1)", "UA"] if year == 2006 else ["AA", "DL", "WN"]
+    frame["UniqueCarrier"] = random.choice(carriers, rows)
+    frame["Origin"] = random.choice(["ATL", "ORD", "DFW"], rows)
+    frame["Dest"] = random.choice(["BOS", "JFK", "LAX", "SEA"], rows)
+    frame["Distance"] = random.integers(100, 2600, rows)
+    frame["Cancelled"] = (random.random(rows) < 0.02).astype(int)
+    frame["Diverted"] = 0
+    eta = -1.2 + 0.5 * (frame["UniqueCarrier"] == "UA") + 0.06 * (frame["CRSDepTime"] // 100 - 13)
+    delay = 15 + np.round(30 * (eta + random.logistic(size=rows)))
+    frame["ArrDelay"] = delay.where(frame["Cancelled"] == 0).astype("Int64")
+    frame = frame.reindex(columns=ASA_HEADER)
+    frame.to_csv(folder / f"{year}.csv", index=False, na_rep="NA")
+    return frame

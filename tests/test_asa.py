@@ -1,0 +1,140 @@
+"""Several files in the schema of ASA Data Expo 2009: one table, a file more, a file that is wrong, a run that is killed."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from oracles import assert_agrees, logistic_regression, treatment_contrasts
+from runs import (
+    ENVIRONMENT,
+    command_line,
+    configure,
+    planned,
+    processes_in,
+    read_json,
+    read_table,
+    results,
+    snakemake,
+    succeed,
+    write_asa,
+)
+
+
+@pytest.fixture(scope="module")
+def asa(tmp_path_factory) -> tuple[Path, pd.DataFrame]:
+    """A folder with two years in the ASA schema, fitted with 2 workers, and its rows."""
+    folder = tmp_path_factory.mktemp("asa")
+    frame = pd.concat([write_asa(folder, year, 20_000) for year in (2006, 2007)], ignore_index=True)
+
+    def change(config):
+        config["data"].update(
+            files=["200?.csv"],
+            layout="asa2009",
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": "day <= 24", "evaluate": "day > 24"},
+            columns=["late", "carrier", "origin", "dest", "dep_hour", "distance"],
+        )
+        formula = "late ~ carrier + origin + dest + dep_hour + distance"
+        config["models"] = {"late_arrival": {"formula": formula, "family": "binomial"}}
+
+    configure(folder, change)
+    succeed(folder)
+    return folder, frame
+
+
+def test_two_files_in_the_asa_schema_give_one_table(asa):
+    folder, frame = asa
+    train = frame[(frame["Cancelled"] == 0) & (frame["DayofMonth"] <= 24)]
+    train = train.assign(late=train["ArrDelay"] >= 15, dep_hour=train["CRSDepTime"] // 100, distance=train["Distance"])
+    categorical = {"carrier": "UniqueCarrier", "origin": "Origin", "dest": "Dest"}
+    matrix = treatment_contrasts(train, categorical, ["dep_hour", "distance"])
+    exact = logistic_regression(train["late"], matrix)
+    table = read_table(folder, "late_arrival")
+    assert table.loc["carrier"].index.tolist() == ["AA", "DL", "PA (1)", "UA", "WN"]
+    assert_agrees(table, exact, list(matrix.columns))
+    rows = read_json(folder, "data", "rows.json")
+    assert set(rows["files"]) == {"2006", "2007"}
+    assert rows["read"] == len(frame) and rows["splits"]["train"]["used"] == len(train)
+
+
+def test_after_a_kill_of_snakemake_nothing_is_left_running_and_make_resume_completes_the_run(asa):
+    folder, _ = asa
+    before = results(folder)
+    model = folder / "results" / "models" / "late_arrival"
+    (model / "fit.json").unlink()
+    roster = model / "cluster" / "workers.json"  # Snakemake deletes it when the service has ended
+    run = subprocess.Popen(
+        command_line(), cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while not roster.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(processes_in(folder)) > 4  # Snakemake, its chief, ps and workers
+    run.kill()
+    run.wait()
+    deadline = time.monotonic() + 15
+    while processes_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert processes_in(folder) == []
+    assert snakemake(folder).returncode != 0  # the lock is still there
+    # The two commands of `make resume`.
+    succeed(folder, "--unlock")
+    succeed(folder, "--rerun-incomplete")
+    assert results(folder) == before
+
+
+def test_one_more_file_is_read_alone(asa):
+    folder, _ = asa
+    write_asa(folder, 2008, 1000)
+    jobs = planned(folder)
+    (folder / "2008.csv").unlink()
+    assert {rule: jobs.get(rule) for rule in ("ingest", "merge_dictionary")} == {
+        "ingest": 1, "merge_dictionary": 1,
+    }  # fmt: skip
+    assert planned(folder) == {}
+
+
+def test_an_unreadable_file_is_named_with_its_line_and_results_stay(asa):
+    folder, _ = asa
+    path = folder / "2006.csv"
+    good = path.read_bytes()
+    lines = good.decode().splitlines(keepends=True)
+    fields = lines[99].split(",")
+    fields[5] = "noon"
+    before = results(folder)
+    path.write_text("".join([*lines[:99], ",".join(fields), *lines[100:]]))
+    done = snakemake(folder)
+    assert done.returncode != 0
+    assert (
+        "2006.csv, line 100: column `CRSDepTime`: expected a time of day (hhmm, from 0 to 2400), found `noon`"
+        in done.stdout
+    )
+    models = {name: digest for name, digest in before.items() if name.startswith("models/")}
+    assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
+    path.write_bytes(good)
+    succeed(folder, "results/data/ingested/2006/manifest.json")
+    files = {name: digest for name, digest in before.items() if name.startswith("data/ingested/")}
+    assert {name: digest for name, digest in results(folder).items() if name.startswith("data/ingested/")} == files
+
+
+def test_a_constant_response_and_no_rows_are_refused_before_training(asa):
+    folder, _ = asa
+    config = folder / "config" / "config.yaml"
+    good = config.read_text()
+    models = {name: digest for name, digest in results(folder).items() if name.startswith("models/")}
+    for key, value, message in (
+        ("where", {"late": "arr_delay >= 15"}, "the response `late` is 1 in all training rows"),
+        ("split", {"train": "year = 1999"}, "no training rows are left; results/data/rows.json tells"),
+    ):
+        changed = yaml.safe_load(good)
+        changed["data"][key] = value
+        config.write_text(yaml.safe_dump(changed))
+        done = snakemake(folder)
+        assert done.returncode != 0
+        assert message in done.stdout
+        assert {name: digest for name, digest in results(folder).items() if name.startswith("models/")} == models
+    config.write_text(good)
