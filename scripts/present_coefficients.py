@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import scipy.stats
+from scipy.special import ndtri
 
 from tfglm import command
 from tfglm.results.pages import EFFECTS, four_digits, page, read_table
@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> None:
     shown = table
     if "posterior_sd" in table:
         intervals = "posterior intervals"
-        margin = scipy.stats.norm.ppf(0.5 + arguments.confidence / 2) * table["posterior_sd"]
+        margin = ndtri(0.5 + arguments.confidence / 2) * table["posterior_sd"]
         shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
     elif fit["std_errors"]["kind"] == "none":
         shown = table.assign(ci_lower=np.nan, ci_upper=np.nan)

@@ -1,7 +1,8 @@
 """A throw-away SLURM on this machine: every node is a network namespace with an address and a host name of its own.
 
 Nothing is written outside the folder it is given, nothing is left in /etc or /run, and only what it started is stopped. It needs
-root, iproute2, util-linux, and Debian's slurmctld, slurmd, slurm-client and munge (`apt-get install`, 20 s).
+root, iproute2, util-linux, and Debian's slurmctld, slurmd, slurm-client and munge (`apt-get install`, 20 s); with accounting
+slurmdbd and mariadb-server too.
 """
 
 import contextlib
@@ -10,11 +11,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "iproute2")
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "ip", "nsenter", "unshare")
+ACCOUNTING_PACKAGES = ("slurmdbd", "mariadb-server")
+ACCOUNTING_PROGRAMS = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
 
 CONFIGURATION = """
 ClusterName=throwaway
@@ -31,7 +34,7 @@ SlurmdPidFile={folder}/slurmd.%n.pid
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
@@ -43,16 +46,39 @@ SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 MinJobAge=600
 KillWait=2
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 State=UP
+PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe={sharing}
 """
 
 
-def missing() -> str:
+WITHOUT_ACCOUNTS = "AccountingStorageType=accounting_storage/none"
+WITH_ACCOUNTS = """AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={network}.254
+AccountingStoragePass={folder}/munge.socket"""
+
+ACCOUNTING = """
+DbdHost=controller
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmUser=root
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StorageLoc=accounts
+StorageUser=slurm
+StoragePass=throwaway
+"""
+DATABASE = """CREATE USER slurm@'127.0.0.1' IDENTIFIED BY 'throwaway';
+GRANT ALL ON *.* TO slurm@'127.0.0.1';
+"""
+
+
+def missing(accounting: bool = False) -> str:
     """What this machine lacks to run one, and the way out; '' if nothing."""
     if os.geteuid() != 0:
         return "a SLURM of its own needs root, for the network namespaces"
-    lacking = [program for program in PROGRAMS if not shutil.which(program)]
-    return f"no {', '.join(lacking)} here: apt-get install {' '.join(PACKAGES)}" if lacking else ""
+    programs, packages = (*PROGRAMS, *ACCOUNTING_PROGRAMS * accounting), (*PACKAGES, *ACCOUNTING_PACKAGES * accounting)
+    lacking = [program for program in programs if not shutil.which(program)]
+    return f"no {', '.join(lacking)} here: apt-get install {' '.join(packages)}" if lacking else ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +89,15 @@ class Cluster:
     addresses: dict[str, str]  # of the nodes, by host name
     namespaces: dict[str, str]
     environment: dict[str, str]
+    daemons: dict[str, "Daemon"] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def controller_away(self) -> Iterator[None]:
+        """slurmctld ends, and comes back."""
+        self.daemons["controller"].__exit__()
+        yield
+        self.daemons["controller"].__enter__()
+        wait(self, lambda: bool(self.ask("sinfo", "--noheader")))
 
     def ask(self, *line: str) -> str:
         """What a SLURM command prints."""
@@ -94,9 +129,16 @@ def run(*line: str) -> str:
 
 @contextlib.contextmanager
 def cluster(
-    folder: Path, environment: dict[str, str], nodes: int = 3, processors: int = 4, megabytes: int = 16_000
+    folder: Path,
+    environment: dict[str, str],
+    nodes: int = 3,
+    processors: int = 4,
+    megabytes: int = 16_000,
+    accounting: bool = False,
+    sharing: str = "NO",
 ) -> Iterator[Cluster]:
-    """Bring up a cluster with the nodes `node1`, `node2`, ... and take it down again.
+    """Bring up a cluster with the nodes `node1`, `node2`, ... and take it down again. With `accounting` it remembers its jobs;
+    with `sharing` EXCLUSIVE no two jobs share a node.
 
     Raises RuntimeError, with the end of the daemons' logs, if it does not get ready within 30 s.
     """
@@ -114,7 +156,12 @@ def cluster(
     )
     configuration = folder / "etc" / "slurm.conf"
     configuration.parent.mkdir()
-    configuration.write_text(CONFIGURATION.format(network=network, folder=folder, nodes="\n".join(described)))
+    accounts = (WITH_ACCOUNTS if accounting else WITHOUT_ACCOUNTS).format(network=network, folder=folder)
+    configuration.write_text(
+        CONFIGURATION.format(
+            network=network, folder=folder, nodes="\n".join(described), accounting=accounts, sharing=sharing
+        )
+    )
     environment = {**environment, "SLURM_CONF": str(configuration)}
     made = Cluster(folder, addresses, {name: f"{tag}-{name}" for name in hosts}, environment)
 
@@ -124,7 +171,7 @@ def cluster(
         authentication = ("--socket", folder / "munge.socket", "--key-file", key, "--seed-file", folder / "munge.seed")
         authentication += ("--pid-file", folder / "munge.pid", "--log-file", folder / "munged.log")
         stack.enter_context(
-            daemon(folder / "munged.out", environment, "munged", "--foreground", "--force", *authentication)
+            Daemon(folder / "munged.out", environment, "munged", "--foreground", "--force", *authentication)
         )
         wait(made, (folder / "munge.socket").exists)  # without it slurmctld gives up
         run("ip", "link", "add", tag, "type", "bridge")
@@ -133,16 +180,50 @@ def cluster(
         run("ip", "link", "set", tag, "up")
         for number, (name, address) in enumerate(hosts.items()):
             stack.enter_context(namespace(made.namespaces[name], address, tag, f"{tag}v{number}"))
+        if accounting:
+            keep_accounts(made, configuration.parent, stack)
         for name in hosts:
             # Not `ip netns exec`, which mounts /sys anew: slurmd dies for want of its cgroup.
             there = ("nsenter", f"--net=/run/netns/{made.namespaces[name]}", "unshare", "--uts", "--mount", "sh", "-c")
             # The executor takes SLURM_CONF from its jobs, so what these start has to find the file where SLURM looks.
             begin = f"hostname {name} && mount --bind {configuration.parent} /etc/slurm"
             program = "slurmctld -D" if name == "controller" else f"slurmd -D -N {name}"
-            stack.enter_context(daemon(folder / f"{name}.log", environment, *there, f"{begin} && exec {program}"))
+            daemon = Daemon(folder / f"{name}.log", environment, *there, f"{begin} && exec {program}")
+            made.daemons[name] = stack.enter_context(daemon)
         stack.callback(end_jobs, made)
         wait(made, lambda: made.ask("sinfo", "--noheader", "--format=%T %D") == f"idle {nodes}")
         yield made
+
+
+def keep_accounts(made: Cluster, etc: Path, stack: contextlib.ExitStack) -> None:
+    """Start a database and slurmdbd beside where slurmctld will be. There is an account `root`."""
+    data, begin = made.folder / "database", made.folder / "database.sql"
+    begin.write_text(DATABASE)
+    run("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
+    there = ("nsenter", f"--net=/run/netns/{made.namespaces['controller']}")
+    database = (
+        "mariadbd",
+        "--no-defaults",
+        "--user=root",
+        f"--datadir={data}",
+        f"--socket={made.folder}/database.socket",
+    )
+    options = (
+        "--bind-address=127.0.0.1",
+        "--skip-name-resolve",
+        f"--pid-file={made.folder}/database.pid",
+        f"--init-file={begin}",
+    )
+    stack.enter_context(Daemon(made.folder / "database.log", made.environment, *there, *database, *options))
+    wait(made, lambda: "ready for connections" in (made.folder / "database.log").read_text())
+    secret = etc / "slurmdbd.conf"
+    secret.write_text(ACCOUNTING.format(folder=made.folder))
+    secret.chmod(0o600)
+    begin = f"hostname controller && mount --bind {etc} /etc/slurm && exec slurmdbd -D"
+    line = (*there, "unshare", "--uts", "--mount", "sh", "-c", begin)
+    stack.enter_context(Daemon(made.folder / "slurmdbd.log", made.environment, *line))
+    # It answers once it is there.
+    wait(made, lambda: made.ask("sacctmgr", "--immediate", "add", "cluster", "throwaway") != "")
 
 
 @contextlib.contextmanager
@@ -163,23 +244,27 @@ def namespace(name: str, address: str, bridge: str, cable: str) -> Iterator[None
         run("ip", "netns", "delete", name)
 
 
-@contextlib.contextmanager
-def daemon(log: Path, environment: dict[str, str], *line: object) -> Iterator[None]:
-    """A daemon in the foreground, ended by SIGTERM and after 10 s by SIGKILL."""
-    with log.open("w") as opened:
-        # A session of its own: Ctrl-C must not end it before the jobs are cancelled.
-        process = subprocess.Popen(
-            list(map(str, line)), env=environment, stdout=opened, stderr=opened, start_new_session=True
-        )
-    try:
-        yield
-    finally:
-        process.terminate()
+class Daemon:
+    """A daemon in the foreground, ended by SIGTERM and after 10 s by SIGKILL; it may be started again."""
+
+    def __init__(self, log: Path, environment: dict[str, str], *line: object):
+        self.log, self.environment, self.line = log, environment, list(map(str, line))
+
+    def __enter__(self) -> "Daemon":
+        with self.log.open("a") as opened:
+            # A session of its own: Ctrl-C must not end it before the jobs are cancelled.
+            self.process = subprocess.Popen(
+                self.line, env=self.environment, stdout=opened, stderr=opened, start_new_session=True
+            )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.terminate()
         try:
-            process.wait(10)
+            self.process.wait(10)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            self.process.kill()
+            self.process.wait()
 
 
 def wait(cluster: Cluster, ready: Callable[[], bool]) -> None:

@@ -1,7 +1,5 @@
-"""Several files in the schema of ASA Data Expo 2009: one table, a file more, a file that is wrong, a run that is killed."""
+"""Several files in the schema of ASA Data Expo 2009: one table, a file more, a file that is wrong."""
 
-import subprocess
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +8,8 @@ import yaml
 
 from oracles import assert_agrees, logistic_regression, treatment_contrasts
 from runs import (
-    ENVIRONMENT,
-    command_line,
     configure,
     planned,
-    processes_in,
     read_json,
     read_table,
     results,
@@ -59,32 +54,6 @@ def test_two_files_in_the_asa_schema_give_one_table(asa):
     rows = read_json(folder, "data", "rows.json")
     assert set(rows["files"]) == {"2006", "2007"}
     assert rows["read"] == len(frame) and rows["splits"]["train"]["used"] == len(train)
-
-
-def test_after_a_kill_of_snakemake_nothing_is_left_running_and_make_resume_completes_the_run(asa):
-    folder, _ = asa
-    before = results(folder)
-    model = folder / "results" / "models" / "late_arrival"
-    (model / "fit.json").unlink()
-    roster = model / "cluster" / "workers.json"  # Snakemake deletes it when the service has ended
-    run = subprocess.Popen(
-        command_line(), cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while not roster.exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(processes_in(folder)) > 4  # Snakemake, its chief, ps and workers
-    run.kill()
-    run.wait()
-    deadline = time.monotonic() + 15
-    while processes_in(folder) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert processes_in(folder) == []
-    assert snakemake(folder).returncode != 0  # the lock is still there
-    # The two commands of `make resume`.
-    succeed(folder, "--unlock")
-    succeed(folder, "--rerun-incomplete")
-    assert results(folder) == before
 
 
 def test_one_more_file_is_read_alone(asa):

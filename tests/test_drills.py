@@ -44,11 +44,12 @@ def progress(folder: Path) -> dict:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *more: str) -> Iterator[subprocess.Popen]:
-    """Snakemake, making the table; killed with all that it has started, if it is still there at the end."""
+def running(folder: Path, *more: str, within: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
+    """Snakemake, making the table; killed with all that it has started, if it is still there at the end. `within` is a command
+    that runs the one behind it."""
     with (folder / "said").open("w") as said:
         run = subprocess.Popen(
-            command_line(*more, "--", TARGET),
+            [*within, *command_line(*more, "--", TARGET)],
             cwd=folder,
             env=ENVIRONMENT,
             stdout=said,
@@ -292,6 +293,18 @@ def test_a_damaged_journal_is_not_believed(folder, reference):
     goes_on(folder, reference, at_least=5, resume=True)
     assert progress(folder)["passes_recalled"] == 5
     assert "00005.npz cannot be read" in (folder / "logs" / "models" / "path" / "chief.log").read_text()
+
+
+@drill
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
+    (folder / "results" / "resume").mkdir(exist_ok=True)
+    mount = 'mount -t tmpfs -o size=64k none results/resume && exec "$@"'
+    with running(folder, within=("unshare", "--mount", "sh", "-c", mount, "sh")) as run:
+        assert run.wait(180) == 0, (folder / "said").read_text()
+    assert digests(folder) == reference
+    said = (folder / "logs" / "models" / "path" / "chief.log").read_text()
+    assert "cannot be written (No space left on device): a fit that is interrupted starts anew" in said
 
 
 @drill

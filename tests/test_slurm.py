@@ -73,10 +73,10 @@ def start_snakemake(folder: Path, *arguments: str, environment: dict[str, str]) 
         return subprocess.Popen(line, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT)
 
 
-def finish(folder: Path, running: subprocess.Popen) -> tuple[int, str]:
+def finish(folder: Path, running: subprocess.Popen, seconds: float = 240) -> tuple[int, str]:
     """The exit code of a run, and what it has printed and logged."""
     try:
-        code = running.wait(240)
+        code = running.wait(seconds)
     finally:
         running.kill()
     logs = sorted([*folder.glob("logs/**/*.log"), *folder.glob(".snakemake/slurm_logs/**/*.log")])

@@ -371,6 +371,8 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     assert "stopped after 3 epochs (1,524 steps) of ftrl" in page and "finish: newton" in page
     assert not (finished / "results" / "resume" / "online").exists()
     shutil.rmtree(finished / "results" / "models" / "online")
+    assert set(planned(finished)) == {"present_summary"}  # which was of that model
+    succeed(finished)
     assert results(finished) == expected
 
 

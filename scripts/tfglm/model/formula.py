@@ -4,10 +4,6 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from formulaic import Formula
-from formulaic.errors import FormulaicError
-from formulaic.parser.types import Factor as ParsedFactor
-
 from tfglm.errors import UserError
 from tfglm.model.transforms import TRANSFORMS, Call
 
@@ -53,6 +49,11 @@ def parse(formula: str, where: str) -> ParsedFormula:
 
     Raises UserError for what is not a formula, and for what the engine cannot fit.
     """
+    # Here, since it takes a second, and of all the scripts that read a design only one parses.
+    from formulaic import Formula
+    from formulaic.errors import FormulaicError
+    from formulaic.parser.types import Factor as ParsedFactor
+
     try:
         parsed = Formula(formula)
     except FormulaicError as error:

@@ -11,8 +11,7 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from scipy.special import expit, xlogy
-from scipy.stats import norm
+from scipy.special import expit, ndtri, xlogy
 from sklearn import metrics
 
 from tfglm.data.dictionary import ABSENT, label, used_levels
@@ -281,7 +280,7 @@ class Measure:
 
     def interval(self, observed: float, mass: float, rows: float, variance: float) -> tuple[float, float]:
         """A 95 % interval of the mean response of some rows."""
-        margin = norm.ppf(0.975) * float(np.sqrt(max(variance, 0.0) / rows))
+        margin = ndtri(0.975) * float(np.sqrt(max(variance, 0.0) / rows))
         return observed - margin, observed + margin
 
 
@@ -345,7 +344,7 @@ class Binomial(Measure):
 
     def interval(self, observed, mass, rows, variance):
         """Wilson 1927."""
-        z = norm.ppf(0.975)
+        z = ndtri(0.975)
         middle = (observed + z**2 / (2 * mass)) / (1 + z**2 / mass)
         margin = (
             z / (1 + z**2 / mass) * float(np.sqrt(max(observed * (1 - observed), 0.0) / mass + z**2 / (4 * mass**2)))

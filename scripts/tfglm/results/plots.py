@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pandas as pd
-import scipy.stats
+from scipy.special import ndtri
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -197,7 +197,7 @@ def mean_plot(metrics: dict, title: str, paths: list[Path]) -> None:
     residual.set(xlabel="predicted mean", ylabel="mean residual")
     residual.set_title("residuals", fontsize=9, loc="left")
     shares = np.array(list(metrics["residual_quantiles"]), float)
-    normal = scipy.stats.norm.ppf(shares) * metrics["rmse"]
+    normal = ndtri(shares) * metrics["rmse"]
     values = list(metrics["residual_quantiles"].values())
     quantile.plot(normal, values, "o", markersize=3.5, color=MAIN)
     diagonal(quantile, normal[0], normal[-1])
