@@ -7,7 +7,6 @@ All of them wait for SLURM's answers most of the time, so they go on side by sid
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -168,14 +167,14 @@ def goes_on(folder: Path, local: Path, at_least: int = PASSES) -> None:
 def test_a_cancelled_job_is_reported_and_resumed(drills: dict[str, Future], local: Path) -> None:
     folder, code, said, seconds = drills["cancelled"].result()
     assert code == 1 and seconds < 120, said
-    assert re.search("CANCELLED", said), said
+    assert "CANCELLED" in said, said
     goes_on(folder, local)
 
 
 def test_a_time_limit_is_reported_and_the_fit_resumed(drills: dict[str, Future], local: Path) -> None:
     folder, code, said, seconds = drills["too_slow"].result()
     assert code == 1 and seconds < 400, said
-    assert "DUE TO TIME LIMIT" in said and re.search(r"SLURM status is: '\w+'", said), said
+    assert "DUE TO TIME LIMIT" in said, said
     goes_on(folder, local)
 
 
