@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from tfglm import command
 from tfglm.results.pages import four_digits, page, read_table
@@ -13,12 +14,12 @@ from tfglm.results.pages import four_digits, page, read_table
 
 def main(arguments: argparse.Namespace) -> None:
     rows = json.loads(arguments.rows.read_text())
+    fits = [json.loads((folder / "fit.json").read_text()) for folder in arguments.models]
     sections = [data(rows)]
-    for folder in arguments.models:
-        fit = json.loads((folder / "fit.json").read_text())
+    for folder, fit in zip(arguments.models, fits, strict=True):
         metrics = json.loads((folder / "metrics.json").read_text()) if arguments.held_out else {}
         sections.append(of_model(fit, metrics, folder))
-    sections.append(passport(json.loads((arguments.models[0] / "fit.json").read_text())["passport"]))
+    sections.append(passport({fit["model"]: fit["passport"] for fit in fits}))
     arguments.page.write_text(page("What was fitted, how well, how surely", "".join(sections), "", text_columns=1))
 
 
@@ -136,11 +137,18 @@ def flagged(table: pd.DataFrame) -> str:
     return "".join(found)
 
 
-def passport(said: dict) -> str:
-    """What is needed to get the same numbers again."""
+def passport(passports: dict[str, dict]) -> str:
+    """What is needed to get the same numbers again, by model; all have the same data."""
+    said = next(iter(passports.values()))
     inputs = pd.DataFrame(said["inputs"]).to_html(index=False, border=0)
     versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
-    return f"<h2>To get the same numbers</h2>{inputs}<p>Versions: {html.escape(versions)}.</p>"
+    commands = "\n".join(one["command"] for one in passports.values())
+    config = {"data": said["data"], "models": {name: one["model"] for name, one in passports.items()}}
+    return (
+        f"<h2>To get the same numbers</h2>{inputs}<p>Versions: {html.escape(versions)}. With these files and this "
+        f"configuration, these commands give the same digits on a like processor:</p><pre>{html.escape(commands)}</pre>"
+        f"<pre>{html.escape(yaml.safe_dump(config, sort_keys=False))}</pre>"
+    )
 
 
 if __name__ == "__main__":

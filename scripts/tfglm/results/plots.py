@@ -74,8 +74,8 @@ def diagonal(axis, low: float, high: float) -> None:
     axis.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle=":")
 
 
-LABELLED = 60
-"""A panel of ranked levels with more than these names its ends only."""
+LABELLED = 120
+"""Of more ranked levels than these so many are named, at an even distance."""
 
 
 def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path]) -> None:
@@ -85,7 +85,7 @@ def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path])
     panels = {term: rows.sort_values("estimate") for term, rows in found if (rows["reference"] != "").any()}
     if not panels:
         panels = {term: rows.sort_values("estimate") for term, rows in found if (rows["level"] != "").any()}
-    heights = [max(1.3, 0.13 * min(len(rows), 2 * LABELLED)) for rows in panels.values()] or [1.0]
+    heights = [max(1.3, 0.13 * min(len(rows), LABELLED)) for rows in panels.values()] or [1.0]
     figure, axes = plt.subplots(
         len(heights),
         1,
@@ -100,12 +100,10 @@ def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path])
         axis.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
         axis.errorbar(rows["estimate"], place, xerr=[lower, upper], fmt="none", ecolor=MAIN, elinewidth=0.7, alpha=0.6)
         axis.scatter(rows["estimate"], place, s=6, color=MAIN, zorder=3)
-        which = place if len(rows) <= LABELLED else np.r_[place[:12], place[-12:]]
+        which = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), LABELLED)).astype(int))
         axis.set_yticks(which, rows["level"].iloc[which])
         bare(axis)
-        axis.tick_params(axis="y", labelsize=6 if len(rows) > 20 else 7)
-        if len(rows) > LABELLED:
-            spread_labels(axis, rows["level"].tolist())
+        axis.tick_params(axis="y", labelsize=4.5 if len(rows) > 60 else 7, length=1.5)
         axis.set_ylim(-1, len(rows))
         reference = rows["reference"].iloc[0]
         axis.set_title(
@@ -119,13 +117,6 @@ def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path])
     figure.suptitle(title, fontsize=11)
     figure.supxlabel(effect, fontsize=9)
     save(figure, paths)
-
-
-def spread_labels(axis, levels: list[str]) -> None:
-    """Names at an even distance beside the axis, for as many levels as there is room for."""
-    which = np.unique(np.linspace(0, len(levels) - 1, 2 * LABELLED).astype(int))
-    axis.set_yticks(which, [levels[place] for place in which])
-    axis.tick_params(axis="y", labelsize=4.5, length=1.5)
 
 
 def nothing_plot(title: str, paths: list[Path]) -> None:
