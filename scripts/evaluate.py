@@ -8,6 +8,7 @@ from tfglm import command, runtime
 from tfglm.config import SPLITS
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
+from tfglm.results import read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -39,12 +40,7 @@ if __name__ == "__main__":
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
     parser.add_argument("--by", nargs="*", default=[], help="columns by whose values the metrics are computed too")
     parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
-    parser.add_argument(
-        "--unseen",
-        default="missing",
-        choices=["missing", "reference", "error"],
-        help="what a level that no training row has counts as",
-    )
+    read.add_unseen(parser)
     parser.add_argument(
         "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
     )

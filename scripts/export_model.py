@@ -25,12 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     read.add_arguments(parser)
-    parser.add_argument(
-        "--unseen",
-        default="missing",
-        choices=["missing", "reference", "error"],
-        help="what a level that no training row has counts as",
-    )
+    read.add_unseen(parser)
     parser.add_argument("--derived", default="{}", help="the SQL expressions of derived columns, as JSON")
     parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")
     parser.add_argument("--description", type=Path, required=True, help="JSON file to write")

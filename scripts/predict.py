@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from tfglm import command, runtime
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
+from tfglm.results import read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -55,12 +56,7 @@ if __name__ == "__main__":
     parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
     parser.add_argument("--identity", nargs="*", default=[], help="columns to repeat")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
-    parser.add_argument(
-        "--unseen",
-        default="missing",
-        choices=["missing", "reference", "error"],
-        help="what a level that no training row has counts as",
-    )
+    read.add_unseen(parser)
     parser.add_argument(
         "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
     )

@@ -243,6 +243,7 @@ def test_predictions_and_their_errors_are_those_of_statsmodels(fitted, exact, ne
         assert found.loc[good, mine].to_numpy() == pytest.approx(expected[theirs].to_numpy(), rel=1e-5), mine
 
 
+@pytest.mark.parametrize("kind", ["classical"], indirect=True)
 def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted, new, tmp_path):
     design, model, _ = fitted
     _, file = new
@@ -279,9 +280,8 @@ print(json.dumps(served(**columns)["probability"].numpy().tolist()))
 """
 
 
-def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted, new, kind, tmp_path):
-    if kind != "classical":
-        return  # one export is enough: the errors are not in it
+@pytest.mark.parametrize("kind", ["classical"], indirect=True)
+def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted, new, tmp_path):
     design, model, _ = fitted
     rows, file = new
     export.Exported(design, model, {}).save(str(tmp_path / "saved_model"))

@@ -15,6 +15,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=Path, required=True, help="what check_reference.py wrote")
 
 
+def add_unseen(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--unseen",
+        default="missing",
+        choices=["missing", "reference", "error"],
+        help="what a level that no training row has counts as",
+    )
+
+
 def estimates(arguments: argparse.Namespace):
     """The `Estimates` of the fit. Raises UserError if a reference level asked for has no finite estimate."""
     with runtime.quiet():
