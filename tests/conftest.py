@@ -1,0 +1,19 @@
+"""In which order the tests run."""
+
+import pytest
+
+SLOWEST = (
+    "test_workflow",
+    "test_slurm",
+    "test_slurm_drills",
+    "test_drills",
+    "test_asa",
+    "test_cluster",
+    "test_models",
+    "test_online",
+)
+"""These files first, so that no process is left alone with one of them while the others are done."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: SLOWEST.index(item.path.stem) if item.path.stem in SLOWEST else len(SLOWEST))
