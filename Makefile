@@ -14,7 +14,7 @@ report: run
 	$(SNAKEMAKE) --report results/report.html
 
 test: $(BIN)/.ready-dev
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # Every failure drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM (twenty minutes).
 drills: $(BIN)/.ready-dev

@@ -120,7 +120,7 @@ def prepared(tmp_path_factory) -> Path:
         formula = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
         path = {"number": 60, "select": "aic"}
         config["models"] = {"path": {"formula": formula, "family": "binomial", "path": path}}
-        config["cluster"] = {"ps": 1, "workers": 2, "patience": 60, "stall": 20}
+        config["cluster"] = {"ps": 1, "workers": 2, "patience": 120, "stall": 45}
 
     configure(folder, change)
     with running(folder) as run:
@@ -165,7 +165,7 @@ def ends(folder: Path, run: subprocess.Popen, seconds: float) -> str:
 
 def test_the_chief_is_killed(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         (chief,) = pids(folder, "chief.py", "--progress")
         psutil.Process(chief).kill()
         assert "path: fitting" in ends(folder, run, 30)
@@ -176,9 +176,9 @@ def test_the_chief_is_killed(folder, reference):
 
 def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         psutil.Process(workers(folder)[0]).suspend()
-        said = ends(folder, run, 90)
+        said = ends(folder, run, 120)
     assert "no call has come back for" in said and "worker 0 at" in said and "workers-0.log" in said
     assert progress(folder)["state"] == "failed" and "no call has come back" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES)
@@ -192,7 +192,7 @@ drill = pytest.mark.drill
 @drill
 def test_control_c_in_the_terminal(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         os.killpg(run.pid, signal.SIGINT)
         ends(folder, run, 60)
     goes_on(folder, reference, at_least=PASSES)
@@ -202,7 +202,7 @@ def test_control_c_in_the_terminal(folder, reference):
 def test_snakemake_is_asked_to_end(folder, reference):
     """It finishes the jobs that run, and starts no other."""
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         run.send_signal(signal.SIGTERM)
         ends(folder, run, 60)
     assert progress(folder)["state"] == "finished"
@@ -235,7 +235,7 @@ def test_a_worker_is_killed_and_nobody_notices(folder, reference, when):
 @drill
 def test_all_workers_are_killed_and_come_back(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         for pid in workers(folder):
             psutil.Process(pid).kill()
         assert run.wait(180) == 0, (folder / "said").read_text()
@@ -245,11 +245,11 @@ def test_all_workers_are_killed_and_come_back(folder, reference):
 @drill
 def test_all_workers_are_killed_for_good(folder, reference):
     with running(folder, "--config", "cluster={workers: 2, stall: 300}") as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         for pid in [*pids(folder, "roles.py", "worker"), *workers(folder)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
-        said = ends(folder, run, 90)
+        said = ends(folder, run, 120)
     assert "so the run cannot go on: worker 0 at" in said
     goes_on(folder, reference, at_least=PASSES)
 
@@ -257,10 +257,10 @@ def test_all_workers_are_killed_for_good(folder, reference):
 @drill
 def test_the_ps_is_killed(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         (ps,) = pids(folder, "/ps.py")
         psutil.Process(ps).kill()
-        said = ends(folder, run, 90)
+        said = ends(folder, run, 120)
     assert "ps 0 at" in said and "is lost" in said
     goes_on(folder, reference, at_least=PASSES)
 
@@ -285,7 +285,7 @@ def test_a_role_that_never_starts(folder, reference):
 @drill
 def test_a_damaged_journal_is_not_believed(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         run.kill()
         ends(folder, run, 10)
     kept = sorted((folder / "results" / "resume" / "path").glob("*.npz"))
@@ -310,7 +310,7 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
 @drill
 def test_another_config_goes_on_from_nothing(folder, reference):
     with running(folder) as run:
-        wait_for(lambda: fitting(folder), 120, "fitting")
+        wait_for(lambda: fitting(folder), 240, "fitting")
         run.kill()
         ends(folder, run, 10)
     config = folder / "config" / "config.yaml"
