@@ -16,9 +16,9 @@ report: run
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# Every failure drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM (twenty minutes).
+# Every failure drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM (25 minutes).
 drills: $(BIN)/.ready-dev
-	$(BIN)/pytest -m drill --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -m drill
 
 lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check
