@@ -325,7 +325,8 @@ def test_another_config_goes_on_from_nothing(folder, reference):
     finally:
         config.write_text(good)
     assert progress(folder)["passes_recalled"] == 0
-    assert digests(folder) == reference
+    # fit.json says what the config was.
+    assert digests(folder).items() - reference.items() == {("fit.json", digests(folder)["fit.json"])}
 
 
 @drill
