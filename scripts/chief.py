@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfglm import ENGINE, command, runtime
-from tfglm.cluster import announce, watchdog
+from tfglm.cluster import announce, lease, watchdog
 from tfglm.cluster.progress import Progress
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
@@ -32,6 +32,8 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     """Wait for the cluster, fit, and write."""
     if arguments.parent:
         runtime.end_with_parent(arguments.parent)
+    if arguments.lease:
+        lease.keep(arguments.lease)
     with runtime.quiet():
         from tfglm.cluster import journal, pool
         from tfglm.fit import estimate
@@ -53,7 +55,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     )
     watch.start()
     progress.workers_alive = watch.workers_alive
-    progress.update(state="fitting")
+    progress.fitting()
     workload = Workload(design, files, "train")
     curves = runtime.recorder(arguments.events)
 
@@ -67,7 +69,11 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
 
     reporter = Reporter(
-        lambda message: command.say(f"{design.model}: {message}"), command.log, record, progress.advance
+        lambda message: command.say(f"{design.model}: {message}"),
+        lambda message: command.live(f"{design.model}: {message}"),
+        command.log,
+        record,
+        progress.advance,
     )
     kept = journal.Journal(arguments.journal, key(arguments), command.log)
 
@@ -95,7 +101,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     partial.write_text(json.dumps(said, indent=2) + "\n")
     partial.rename(arguments.fit)
     kept.remove()
-    progress.update(state="finished")
+    progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(
             f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations; a coefficient may "
@@ -117,6 +123,7 @@ if __name__ == "__main__":
         "--ps", type=Path, nargs="+", required=True, help="announcements of ps.py, or rosters of roles.py"
     )
     parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
+    parser.add_argument("--lease", type=Path, help="file that tells them, from time to time, that this process lives")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--stall", type=float, default=900.0, help="seconds without a result after which to end")
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")

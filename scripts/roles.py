@@ -14,6 +14,7 @@ from pathlib import Path
 from tfglm import command, runtime
 from tfglm.cluster import announce, launch
 from tfglm.cluster.announce import Announcement, Role, Roster
+from tfglm.cluster.lease import Lease
 from tfglm.errors import UserError
 
 
@@ -86,7 +87,13 @@ def main(arguments: argparse.Namespace) -> None:
         joined(path, arguments.task_of) if arguments.task_of else called(arguments.role, count, path, arguments.log)
     )
     started: list[Member | launch.Step] = []
-    wanted = lambda: not signals and os.getppid() == parent  # noqa: E731
+    lease = Lease(arguments.lease, arguments.patience) if arguments.lease else None
+
+    def wanted() -> bool:
+        if lease and (reason := lease.expired()):
+            raise UserError(reason)
+        return not signals and os.getppid() == parent
+
     try:
         if arguments.launcher == "srun":
             started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
@@ -146,7 +153,7 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
 def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callable[[], bool]) -> None:
     """Restart what dies while `wanted()`, but no step: its tasks do that.
 
-    Raises UserError at the death that is one more than `restarts`, or at that of a step.
+    Raises UserError at the death that is one more than `restarts`, or at that of a step; and what `wanted` raises.
     """
     left = restarts
     while wanted():
@@ -170,6 +177,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("role", choices=["ps", "worker"])
     made.add_argument("--count", type=int, required=True, help="number of processes")
     made.add_argument("--roster", type=Path, required=True, help="file that names their announcements, written at once")
+    made.add_argument("--lease", type=Path, help="file that the chief touches; when it no longer does, the role ends")
+    made.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to begin with it")
     made.add_argument("--restarts", type=int, default=3, help="deaths that are made good, of all processes together")
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     made.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")

@@ -112,7 +112,9 @@ def fit_files(
     dictionary = merge(files, missing, rare)
     made = design_of(formula, family, dictionary, files, **settings)
     workload, held_out = Workload(made, files, "train"), Workload(made, files, "evaluate")
-    fitted = estimate.fit(workload, pool or InProcessPool(), solver or SolverConfig(), Reporter(tell, tell), held_out)
+    fitted = estimate.fit(
+        workload, pool or InProcessPool(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
+    )
     return made, fitted, dictionary
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from tfglm import command
-from tfglm.cluster import announce, watchdog
+from tfglm.cluster import announce, lease, watchdog
 from tfglm.cluster.announce import Announcement, Roster
 from tfglm.errors import UserError
 
@@ -131,6 +131,53 @@ def test_a_file_that_is_no_announcement_is_named(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- the watchdog
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds that the lease sees; the first entry counts."""
+    now = [1000.0]
+    monkeypatch.setattr(lease.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_role_waits_for_its_chief_and_then_for_its_signs(tmp_path: Path, clock: list[float]) -> None:
+    path = tmp_path / "chief.lease"
+    path.touch()
+    held = lease.Lease(path, 300.0)  # what an earlier chief has left is no sign
+    clock[0] += 299
+    assert held.expired() == ""
+    clock[0] += 2
+    assert "no chief has started within 300 s" in held.expired()
+    os.utime(path, ns=(0, 5))
+    assert held.expired() == ""
+    clock[0] += lease.TERM - 1
+    assert held.expired() == ""
+    os.utime(path, ns=(0, 3))  # the clock of its node was put back: a sign all the same
+    clock[0] += 2
+    assert held.expired() == ""
+    clock[0] += lease.TERM + 1
+    assert f"the chief has given no sign for {lease.TERM:.0f} s" in held.expired()
+
+
+def test_a_chief_gives_signs_from_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "PERIOD", 0.01)
+    path = tmp_path / "cluster" / "chief.lease"
+    held = lease.Lease(path, 0.0)
+    lease.keep(path)
+    seen = set()
+    deadline = time.monotonic() + 10
+    while len(seen) < 3 and time.monotonic() < deadline:
+        seen.add(path.stat().st_mtime_ns if path.exists() else 0)
+    assert len(seen) == 3 and held.expired() == ""
+
+
+def test_a_role_ends_when_no_chief_comes(tmp_path: Path, stand_in: dict) -> None:
+    lease_of = ("--lease", str(tmp_path / "chief.lease"), "--patience", "1")
+    roles = start_roles(tmp_path, "worker", 2, *lease_of, environment=stand_in)
+    assert roles.wait(20) == 1
+    with pytest.raises(UserError, match="no chief has started within 1 s"):
+        announce.gather([tmp_path / "workers.json"], 0, command.log)
 
 
 def test_watchdog_lets_one_worker_go_but_not_all(capsys: pytest.CaptureFixture) -> None:

@@ -12,8 +12,9 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -44,14 +45,16 @@ def progress(folder: Path) -> dict:
 
 
 @contextlib.contextmanager
-def running(folder: Path, *more: str, within: tuple[str, ...] = ()) -> Iterator[subprocess.Popen]:
+def running(
+    folder: Path, *more: str, within: tuple[str, ...] = (), environment: Mapping[str, str] = ENVIRONMENT
+) -> Iterator[subprocess.Popen]:
     """Snakemake, making the table; killed with all that it has started, if it is still there at the end. `within` is a command
     that runs the one behind it."""
     with (folder / "said").open("w") as said:
         run = subprocess.Popen(
             [*within, *command_line(*more, "--", TARGET)],
             cwd=folder,
-            env=ENVIRONMENT,
+            env=environment,
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -65,11 +68,11 @@ def running(folder: Path, *more: str, within: tuple[str, ...] = ()) -> Iterator[
             run.wait()
 
 
-def wait_for(true, seconds: float, what: str) -> None:
+def wait_for(true, seconds: float, what: str, every: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def pids(folder: Path, *words: str) -> list[int]:
@@ -160,6 +163,14 @@ def ends(folder: Path, run: subprocess.Popen, seconds: float) -> str:
     return (folder / "said").read_text()
 
 
+def cut_short(folder: Path) -> None:
+    """Kill Snakemake in the middle of the fit."""
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        run.kill()
+        ends(folder, run, 10)
+
+
 # One for each kind of failure ------------------------------------------------------------------------------------------
 
 
@@ -233,6 +244,40 @@ def test_a_worker_is_killed_and_nobody_notices(folder, reference, when):
 
 
 @drill
+@pytest.mark.parametrize("what", ["a sum in the journal", "the checkpoint"])
+def test_the_chief_is_killed_while_it_writes(folder, reference, what):
+    model, journal = (folder / "results" / name / "path" for name in ("models", "resume"))
+    shutil.rmtree(model / "checkpoint")
+
+    def half_written() -> bool:
+        if what == "the checkpoint":
+            return (model / "checkpoint").exists() and not (model / "checkpoint" / "fitted.index").exists()
+        return any(journal.glob("*.partial"))
+
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        (pid,) = pids(folder, "chief.py", "--progress")
+        chief = psutil.Process(pid)
+
+        def caught() -> bool:
+            if not half_written():
+                return False
+            # It goes on until it is stopped, so only then what is there stays.
+            chief.suspend()
+            if half_written():
+                return True
+            chief.resume()
+            return False
+
+        wait_for(caught, 120, what, every=0.0)
+        kept = passes_kept(folder)
+        chief.kill()
+        ends(folder, run, 30)
+    assert kept >= PASSES
+    goes_on(folder, reference, at_least=kept)
+
+
+@drill
 def test_all_workers_are_killed_and_come_back(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
@@ -265,6 +310,27 @@ def test_the_ps_is_killed(folder, reference):
     goes_on(folder, reference, at_least=PASSES)
 
 
+def starting_late(folder: Path, seconds: dict[str, int]) -> dict[str, str]:
+    """An environment whose `python` takes so long before it runs a command line with such words."""
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    cases = " ".join(f'*"{words}"*) sleep {wait};;' for words, wait in seconds.items())
+    python.write_text(f'#!/bin/sh\ncase "$*" in {cases} esac\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return ENVIRONMENT | {"PATH": f"{python.parent}:{ENVIRONMENT['PATH']}"}
+
+
+@drill
+def test_a_chief_that_never_starts(folder, reference):
+    """Snakemake gives up before it, and then waits for the roles to end."""
+    environment = starting_late(folder, {"roles.py ps": 6})
+    short = ("--latency-wait", "2", "--config", "cluster={workers: 2, patience: 15}")
+    with running(folder, *short, environment=environment) as run:
+        said = ends(folder, run, 60)
+    assert "no chief has started within 15 s, so this role ends" in said
+    goes_on(folder, reference, at_least=0)
+
+
 @drill
 def test_a_role_that_never_starts(folder, reference):
     config = folder / "config" / "config.yaml"
@@ -284,10 +350,7 @@ def test_a_role_that_never_starts(folder, reference):
 
 @drill
 def test_a_damaged_journal_is_not_believed(folder, reference):
-    with running(folder) as run:
-        wait_for(lambda: fitting(folder), 240, "fitting")
-        run.kill()
-        ends(folder, run, 10)
+    cut_short(folder)
     kept = sorted((folder / "results" / "resume" / "path").glob("*.npz"))
     kept[5].write_bytes(kept[5].read_bytes()[:-20])
     goes_on(folder, reference, at_least=5, resume=True)
@@ -309,10 +372,7 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
 
 @drill
 def test_another_config_goes_on_from_nothing(folder, reference):
-    with running(folder) as run:
-        wait_for(lambda: fitting(folder), 240, "fitting")
-        run.kill()
-        ends(folder, run, 10)
+    cut_short(folder)
     config = folder / "config" / "config.yaml"
     good = config.read_text()
     changed = yaml.safe_load(good)
@@ -330,8 +390,11 @@ def test_another_config_goes_on_from_nothing(folder, reference):
 
 
 @drill
-def test_sixteen_workers_and_two_ps_are_as_easy_as_two(folder, reference):
-    with running(folder, "--config", "cluster={workers: 16, ps: 2, patience: 300, stall: 300}") as run:
+def test_sixteen_workers_and_two_ps_are_as_easy_as_two_where_each_job_starts_late(folder, reference):
+    """As under conda, which first activates an environment: the `python` of a job is there after a while, each after another."""
+    environment = starting_late(folder, {"roles.py ps": 20, "roles.py worker": 10, "chief.py": 5})
+    sixteen = "cluster={workers: 16, ps: 2, patience: 300, stall: 300}"
+    with running(folder, "--config", sixteen, environment=environment) as run:
         wait_for(lambda: progress(folder).get("workers_alive") == 16, 300, "16 workers")
         assert run.wait(300) == 0, (folder / "said").read_text()
         wait_for(lambda: not processes_in(folder), 15, "all processes end")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -23,7 +24,32 @@ def say(message: str) -> None:
     """One line in the log and on the terminal."""
     log(message)
     if terminal.fileno() != sys.stderr.fileno():
+        end_live()
         print(message, file=terminal, flush=True)
+
+
+def live(message: str) -> None:
+    """One line in the log. On a terminal it takes the place of the one before it; into a file or a pipe they go one by one."""
+    global _is_live
+    if terminal.fileno() == sys.stderr.fileno() or not terminal.isatty():
+        say(message)
+        return
+    log(message)
+    # A longer one would take two lines, of which only the second would be replaced.
+    shown = message[: shutil.get_terminal_size().columns - 1]
+    print(f"\r\x1b[K{shown}", end="", file=terminal, flush=True)
+    _is_live = True
+
+
+_is_live = False
+
+
+def end_live() -> None:
+    """Let the line that `live` wrote last stand."""
+    global _is_live
+    if _is_live:
+        print(file=terminal, flush=True)
+    _is_live = False
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -49,11 +75,13 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         os.close(opened)
     try:
         main(arguments)
+        end_live()
     except UserError as error:
         say(f"error: {error}")
         sys.exit(1)
     except Exception as error:
         traceback.print_exc()
+        end_live()
         where = f" (details: {arguments.log})" if arguments.log else ""
         print(f"error: {type(error).__name__}: {error}{where}", file=terminal, flush=True)
         sys.exit(2)

@@ -22,6 +22,7 @@ rule ps:
     threads: 0
     resources:
         processes=CONFIG.cluster.ps,
+        patience=CONFIG.cluster.patience,
         mpi="local",
         interface="auto",
         # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
@@ -37,6 +38,8 @@ rule ps:
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --patience {resources.patience}"
         " --parent $PPID"
         " --log {log}"
 
@@ -52,6 +55,7 @@ rule workers:
     threads: CONFIG.cluster.workers + 1
     resources:
         processes=CONFIG.cluster.workers,
+        patience=CONFIG.cluster.patience,
         mpi="local",
         interface="auto",
         mem_mb=0,
@@ -63,6 +67,8 @@ rule workers:
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --patience {resources.patience}"
         " --parent $PPID"
         " --log {log}"
 
@@ -104,6 +110,7 @@ rule chief:
         'exec python "$TFGLM_SCRIPTS/chief.py"'
         " --ps {input.ps}"
         " --workers {input.workers}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
         " --patience {resources.patience}"
         " --stall {resources.stall}"
         " --design {input.design}"

@@ -2,8 +2,8 @@
 
 A *role* (a ps or a worker) knows only itself. It announces itself in a file of its own: `starting` before it imports
 TensorFlow (the import takes 4 to 22 s), `listening` once it serves. A *roster* names the announcements that
-`scripts/roles.py` will bring about; it is there at once, because Snakemake waits only 5 s for the output of a service
-job. The chief gathers the announcements, so no port is ever agreed on beforehand.
+`scripts/roles.py` will bring about; it is there at once, because Snakemake waits only `latency-wait` seconds for the output
+of a service job. The chief gathers the announcements, so no port is ever agreed on beforehand.
 
 Only the standard library: this runs before TensorFlow is imported.
 """

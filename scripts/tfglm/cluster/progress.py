@@ -11,12 +11,13 @@ class Progress:
     """Facts about a fit, as JSON in `path`; kept to itself without one.
 
     `state` is `waiting for the cluster`, `fitting`, `finished` or `failed`; `passes` are the sums over the data so far, of which
-    `passes_recalled` come from the journal of an earlier run; `seconds_left` is known of epochs and of the strengths of a path.
+    `passes_recalled` come from the journal of an earlier run; `seconds_left` is an estimate.
     `workers_alive` is asked for at each writing.
     """
 
     def __init__(self, path: Path | None, model: str) -> None:
         self._path, self._began = path, time.monotonic()
+        self._fitting = self._began
         self._facts: dict[str, Any] = {"model": model, "state": "starting", "passes": 0, "passes_recalled": 0}
         self.workers_alive: Callable[[], int] = lambda: 0
 
@@ -37,6 +38,11 @@ class Progress:
         except OSError:
             partial.unlink(missing_ok=True)
 
+    def fitting(self) -> None:
+        """The cluster is complete."""
+        self._fitting = time.monotonic()
+        self.update(state="fitting")
+
     def passed(self, recalled: bool, seconds: float, rows: int) -> None:
         """One more sum over the data is there."""
         speed = {} if recalled or not seconds else {"rows_a_second": round(rows / seconds)}
@@ -44,6 +50,6 @@ class Progress:
         self.update(passes=facts["passes"] + 1, passes_recalled=facts["passes_recalled"] + recalled, **speed)
 
     def advance(self, done: int, of: int) -> None:
-        """So many of the epochs or strengths are done."""
-        seconds = time.monotonic() - self._began
+        """So many of the iterations, epochs or strengths are done, of about so many."""
+        seconds = time.monotonic() - self._fitting
         self.update(done=done, of=of, seconds_left=round(seconds * (of - done) / done, 1))

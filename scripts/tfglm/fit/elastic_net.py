@@ -238,7 +238,7 @@ def path(
         reporter.advance(len(steps), len(wanted))
         explained = 1 - float(state.sums["loss"]) / null_loss
         reporter.record(len(steps), {"path/strength": strength, "path/loss explained": explained})
-        reporter.tell(
+        reporter.live(
             f"strength {strength:.4g}: {np.count_nonzero(found.state.coefficients):,} coefficients are not zero, "
             f"{found.iterations} iterations, KKT violation {found.violation / strength:.1g} of the strength"
         )

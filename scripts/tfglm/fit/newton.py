@@ -70,7 +70,7 @@ def warm_start(problem: Problem, state: State, share: float, reporter: Reporter)
         strength[problem.workload.design.intercept] = 0.0
     sampled = replace(problem, workload=problem.workload.sampled(share), strength=strength)
 
-    said = Reporter(lambda message: reporter.tell(f"on {share:.0%} of the rows, {message}"))
+    said = Reporter(live=lambda message: reporter.live(f"on {share:.0%} of the rows, {message}"))
     until = WARM_UNTIL * np.count_nonzero(problem.free)
     state, *_ = iterate(sampled, state, np.inf, WARM_ITERATIONS, said, until)
     return state.coefficients
@@ -91,7 +91,7 @@ def iterate(
     """
     design = problem.workload.design
     exact = converged_below == CONVERGED_BELOW
-    iteration = 0
+    iteration, before = 0, 0.0
     summed, factored, since = state, factorise(problem, state, iteration), Since()
     while True:
         slope = problem.gradient(state)
@@ -105,8 +105,13 @@ def iterate(
             state = problem.at(state.coefficients)
             summed, factored, since = state, factorise(problem, state, iteration), Since()
             continue
-        reporter.tell(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
+        reporter.live(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
         if exact:
+            if converged_below < decrement < before:
+                # As if every step to come shrank lambda^2 as the last one did.
+                left = np.log(converged_below / decrement) / np.log(decrement / before)
+                reporter.advance(iteration, min(iteration + int(np.ceil(left)), max_iterations))
+            before = decrement
             reporter.record(iteration, {"newton/loss": objective, "newton/lambda squared": decrement})
         if (
             exact
@@ -126,7 +131,7 @@ def iterate(
             if problem.objective(trial) <= objective + 1e-12 * abs(objective):
                 break
             length /= 2
-            reporter.tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
+            reporter.live(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
                 return state, summed, factored, decrement, iteration
         state, since, iteration = trial, after, iteration + 1
