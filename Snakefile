@@ -31,7 +31,7 @@ rule all:
 rule score:
     """Predict every row of the files under `score` with the models as they are fitted."""
     input:
-        expand("results/models/{model}/scores/{file}.parquet", model=MODELS, file=SCORED),
+        scores,
 
 
 rule compare:

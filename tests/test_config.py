@@ -9,7 +9,17 @@ import pytest
 import yaml
 
 import document_config
-from tfglm.config import Config, Layout, SourceConfig, expand_files, load, load_layout, shipped_layouts
+from tfglm.config import (
+    Config,
+    Layout,
+    SourceConfig,
+    expand_files,
+    fetched,
+    load,
+    load_layout,
+    settings_to_score,
+    shipped_layouts,
+)
 from tfglm.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -377,3 +387,23 @@ def test_a_formula_over_a_column_that_is_not_kept_is_refused():
         "config.yaml: models.late_arrival.formula: no column `carier`; did you mean `carrier`?"
     )
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_files_to_score_are_read_with_the_covariates_alone():
+    settings = settings_to_score(Config.model_validate(MINIMAL))
+    assert settings.columns == ["dest"] and settings.split.predict == "TRUE" and not settings.where
+
+
+def test_models_without_covariates_have_nothing_to_score_by():
+    alone = Config.model_validate(changed("models.late_arrival.formula", "late ~ 1"))
+    with pytest.raises(UserError, match="score: no model has a covariate"):
+        settings_to_score(alone)
+
+
+def test_two_addresses_are_not_fetched_to_the_same_file():
+    there, elsewhere = (
+        expand_files(SourceConfig(files=[f"https://{host}/2006.csv"], layout="asa2009")) for host in ("one", "other")
+    )
+    assert list(fetched([*there.values(), *there.values()])) == ["2006.csv"]
+    with pytest.raises(UserError, match=r"`https://one/2006.csv` and `https://other/2006.csv` would both be fetched"):
+        fetched([*there.values(), *elsewhere.values()])

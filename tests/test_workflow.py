@@ -505,3 +505,20 @@ def test_a_model_that_is_not_in_the_config_is_named(finished):
     done = snakemake(finished, "results/models/late_arival/coefficients.csv")
     assert done.returncode != 0
     assert "no model `late_arival` in the config; did you mean `late_arrival`?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "said"), [("score", "names no files to score"), ("compare", "names no models to set side by side")]
+)
+def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, target, said):
+    asked = snakemake(finished, "--dry-run", target)
+    assert asked.returncode == 1
+    assert said in asked.stdout and "Traceback" not in asked.stdout
+
+
+def test_a_model_without_covariates_is_planned(tmp_path):
+    def change(config):
+        config["models"] = {"alone": {"formula": "late ~ 1", "family": "binomial"}}
+
+    configure(tmp_path, change)
+    assert planned(tmp_path)["chief"] == 1

@@ -8,7 +8,7 @@ import glob
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -648,6 +648,21 @@ def covariates_of(model: ModelConfig) -> list[str]:
     return list(dict.fromkeys([*_columns_of(model.formula.partition("~")[2]), *_columns_of(model.offset or "")]))
 
 
+def settings_to_score(config: Config) -> SelectionConfig:
+    """How files are read whose rows are predicted, all of them: with the covariates of all models, and no response.
+
+    Raises UserError if there are no covariates.
+    """
+    models = [config.models[name] for name in config.fit or config.models]
+    needed = {name for model in models for name in covariates_of(model) + model.identity}
+    columns = [name for name in config.data.columns if name in needed]
+    if not columns:
+        raise UserError("score: no model has a covariate, so they predict the same of every row; remove the key")
+    settings = config.data.model_dump(include={"derive", "seed", "bad_rows"})
+    all_rows = {"train": "FALSE", "predict": "TRUE"}
+    return SelectionConfig.model_validate({**settings, "split": all_rows, "columns": columns})
+
+
 def _columns_of(formula: str) -> list[str]:
     """The names in a formula that are neither functions nor their keywords; its grammar is checked with the design."""
     return re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", formula))
@@ -763,6 +778,18 @@ def expand_files(config: SourceConfig) -> dict[str, InputFile]:
     if problems:
         raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
     return expanded
+
+
+def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
+    """Those of the files that are fetched, by their own name. Raises UserError if two addresses end in the same name."""
+    found: dict[str, InputFile] = {}
+    for file in files:
+        if file.fetched and found.setdefault(file.basename, file).source != file.source:
+            raise UserError(
+                f"`{found[file.basename].source}` and `{file.source}` would both be fetched to `{file.basename}`; "
+                "fetch one of them yourself, under another name"
+            )
+    return found
 
 
 def _sources(entry: str) -> list[str]:

@@ -16,15 +16,18 @@ sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
 from tfglm.config import (
+    SPLITS,
     DesignConfig,
     SelectionConfig,
     SolverConfig,
     SourceConfig,
     covariates_of,
     expand_files,
+    fetched,
     is_address,
     load,
     load_layouts,
+    settings_to_score,
 )
 from tfglm.data.packages import located
 from tfglm.errors import UserError, nearest
@@ -35,33 +38,31 @@ try:
     LAYOUTS = load_layouts(CONFIG.data)
     # The input files, by their name in results.
     FILES = expand_files(CONFIG.data)
-    # Those that are only predicted.
+    # Those that are only predicted, and how they are read.
     SCORED = expand_files(CONFIG.data.model_copy(update={"files": CONFIG.score})) if CONFIG.score else {}
+    TO_SCORE = settings_to_score(CONFIG) if SCORED else None
+    # The files that are fetched, by their own name.
+    FETCHED = fetched([*FILES.values(), *SCORED.values()])
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
 
-# The files that are fetched, by their own name.
-FETCHED = {file.basename: file for file in [*FILES.values(), *SCORED.values()] if file.fetched}
-
 
 wildcard_constraints:
     file="[A-Za-z0-9_-]+",
+    split="|".join(SPLITS),
     model="[A-Za-z][A-Za-z0-9_]*",
 
 
-def path_of(wildcards):
-    """The file to ingest: the user's own, or where `fetch` puts it."""
-    return path_to(FILES[wildcards.file])
+def path_in(files):
+    """An input function: the file to ingest, the user's own or where `fetch` puts it."""
 
+    def path(wildcards):
+        file = files[wildcards.file]
+        return f"results/data/fetched/{file.basename}" if file.fetched else file.source
 
-def scored_path_of(wildcards):
-    return path_to(SCORED[wildcards.file])
-
-
-def path_to(file):
-    return f"results/data/fetched/{file.basename}" if file.fetched else file.source
+    return path
 
 
 def source_of(wildcards):
@@ -77,39 +78,23 @@ def one_of(names):
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def layouts_of(wildcards):
-    """What the layouts of a file say, as JSON."""
-    return as_json(possible_layouts(FILES[wildcards.file]))
+def layouts_in(files, settings):
+    """A params function: what the layouts of a file say, as JSON."""
+
+    def layouts(wildcards):
+        # What is left out changes no shard.
+        found = possible_layouts(files[wildcards.file], settings)
+        left_out = {"description", "after_departure"}
+        return json.dumps({name: one.model_dump(exclude=left_out) for name, one in found.items()}, sort_keys=True)
+
+    return layouts
 
 
-def scored_layouts_of(wildcards):
-    return as_json(possible_layouts(SCORED[wildcards.file], SCORING))
+def layout_names_in(files, settings):
+    return lambda wildcards: Unwatched(shlex.join(possible_layouts(files[wildcards.file], settings)))
 
 
-def as_json(layouts):
-    # What is left out changes no shard.
-    shown = {name: layout.model_dump(exclude={"description", "after_departure"}) for name, layout in layouts.items()}
-    return json.dumps(shown, sort_keys=True)
-
-
-def layout_names_of(wildcards):
-    return Unwatched(shlex.join(possible_layouts(FILES[wildcards.file])))
-
-
-def scored_layout_names_of(wildcards):
-    return Unwatched(shlex.join(possible_layouts(SCORED[wildcards.file], SCORING)))
-
-
-def scoring_settings():
-    """How files are read whose rows are predicted, all of them: with the covariates of all models, and no response."""
-    needed = {name for model in MODELS for name in covariates_of(CONFIG.models[model]) + CONFIG.models[model].identity}
-    columns = [name for name in CONFIG.data.columns if name in needed]
-    all_rows = {"train": "FALSE", "predict": "TRUE"}
-    settings = CONFIG.data.model_dump(include={"derive", "seed", "bad_rows"})
-    return SelectionConfig.model_validate({**settings, "split": all_rows, "columns": columns})
-
-
-def possible_layouts(file, settings=CONFIG.data):
+def possible_layouts(file, settings):
     """The layouts that an input file may have, by name: the one that fits its header; all of them for a file at an address, whose
     header is not known before it is there."""
     from tfglm.data.layouts import choose
@@ -193,15 +178,31 @@ def reference_of_unseen(wildcards):
     return f"results/models/{wildcards.model}/reference.json" if uses_them else []
 
 
+def compared_files(name=""):
+    """An input function: a file of each model that is set side by side, or its folder."""
+
+    def files(wildcards):
+        if not CONFIG.compare:
+            models = ", ".join(MODELS)
+            raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{models}]`")
+        return [str(Path("results/models", model, name)) for model in CONFIG.compare]
+
+    return files
+
+
+def scores(wildcards):
+    """What `rule score` makes."""
+    if not SCORED:
+        raise WorkflowError("the config names no files to score; say e.g. `score: [data/2009.csv]`")
+    return expand("results/models/{model}/scores/{file}.parquet", model=MODELS, file=SCORED)
+
+
 def known_late(wildcards):
     """The names of the columns that are known only after departure, or derived from such."""
     from tfglm.data.selection import columns_from
 
     found = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
     return sorted(set().union(*found))
-
-
-SCORING = scoring_settings()
 
 
 def check_files():
@@ -212,9 +213,9 @@ def check_files():
 
     needed = 0
     for file in SCORED.values():
-        possible_layouts(file, SCORING)
+        possible_layouts(file, TO_SCORE)
     for name, file in FILES.items():
-        possible_layouts(file)
+        possible_layouts(file, CONFIG.data)
         if not (is_address(file.source) or Path(f"results/data/ingested/{name}/manifest.json").exists()):
             csv = estimated_csv_bytes(located(file.source))
             needed += estimated_stored_bytes(csv, len(CONFIG.data.columns))

@@ -38,7 +38,7 @@ use rule fetch as fetch_verified with:
 
 rule ingest:
     input:
-        path_of,
+        path_in(FILES),
     output:
         manifest="results/data/ingested/{file}/manifest.json",
         levels="results/data/ingested/{file}/levels.parquet",
@@ -56,8 +56,8 @@ rule ingest:
         mem_mb=2000,
     params:
         engine=ENGINE,
-        layouts=layouts_of,
-        layout_names=layout_names_of,
+        layouts=layouts_in(FILES, CONFIG.data),
+        layout_names=layout_names_in(FILES, CONFIG.data),
         # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
         settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
     message:
@@ -76,7 +76,7 @@ rule ingest:
 # A file of its own folder and settings, whose rows are predicted, all of them.
 use rule ingest as ingest_to_score with:
     input:
-        scored_path_of,
+        path_in(SCORED),
     output:
         manifest="results/data/scored/{file}/manifest.json",
         levels="results/data/scored/{file}/levels.parquet",
@@ -89,9 +89,9 @@ use rule ingest as ingest_to_score with:
         "benchmarks/ingest_to_score/{file}.tsv"
     params:
         engine=ENGINE,
-        layouts=scored_layouts_of,
-        layout_names=scored_layout_names_of,
-        settings=SCORING.model_dump_json(),
+        layouts=layouts_in(SCORED, TO_SCORE),
+        layout_names=layout_names_in(SCORED, TO_SCORE),
+        settings=lambda wildcards: TO_SCORE.model_dump_json(),
 
 
 rule merge_dictionary:

@@ -329,11 +329,9 @@ rule export_model:
 rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
-        tables=expand("results/models/{model}/coefficients.csv", model=CONFIG.compare or []),
-        fits=expand("results/models/{model}/fit.json", model=CONFIG.compare or []),
-        metrics=expand(
-            "results/models/{model}/metrics.json", model=(CONFIG.compare or []) if CONFIG.data.split.evaluate else []
-        ),
+        tables=compared_files("coefficients.csv"),
+        fits=compared_files("fit.json"),
+        metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:
         table="results/compare.csv",
         page=report(
@@ -350,7 +348,7 @@ rule compare_models:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=[f"results/models/{model}" for model in CONFIG.compare or []],
+        models=compared_files(),
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
     message:
         "Setting models side by side"
