@@ -51,7 +51,8 @@ def ingest(
     name, layout = choose(header, layouts, settings, str(path))
     log(f"{path}: layout {name}")
     reader = Reader.of(path, file, header, layout, settings, log)
-    with replaced(folder) as made, ThreadPoolExecutor(threads) as executor:
+    with replaced(folder) as made, ThreadPoolExecutor(threads) as executor, ThreadPoolExecutor(1) as beside:
+        digest = beside.submit(digest_of, path)
         (made / "spill").mkdir()
         mixer = Mixer(made / "spill", reader.encoders, settings.seed, executor)
         places = [np.zeros(0, np.int64)]
@@ -64,17 +65,19 @@ def ingest(
         written, sums, levels = write_shards(mixed, capacity, made, executor, threads)
         shutil.rmtree(mixer.folder)
         columns = tuple(column.stored for column in mixed.columns)
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        manifest = Manifest(
-            file, str(path), digest, name, capacity, columns, tuple(written), reader.read, dict(reader.dropped)
-        )
+        counted = (reader.read, dict(reader.dropped))
+        manifest = Manifest(file, str(path), digest.result(), name, capacity, columns, tuple(written), *counted)
         with shards.written(made / "levels.parquet"):
             levels.write_parquet(made / "levels.parquet")
             np.save(made / "checksums.npy", sums)
             np.save(made / "predicted_rows.npy", np.concatenate(places))
             manifest.write(made / "manifest.json")
     return manifest
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
