@@ -43,7 +43,7 @@ def text(models: list[compare.Model]) -> str:
 
 def readable(table: pd.DataFrame, models: list[compare.Model]) -> str:
     """The table as papers have it: the standard error in parentheses under the estimate."""
-    fixed = {*compare.STATISTICS, *(f"{one} (rows kept back)" for one in compare.HELD_OUT)}
+    fixed = {*compare.STATISTICS, *compare.HELD_OUT}
     rows = []
     for line in table.to_dict("records"):
         cells = []

@@ -19,12 +19,9 @@ def main(arguments: argparse.Namespace) -> None:
 
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    unseen = metrics.unseen_levels(design, files, arguments.split)
-    if arguments.unseen == "error":
-        metrics.refuse_unseen(design, unseen)
+    metrics.check_groups(design, files, arguments.by)
     model = fitted.load(design, arguments.checkpoint)
-    reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
-    substitutes = metrics.substitutes(design, model, arguments.unseen, reference)
+    unseen, substitutes = read.substitutes(arguments, design, model, files, arguments.split)
     scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
     found = metrics.evaluate(design, scored, arguments.threshold, arguments.by)
     found |= {"split": arguments.split, "unseen": unseen}
@@ -34,15 +31,11 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    read.add_model(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
     parser.add_argument("--by", nargs="*", default=[], help="columns by whose values the metrics are computed too")
     parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
-    read.add_unseen(parser)
-    parser.add_argument(
-        "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
-    )
+    read.add_policy(parser)
     parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
     command.run(main, parser.parse_args())

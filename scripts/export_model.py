@@ -24,7 +24,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_arguments(parser)
+    read.add_fit(parser)
+    read.add_reference(parser)
     read.add_unseen(parser)
     parser.add_argument("--derived", default="{}", help="the SQL expressions of derived columns, as JSON")
     parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")

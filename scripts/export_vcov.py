@@ -18,7 +18,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_arguments(parser)
+    read.add_fit(parser)
+    read.add_reference(parser)
     parser.add_argument(
         "--table", type=Path, required=True, help="CSV to write, with names in the first row and column"
     )

@@ -17,16 +17,12 @@ from tfglm.results import read
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
         from tfglm.model import fitted
-        from tfglm.results import coefficients, metrics, predict
+        from tfglm.results import coefficients, predict
 
     design = Design.load(arguments.design)
     model = fitted.load(design, arguments.checkpoint)
     file = IngestedFile.load(arguments.manifest)
-    unseen = metrics.unseen_levels(design.to_predict, [file], "predict")
-    if arguments.unseen == "error":
-        metrics.refuse_unseen(design, unseen)
-    reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
-    substitutes = metrics.substitutes(design, model, arguments.unseen, reference)
+    unseen, substitutes = read.substitutes(arguments, design.to_predict, model, [file], "predict")
     df_residual = json.loads(arguments.fit.read_text())["df_residual"]
     quantile = coefficients.distribution(design, df_residual).ppf(0.5 + arguments.confidence / 2)
     tables = predict.predictions(design, model, file, substitutes, arguments.identity, quantile)
@@ -50,15 +46,10 @@ def write(path: Path, tables: Iterator[pa.Table]) -> int:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    read.add_fit(parser)
     parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
     parser.add_argument("--identity", nargs="*", default=[], help="columns to repeat")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
-    read.add_unseen(parser)
-    parser.add_argument(
-        "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
-    )
+    read.add_policy(parser)
     parser.add_argument("--predictions", type=Path, required=True, help="Parquet file to write")
     command.run(main, parser.parse_args())

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tfglm import command
+from tfglm.results import read
 from tfglm.results.pages import EFFECTS, four_digits, page, read_table
 from tfglm.results.plots import coefficient_plot, ranked_plot, use_colour
 
@@ -111,8 +112,7 @@ if __name__ == "__main__":
     parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals in the table")
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    read.add_plots(parser)
     parser.add_argument("--ranked", type=Path, nargs="+", required=True, help="pictures of the levels by size to write")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command
+from tfglm.results import read
 from tfglm.results.plots import history_plot, use_colour
 
 
@@ -20,6 +21,5 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--history", type=Path, required=True, help="what the chief recorded")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    read.add_plots(parser)
     command.run(main, parser.parse_args())

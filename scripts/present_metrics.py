@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command
+from tfglm.results import read
 from tfglm.results.pages import four_digits, page
 from tfglm.results.plots import binomial_plot, mean_plot, nothing_plot, use_colour
 
@@ -65,7 +66,6 @@ def unseen(found: dict) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    read.add_plots(parser)
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tfglm import command
 from tfglm.config import SPLITS
+from tfglm.results import read
 from tfglm.results.pages import page
 from tfglm.results.plots import rows_plot, use_colour
 
@@ -87,7 +88,6 @@ def text(account: dict) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    read.add_plots(parser)
     parser.add_argument("--page", type=Path, required=True, help="page to write (HTML)")
     command.run(main, parser.parse_args())

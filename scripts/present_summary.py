@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from tfglm import command
-from tfglm.results.pages import four_digits, page, read_table
+from tfglm.results.pages import four_digits, page, read_table, response_of
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -44,10 +44,9 @@ RESPONSES = {
 
 
 def of_model(fit: dict, metrics: dict, folder: Path) -> str:
-    response = fit["formula"].partition("~")[0].strip()
     said = [
         f"<h2>{html.escape(fit['model'])}</h2>",
-        f"<p>{RESPONSES[fit['family']].format(html.escape(response))} on {fit['rows']:,} rows: "
+        f"<p>{RESPONSES[fit['family']].format(html.escape(response_of(fit)))} on {fit['rows']:,} rows: "
         f"<code>{html.escape(fit['formula'])}</code>, {fit['coefficients']:,} coefficients.</p>",
         f"<p><b>How well.</b> {how_well(fit, metrics)}</p>",
         f"<p><b>How surely.</b> {how_surely(fit)}</p>",

@@ -22,7 +22,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_arguments(parser)
+    read.add_fit(parser)
+    read.add_reference(parser)
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
     parser.add_argument("--table", type=Path, required=True, help="CSV of coefficients to write")
     parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")

@@ -19,7 +19,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_arguments(parser)
+    read.add_fit(parser)
+    read.add_reference(parser)
     parser.add_argument("--contrasts", required=True, help="weights by `term[level]`, by name, as JSON")
     parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")

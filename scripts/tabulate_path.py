@@ -8,6 +8,7 @@ import pandas as pd
 
 from tfglm import command, runtime
 from tfglm.model.design import Design
+from tfglm.results import read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -30,10 +31,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    read.add_fit(parser)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
+    read.add_plots(parser)
     command.run(main, parser.parse_args())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tfglm.errors import UserError
+from tfglm.results.pages import response_of
 
 STATISTICS = {
     "n": "rows",
@@ -17,7 +18,12 @@ STATISTICS = {
 }
 """What stands below the estimates, and its key in fit.json."""
 
-HELD_OUT = {"AUC": "auc", "log loss": "log_loss", "RMSE": "rmse", "mean Poisson deviance": "mean_poisson_deviance"}
+HELD_OUT = {
+    "AUC (rows kept back)": "auc",
+    "log loss (rows kept back)": "log_loss",
+    "RMSE (rows kept back)": "rmse",
+    "mean Poisson deviance (rows kept back)": "mean_poisson_deviance",
+}
 """The same of the rows kept back, and its key in metrics.json."""
 
 
@@ -77,11 +83,9 @@ def table(models: Sequence[Model]) -> pd.DataFrame:
 
 def statistics(model: Model) -> dict[str, float | None]:
     found = {name: model.fit[key] for name, key in STATISTICS.items()}
-    return found | {f"{name} (rows kept back)": model.metrics.get(key) for name, key in HELD_OUT.items()}
+    return found | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
 
 
 def responses(models: Sequence[Model]) -> list[str]:
     """The different responses with their families: of several, likelihoods cannot be compared."""
-    return list(
-        dict.fromkeys(f"{one.fit['formula'].partition('~')[0].strip()} ({one.fit['family']})" for one in models)
-    )
+    return list(dict.fromkeys(f"{response_of(one.fit)} ({one.fit['family']})" for one in models))

@@ -90,6 +90,17 @@ def refuse_unseen(design: Design, unseen: Mapping[str, dict]) -> None:
         )
 
 
+def check_groups(design: Design, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
+    """Raise UserError for a column with too many values to group rows by."""
+    for name in by:
+        for file in files:
+            if not file.column(name).coded:
+                raise UserError(
+                    f"models.{design.model}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
+                    f"group rows by\n  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and name that one"
+                )
+
+
 def evaluate(design: Design, scored: Iterable[Scored], threshold: float, by: Sequence[str] = ()) -> dict:
     """The metrics of one model, and how many rows could not be predicted and why; for each column of `by` also those of the rows
     with each of its values.

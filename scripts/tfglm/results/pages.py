@@ -1,6 +1,7 @@
 """Tables for readers: pages of their own, to read in a browser or in the report, and how numbers are written there."""
 
 import html
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -51,3 +52,8 @@ def read_table(path: Path) -> pd.DataFrame:
 def four_digits(value: float) -> str:
     """Four decimals, or where the number is small three digits that count."""
     return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"
+
+
+def response_of(fit: Mapping) -> str:
+    """What fit.json says is explained."""
+    return fit["formula"].partition("~")[0].strip()

@@ -107,24 +107,20 @@ def estimated(design: Design, fitted: Fitted, scored: Scored, quantile: float) -
         variances = fitted.variances(design_rows(design, scored.rows, known)).chosen
         error[known] = np.sqrt(np.maximum(variances, 0.0))
     family = FAMILIES[design.family]
-    mean, slope = (one.numpy() for one in mean_and_slope(family, tf.constant(eta)))
+    mean = family.mean(tf.constant(eta))
+    # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
+    slope = family.variance(mean).numpy()
     lower, upper = (family.mean(tf.constant(eta + sign * quantile * error)).numpy() for sign in (-1, 1))
     name = "posterior_sd" if design.penalised else "std_error"
     made = {
         "linear_predictor": eta,
         f"linear_predictor_{name}": error,
-        PREDICTED[design.family]: mean,
+        PREDICTED[design.family]: mean.numpy(),
         name: slope * error,
         "ci_lower": lower,
         "ci_upper": upper,
     }
     return {key: pa.array(values, from_pandas=True) for key, values in made.items()}
-
-
-def mean_and_slope(family, eta: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The mean and its derivative by the linear predictor, which with a canonical link is the variance function."""
-    mean = family.mean(eta)
-    return mean, family.variance(mean)
 
 
 def design_rows(design: Design, rows: Mapping[str, np.ndarray], which: np.ndarray) -> scipy.sparse.csr_array:
