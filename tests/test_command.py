@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ def said(tmp_path: Path, ending: str, *, terminal: bool) -> tuple[str, list[str]
     """What such a script writes on its error stream, and the lines of its log without the time."""
     line = [sys.executable, "-c", SCRIPT.format(ending=ending), "--log", tmp_path / "log"]
     reading, writing = pty.openpty() if terminal else os.pipe()
-    environment = os.environ | {"COLUMNS": "40", "PYTHONPATH": str(Path(__file__).parents[1] / "scripts")}
+    if terminal:
+        termios.tcsetwinsize(writing, (24, 40))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "scripts")}
     done = subprocess.Popen(line, stderr=writing, env=environment)
     done.wait()
     text = os.read(reading, 100_000).decode().replace("\r\n", "\n")

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 import time
 import traceback
@@ -36,7 +35,7 @@ def live(message: str) -> None:
         return
     log(message)
     # A longer one would take two lines, of which only the second would be replaced.
-    shown = message[: shutil.get_terminal_size().columns - 1]
+    shown = message[: (os.get_terminal_size(terminal.fileno()).columns or 80) - 1]
     print(f"\r\x1b[K{shown}", end="", file=terminal, flush=True)
     _is_live = True
 
