@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 import polars as pl  # noqa: E402
 import synthetic  # noqa: E402
 
-from tfglm import runtime  # noqa: E402
+from tfglm import ENGINE, runtime  # noqa: E402
 from tfglm.config import DesignConfig, Layout, SelectionConfig  # noqa: E402
 from tfglm.data.dictionary import merge  # noqa: E402
 from tfglm.data.ingest import ingest  # noqa: E402
@@ -30,6 +30,7 @@ from tfglm.data.shards import IngestedFile  # noqa: E402
 from tfglm.model.design import design  # noqa: E402
 
 DATA = HERE / "data" / "synthetic"
+SHARDS = DATA / f"engine {ENGINE}"
 RESULTS = HERE / "results"
 COLUMNS = ["late", *synthetic.LEVELS, *synthetic.NUMBERS]
 
@@ -52,7 +53,7 @@ def held_out() -> Path:
 
 def shards(rows: int) -> IngestedFile:
     """The rows to fit, ingested."""
-    return ingested(table(rows), DATA / str(rows), {"train": "TRUE"})
+    return ingested(table(rows), SHARDS / str(rows), {"train": "TRUE"})
 
 
 def ingested(source: Path, folder: Path, split: dict[str, str]) -> IngestedFile:
@@ -85,7 +86,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
     folder.mkdir(parents=True)
     files = [shards(rows)]
     if solver != "{}":
-        files.append(ingested(held_out(), DATA / "held_out", {"train": "FALSE", "evaluate": "TRUE"}))
+        files.append(ingested(held_out(), SHARDS / "held_out", {"train": "FALSE", "evaluate": "TRUE"}))
     made = design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
     made.write(folder / "design.json")
     started = time.perf_counter()
@@ -107,6 +108,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
                 manifests=[file.folder / "manifest.json" for file in files],
                 solver=solver,
                 journal=folder / "journal",
+                history=folder / "history.csv",
                 checkpoint=folder / "checkpoint",
                 fit=folder / "fit.json",
                 log=folder / "chief.log",
@@ -208,7 +210,7 @@ def gradient_ns_per_row(rows: int) -> float:
     made = DATA / "gradient.json"
     file = shards(rows)
     design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
-    arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, DATA / str(rows) / "manifest.json"]
+    arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, SHARDS / str(rows) / "manifest.json"]
     environment = {**os.environ, **runtime.ALLOCATOR}
     return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
 

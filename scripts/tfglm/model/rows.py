@@ -86,15 +86,21 @@ class Columns(NamedTuple):
 
 def read(signature: Signature, paths: tf.Tensor, expected: tf.Tensor) -> Columns:
     """Read the files `paths` [shards, inputs]; the rest of a shard's room is filled with zeros."""
-    if signature.shards == 1:
-        contents = [tf.io.read_file(path)[None] for path in tf.unstack(paths[0])]
-    else:
-        contents = tf.unstack(tf.reshape(tf.map_fn(tf.io.read_file, tf.reshape(paths, [-1])), paths.shape), axis=1)
     blocks = signature.shards * signature.blocks
     words = []
-    for content, one in zip(contents, signature.inputs, strict=True):
+    for number, one in enumerate(signature.inputs):
         size = signature.capacity * np.dtype(one.dtype).itemsize
-        words.append(tf.reshape(tf.io.decode_raw(content, tf.int64, fixed_length=size), [blocks, -1]))
+
+        def content(path, size=size):
+            return tf.io.decode_raw(tf.io.read_file(path), tf.int64, fixed_length=size)
+
+        # Numbers are stacked, since strings would be copied twice.
+        if signature.shards == 1:
+            found = content(paths[0, number])
+        else:
+            kind = tf.TensorSpec([size // np.dtype(np.int64).itemsize], tf.int64)
+            found = tf.map_fn(content, paths[:, number], fn_output_signature=kind)
+        words.append(tf.reshape(found, [blocks, -1]))
     values = [
         tf.reshape(tf.bitcast(word, tf.as_dtype(one.dtype)), [blocks, BLOCK_ROWS])
         for word, one in zip(words, signature.inputs, strict=True)
