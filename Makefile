@@ -31,8 +31,8 @@ lint: $(BIN)/.ready-dev
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
 
-# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and the README. In an environment of its
-# own: what glum needs changes how other packages behave.
+# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and the README.
+# In an environment of its own: what glum needs changes how other packages behave.
 bench-fit: requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from runs import ENVIRONMENT, command_line, configure, processes_in, write_asa
+from tfglm.cluster import announce
 
 TARGET = "results/models/path/coefficients.csv"
 SOLVED = ("fit.json", "coefficients.csv", "checkpoint/fitted.data-00000-of-00001")
@@ -368,6 +369,20 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
     assert digests(folder) == reference
     said = (folder / "logs" / "models" / "path" / "chief.log").read_text()
     assert "cannot be written (No space left on device): a fit that is interrupted starts anew" in said
+
+
+@drill
+def test_a_run_shut_off_from_the_network(folder, reference):
+    """As the README shows it: nothing that TensorFlow opens can be reached, and the run needs nothing from outside."""
+    alone = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert "unshare --map-root-user --net sh -c 'ip link set lo up && exec snakemake --cores 4'" in readme
+    with running(folder, within=alone) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        address = json.loads((folder / "results/models/path/cluster/workers-0.json").read_text())["address"]
+        assert not announce.reachable(address)
+        assert run.wait(180) == 0, (folder / "said").read_text()
+    assert digests(folder) == reference
 
 
 @drill
