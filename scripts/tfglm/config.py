@@ -231,7 +231,11 @@ Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
 class OnlineConfig(_Section):
     """How an online solver goes through the data."""
 
-    batch_size: Count = Field(default=512, le=8192, description="Rows of a step.")
+    batch_size: Annotated[Count, Field(le=8192)] | None = Field(
+        default=None,
+        description="Rows of a step. Default: a 2,000th of the training rows, but 512 at least and 4096 at most: more rows make "
+        "each one cheaper, and fewer the steps more.",
+    )
     epochs: Count = Field(default=5, description="How often each training row is used.")
     learning_rate: Annotated[Number, Field(gt=0)] | None = Field(
         default=None,

@@ -6,6 +6,7 @@ epoch, each long enough to come near the optimum, would overshoot it N times. So
 of the workers (Zhang, Choromanska & LeCun, NIPS 2015, is of this kind), and with one worker the solver is the textbook's.
 """
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -62,9 +63,10 @@ class _Training:
         workload, design = objective.workload, objective.workload.design
         self.where = f"models.{design.model}.online"
         self.rows = workload.rows
-        if settings.batch_size > self.rows:
+        self.batch_size = settings.batch_size or default_batch_size(self.rows)
+        if self.batch_size > self.rows:
             raise UserError(
-                f"{self.where}.batch_size: a batch has {settings.batch_size:,} rows, but there are only {self.rows:,} "
+                f"{self.where}.batch_size: a batch has {self.batch_size:,} rows, but there are only {self.rows:,} "
                 f"training rows\n  make it {self.rows:,} or less"
             )
         self.rate = settings.learning_rate or self.optimiser.learning_rate
@@ -121,7 +123,7 @@ class _Training:
             "epochs": best_epoch,
             "learning_rate": self.rate,
             "decay": self.decay,
-            "batch_size": self.settings.batch_size,
+            "batch_size": self.batch_size,
             "loss_a_row": loss,
             "loss_a_row_held_out": best_loss if tested else None,
             "calls_repeated": self.repeated,
@@ -213,19 +215,32 @@ class _Training:
 
     def steps_of(self, counts: np.ndarray) -> np.ndarray:
         """Steps in blocks with so many rows."""
-        return -(-counts // self.settings.batch_size)
+        return -(-counts // self.batch_size)
 
     def _cut(self, counts: np.ndarray, steps: int) -> np.ndarray:
         """The counts with the rows of the first steps alone."""
         before = np.cumsum(self.steps_of(counts)) - self.steps_of(counts)
-        left = np.clip(steps - before, 0, None) * self.settings.batch_size
+        left = np.clip(steps - before, 0, None) * self.batch_size
         return np.minimum(counts, left).astype(np.int32)
 
     def _updates(self, signature: Signature) -> Updates:
         if signature not in self.updates:
             design = self.objective.workload.design
-            self.updates[signature] = Updates(design, signature, self.optimiser, self.settings.batch_size)
+            self.updates[signature] = Updates(design, signature, self.optimiser, self.batch_size)
         return self.updates[signature]
+
+
+def default_batch_size(rows: int) -> int:
+    """A power of 2 near a 2,000th of the rows."""
+    near = 2 ** round(math.log2(max(rows / STEPS_AN_EPOCH, 1)))
+    return min(max(near, SMALLEST_BATCH), LARGEST_BATCH, rows)
+
+
+STEPS_AN_EPOCH = 2000
+"""With the default batch size."""
+
+SMALLEST_BATCH, LARGEST_BATCH = 512, 4096
+"""Of those by default. On 10M rows and 8,800 coefficients a row costs two thirds with 4,096 of what it costs with 512."""
 
 
 class _Progress:
