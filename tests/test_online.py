@@ -343,3 +343,10 @@ def test_curves_can_be_read_by_tensorboard(tmp_path):
             assert value.metadata.plugin_data.plugin_name == "scalars"
             found.append((event.step, value.tag, float(tf.make_ndarray(value.tensor))))
     assert found == [(3, "online/loss", 0.5), (4, "online/loss", 0.25)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(300, 300), (4000, 512), (1_000_000, 512), (3_000_000, 2048), (10_000_000, 4096)]
+)
+def test_by_default_a_batch_grows_with_the_rows(rows, expected):
+    assert online.default_batch_size(rows) == expected
