@@ -297,7 +297,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
 def test_sum_is_right_the_same_again_and_traced_once(run: tuple[Path, dict]) -> None:
     step = run[1]["summed"]
     assert step["close"] and step["same"]
-    assert (step["rows"], step["traces"], step["dtype"]) == (20_000, 1, "float64")
+    assert (step["rows"], step["one_call"], step["traces"], step["dtype"]) == (20_000, 20_000, 1, "float64")
 
 
 def test_an_assertion_of_the_pass_reaches_the_user(run: tuple[Path, dict]) -> None:
@@ -366,11 +366,13 @@ def chief(folder: Path) -> None:
 
     w = np.linspace(1, 2, 1000)
     made = calls(20)
+    everywhere, alone = (pool.sum(pass_, made[:1], {"w": w}, everywhere=all_workers) for all_workers in (True, False))
     first, second = (pool.sum(pass_, made, {"w": w}) for _ in range(2))
     tell(
         "summed",
         close=np.allclose(first["sum"], sum(np.sin(x) * w for _, x, _ in made), rtol=1e-13, atol=1e-12),
-        same=np.array_equal(first["sum"], second["sum"]),
+        same=np.array_equal(first["sum"], second["sum"]) and np.array_equal(everywhere["sum"], alone["sum"]),
+        one_call=float(everywhere["rows"]) * len(made),
         rows=float(first["rows"]),
         traces=len(traced),
         dtype=str(first["sum"].dtype),

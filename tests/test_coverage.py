@@ -23,7 +23,7 @@ class ConcretePool(InProcessPool):
     def __init__(self):
         self.concrete = {}
 
-    def sum(self, pass_, calls, state):
+    def sum(self, pass_, calls, state, *, everywhere=False):
         if pass_ not in self.concrete:
             arguments = tf.nest.map_structure(tf.constant, (state, *calls[0]))
             self.concrete[pass_] = pass_.get_concrete_function(*arguments)

@@ -29,7 +29,7 @@ class Counting(InProcessPool):
             raise Killed
         self.made += 1
 
-    def sum(self, pass_, calls, state):
+    def sum(self, pass_, calls, state, *, everywhere=False):
         self._count()
         return super().sum(pass_, calls, state)
 

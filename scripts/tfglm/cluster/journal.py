@@ -114,14 +114,18 @@ class JournaledPool:
         """Where the results are."""
         return str(self._journal.folder)
 
-    def sum(self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
+    def sum(
+        self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any], *, everywhere: bool = False
+    ) -> np.ndarray:
         """As the pool does it; for passes that return a vector."""
         digest = hashlib.sha256(repr([np.asarray(one).shape for one in calls[0]]).encode())
         digest.update(np.asarray(calls[0][0]).tobytes())
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        return self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})["sum"]
+        return self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state, everywhere=everywhere)})[
+            "sum"
+        ]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
         """What `make` returns; made once, whatever happens in between."""

@@ -206,7 +206,7 @@ class Pool:
         self.first_calls_seconds = 0.0
         """Spent until the first result of each pass, which is traced and compiled then."""
 
-    def sum(self, pass_: Pass, calls: Sequence[tuple], state: Mapping[str, Any]) -> Any:
+    def sum(self, pass_: Pass, calls: Sequence[tuple], state: Mapping[str, Any], *, everywhere: bool = False) -> Any:
         """The sum of `pass_(state, *call)` over `calls`, a nest of float64 arrays, added in the order of the calls.
 
         `state`, float64 arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays,
@@ -214,13 +214,16 @@ class Pool:
         few, and hand over the same `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB:
         make few and large ones.
 
+        A worker compiles a pass at its first call, and with few calls that may be any time. `everywhere` has all of them do it at
+        the first sum, side by side.
+
         Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its assertion.
         Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
         total = np.zeros(())
-        for vector in self._results([(pass_, call) for call in calls], state):
+        for vector in self._results([(pass_, call) for call in calls], state, everywhere):
             total = total + vector
         return self._scheduled[self._key(pass_, calls[0], state)].unpack(total)
 
@@ -229,7 +232,9 @@ class Pool:
         for (pass_, call), vector in zip(calls, self._results(calls, state), strict=True):
             yield self._scheduled[self._key(pass_, call, state)].unpack(vector)
 
-    def _results(self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    def _results(
+        self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any], everywhere: bool = False
+    ) -> Iterator[np.ndarray]:
         with self._readable():
             started, known = time.monotonic(), len(self._scheduled)
             variable = self._put(state)
@@ -241,6 +246,8 @@ class Pool:
                 if key not in self._scheduled:
                     shapes = {name: np.shape(value) for name, value in state.items()}
                     self._scheduled[key] = _Scheduled(pass_, variable, shapes, _Packed(key[-1]))
+                    for _ in range(self.workers - len(calls) if everywhere else 0):
+                        self._scheduled[key].schedule(self._coordinator, call)
                 return self._scheduled[key].schedule(self._coordinator, call)
 
             for number, result in self._in_order(len(calls), schedule):

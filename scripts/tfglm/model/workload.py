@@ -78,7 +78,8 @@ class Workload:
         for signature, calls in self.calls.items():
             one = getattr(self.passes(signature), name)
             of_mode = [(np.int32(one.mode), *call) for call in calls]
-            part = one.unpack(pool.sum(one.function, of_mode, dict(coefficients)))
+            # Rows are counted first, by the function that all else is summed by.
+            part = one.unpack(pool.sum(one.function, of_mode, dict(coefficients), everywhere=name == "counts"))
             total = {key: total[key] + value if total else value for key, value in part.items()}
         return total
 
