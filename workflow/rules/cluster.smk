@@ -11,6 +11,9 @@ ALLOCATION = launch.request(CONFIG.cluster.ps, CONFIG.cluster.workers, CONFIG.cl
 # A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.
 MB_PER_PROCESS = 2000
 
+# The chief begins after them, when Snakemake has seen that they have: it looks each tenth of `latency-wait`.
+PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
+
 
 rule ps:
     output:
@@ -22,7 +25,7 @@ rule ps:
     threads: 0
     resources:
         processes=CONFIG.cluster.ps,
-        patience=CONFIG.cluster.patience,
+        patience=PATIENCE_OF_ROLES,
         mpi="local",
         interface="auto",
         # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
@@ -55,7 +58,7 @@ rule workers:
     threads: CONFIG.cluster.workers + 1
     resources:
         processes=CONFIG.cluster.workers,
-        patience=CONFIG.cluster.patience,
+        patience=PATIENCE_OF_ROLES,
         mpi="local",
         interface="auto",
         mem_mb=0,
