@@ -324,8 +324,8 @@ def starting_late(folder: Path, seconds: dict[str, int]) -> dict[str, str]:
 @drill
 def test_a_chief_that_never_starts(folder, reference):
     """Snakemake gives up before it, and then waits for the roles to end."""
-    environment = starting_late(folder, {"roles.py ps": 6})
-    short = ("--latency-wait", "2", "--config", "cluster={workers: 2, patience: 10}")
+    environment = starting_late(folder, {"roles.py ps": 25})
+    short = ("--config", "cluster={workers: 2, patience: 10}")
     with running(folder, *short, environment=environment) as run:
         said = ends(folder, run, 120)
     assert "no chief has started within 70 s, so this role ends" in said

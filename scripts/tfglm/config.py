@@ -231,7 +231,7 @@ Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
 class OnlineConfig(_Section):
     """How an online solver goes through the data."""
 
-    batch_size: Annotated[Count, Field(le=8192)] | None = Field(
+    batch_size: Annotated[int, Field(ge=1, le=8192), BeforeValidator(_number)] | None = Field(
         default=None,
         description="Rows of a step. Default: a 2,000th of the training rows, but 512 at least and 4096 at most: more rows make "
         "each one cheaper, and fewer the steps more.",

@@ -259,6 +259,13 @@ def targets_of_all_models():
     return targets + [f"results/models/{model}/effects.csv" for model in MODELS if has_curves(model)]
 
 
+onstart:
+    # At least: the chief starts when the roles have said where they are to be found, and where a job first activates a conda
+    # environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time;
+    # and not as a profile of the workflow, which would overrule the 60 s of profiles/slurm.
+    workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
+
+
 onsuccess:
     if any(Path(target).exists() for target in targets_of_all_models()):
         print(

@@ -123,9 +123,8 @@ class JournaledPool:
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        return self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state, everywhere=everywhere)})[
-            "sum"
-        ]
+        summed = self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state, everywhere=everywhere)})
+        return summed["sum"]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
         """What `make` returns; made once, whatever happens in between."""
