@@ -43,6 +43,8 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     # Parallelism comes from the number of workers. Snakemake exports OMP_NUM_THREADS=0 to a job with `threads: 0`.
     os.environ["OMP_NUM_THREADS"] = "1"
+    # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if "tensorflow" in sys.modules:
         yield
         return
