@@ -79,7 +79,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
     """Fit with real ps, worker and chief processes.
 
     `seconds` go from the first scheduled pass to the certificate and all standard errors, `first_calls_seconds` of them until the
-    first results of the passes, which have to be traced and compiled; `end_to_end_seconds` from the start of the processes.
+    first results of the passes, which have to be made; `end_to_end_seconds` from the start of the processes.
     """
     folder = DATA / "run"
     shutil.rmtree(folder, ignore_errors=True)
@@ -180,25 +180,20 @@ def peak(pid: int) -> float:
 GRADIENT = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from tfglm import runtime
-with runtime.quiet():
-    import tensorflow as tf
-    from tfglm.model.workload import Workload
-runtime.limit_threads()
 import numpy as np
 from pathlib import Path
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
+from tfglm.model.workload import Workload
 made = Design.load(Path(sys.argv[2]))
 workload = Workload(made, [IngestedFile.load(Path(sys.argv[3]))], "train")
-state = {name: tf.constant(value) for name, value in made.by_term(np.zeros(made.size)).items()}
+state = made.by_term(np.zeros(made.size))
 ((signature, calls),) = workload.calls.items()
 gradient = workload.passes(signature).gradient
-calls = [(tf.constant(gradient.mode), *map(tf.constant, call)) for call in calls]
 def once():
     start = time.perf_counter()
     for call in calls:
-        gradient.function(state, *call).numpy()
+        gradient(state, *call)
     return time.perf_counter() - start
 once()
 print(min(once() for _ in range(3)) / made.rows["train"] * 1e9)
@@ -299,7 +294,13 @@ def draw(curves: dict[str, list[dict]]) -> None:
     for axis, (key, points) in zip(axes, curves.items(), strict=True):
         x = [point[key] for point in points]
         axis.plot(x, [point["seconds"] for point in points], "o-", label="fit with all standard errors")
-        axis.plot(x, [point["first_calls_seconds"] for point in points], "o:", color="grey", label="of which compiling")
+        axis.plot(
+            x,
+            [point["first_calls_seconds"] for point in points],
+            "o:",
+            color="grey",
+            label="of which until first results",
+        )
         axis.set(xlabel=key, ylabel="seconds", ylim=(0, None), xscale="linear" if key == "workers" else "log")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(fontsize=8, frameon=False)

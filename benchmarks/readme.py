@@ -23,7 +23,7 @@ def figures(found: dict) -> str:
     gap = found["lbfgs_deviance_gap"]
     large, little = "10 million rows", "1 million rows"
     table = [
-        "| | seconds | of which compiling | end to end |",
+        "| | seconds | of which first results | end to end |",
         "|---|---|---|---|",
         row(f"{large}, {wide['coefficients']:,} coefficients", wide),
         row("the same with one worker", fits["wide, one worker"]),
@@ -34,8 +34,7 @@ def figures(found: dict) -> str:
     before = (
         "A synthetic table like flights, with 8 categorical columns and 3 numbers, and a logistic regression with 2 workers on "
         "the 2 cores: seconds from the first pass to the certificate of convergence and all standard errors; how many of them go "
-        "by until the first results of the passes, which are traced and compiled then; and seconds with the start and the end of "
-        "all processes."
+        "by until the first results of the passes, which are made then; and seconds with the start and the end of all processes."
     )
     peers = (
         f"glum takes {found['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "

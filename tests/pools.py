@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import tensorflow as tf
 
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
@@ -17,9 +16,6 @@ from tfglm.model.fitted import Fitted
 from tfglm.model.workload import Workload
 from tfglm.results import coefficients
 
-# As the chief does; see cluster.pool.
-tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-
 
 class InProcessPool:
     """`cluster.pool.Pool` without the cluster: the same sums in the same order, and updates as if so many workers were always
@@ -30,10 +26,10 @@ class InProcessPool:
     def __init__(self, workers: int = 1):
         self.workers, self.remembered = workers, []
 
-    def sum(self, pass_, calls, state, *, everywhere=False):
+    def sum(self, pass_, calls, state):
         total = None
         for call in calls:
-            part = pass_(state, *map(tf.constant, call)).numpy()
+            part = pass_(state, *call)
             total = part if total is None else total + part
         return total
 
@@ -42,7 +38,7 @@ class InProcessPool:
         return self.remembered[-1]
 
     def map(self, calls, state):
-        return (pass_(state, *map(tf.constant, call)).numpy() for pass_, call in calls)
+        return (pass_(state, *call) for pass_, call in calls)
 
     def share(self, array):
         return _Shared(array)
@@ -51,7 +47,7 @@ class InProcessPool:
         for place, (step, call) in enumerate(calls):
             if place % self.workers == 0:
                 pulled = shared.array
-            vector = step({"state": pulled}, *map(tf.constant, call)).numpy()
+            vector = step({"state": pulled}, *call)
             difference, rest = np.split(vector, [pulled.size])
             finite = np.all(np.isfinite(difference))
             if finite:

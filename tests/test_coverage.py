@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import scipy.special
-import tensorflow as tf
 
 from pools import InProcessPool, design_of, estimates_of, ingest_frame
 from tfglm.config import SolverConfig
@@ -15,19 +14,6 @@ from tfglm.fit.reporter import Reporter
 from tfglm.model.workload import Workload, padded, table_keys
 
 ROWS = 2000
-
-
-class ConcretePool(InProcessPool):
-    """Skips what TensorFlow does at each call to find out that nothing has changed since the one before."""
-
-    def __init__(self):
-        self.concrete = {}
-
-    def sum(self, pass_, calls, state, *, everywhere=False):
-        if pass_ not in self.concrete:
-            arguments = tf.nest.map_structure(tf.constant, (state, *calls[0]))
-            self.concrete[pass_] = pass_.get_concrete_function(*arguments)
-        return super().sum(self.concrete[pass_], calls, {name: tf.constant(value) for name, value in state.items()})
 
 
 class Replicates:
@@ -45,7 +31,7 @@ class Replicates:
         ((self.signature, self.calls),) = self.workload.calls.items()
         self.place = 4 + table_keys(self.design, self.signature).index("number/row")
         self.shape = self.calls[0][self.place].shape
-        self.pool = ConcretePool()
+        self.pool = InProcessPool()
 
     def fit(self, response: np.ndarray) -> np.ndarray:
         """Estimates, standard errors and classical ones of a fit to these responses of the rows, [3, coefficients]."""

@@ -66,8 +66,7 @@ def test_a_fit_killed_at_any_time_goes_on_and_repeats_nothing(setting, tmp_path,
     whole = Counting()
     exact, _ = fit(setting, tmp_path / "whole", whole, solver=solver)
     assert whole.made >= 6
-    # An online solver is compiled anew each time.
-    for dies_before in range(whole.made) if solver.online_solver is None else (2, 4):
+    for dies_before in range(whole.made):
         folder = tmp_path / str(dies_before)
         with pytest.raises(Killed):
             fit(setting, folder, Counting(dies_before), solver=solver)

@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.special
-import tensorflow as tf
 
 from pools import InProcessPool, design_of, ingest_frame
+from tfglm.cluster import remote
 from tfglm.data import shards
 from tfglm.data.dictionary import merge
+from tfglm.errors import UserError
 from tfglm.fit.information import assemble, factor, gradient, null_vectors
-from tfglm.model.rows import DROPPED, SEPARATED, UNSEEN
+from tfglm.model import passes
+from tfglm.model.rows import SEPARATED, UNSEEN
 from tfglm.model.workload import Workload
 
 FORMULA = "late ~ carrier + C(month) + hour + real + dest"
@@ -130,24 +132,42 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
     narrower = replace(made, categorical=(replace(carrier, levels=known), *others))
     evaluation = Workload(narrower, [file], "evaluate", {("carrier",): frozenset([known.index("B6")])})
     coefficients = np.random.default_rng(9).normal(0, 0.3, narrower.size)
-    values = {name: tf.constant(value) for name, value in state(narrower, coefficients).items()}
+    values = state(narrower, coefficients)
     parts = []
     for signature, calls in evaluation.calls.items():
         for call in calls:
-            parts.append(
-                {
-                    k: v.numpy()
-                    for k, v in evaluation.passes(signature).predictions(values, 0, *map(tf.constant, call)).items()
-                }
-            )
+            parts.append(evaluation.passes(signature).predictions(values, *call))
     flag, eta = (np.concatenate([part[name] for part in parts]) for name in ("flag", "eta"))
     rows = frame[frame["day"] > 24]
     assert np.count_nonzero(flag == 0) == (rows["carrier"] == "AA").sum()
     assert np.count_nonzero(flag == SEPARATED) == (rows["carrier"] == "B6").sum()
     assert np.count_nonzero(flag == UNSEEN) == (rows["carrier"] == "DL").sum()
-    assert np.count_nonzero(flag == DROPPED) == len(flag) - len(rows)
+    assert len(flag) == len(rows)
     expected = matrix(narrower, rows[rows["carrier"] == "AA"]) @ coefficients
     np.testing.assert_allclose(np.sort(eta[flag == 0]), np.sort(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "null", "separation"])
+def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
+    coefficients = state(workload.design, np.random.default_rng(10).normal(0, 0.3, workload.design.size))
+    ((signature, (call, *_)),) = workload.calls.items()
+    ours = getattr(workload.passes(signature), name)
+    theirs = passes.made(ours.text)
+    strings, words = remote.pack(call)
+    sent = remote.unpack(remote.kinds(call), np.array([text.encode() for text in strings], object), words)
+    assert theirs is not ours
+    np.testing.assert_array_equal(theirs(coefficients, *sent), ours(coefficients, *call))
+
+
+def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
+    lost = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
+    made = design_of("late ~ carrier", "binomial", merge([lost]))
+    path = tmp_path / "table" / lost.manifest.shards[0].path / "carrier"
+    path.unlink()
+    with pytest.raises(
+        UserError, match=rf"{path.parent.name}/carrier, a part of a shard, cannot be read: No such file"
+    ):
+        Workload(made, [lost], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
 
 
 def test_a_flipped_byte_is_an_error_that_names_the_file(frame, tmp_path):
@@ -158,7 +178,7 @@ def test_a_flipped_byte_is_an_error_that_names_the_file(frame, tmp_path):
     content[500] ^= 1
     path.write_bytes(content)
     with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match=rf"content of a shard has changed.*{path.parent.name}/carrier.*in the block of 8192 rows with the number.*\[0\]",
+        UserError,
+        match=rf"{path.parent.name}/carrier: the content of a shard has changed.*in the block of 8192 rows with the number 0",
     ):
         Workload(made, [damaged], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))

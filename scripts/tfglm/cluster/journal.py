@@ -8,6 +8,7 @@ import hashlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -30,6 +31,8 @@ class Journal:
 
     def __init__(self, folder: Path, key: str, note: Callable[[str], None]) -> None:
         self.folder, self._note, self._next, self._writing, self._bytes = folder, note, 0, True, 0.0
+        self._writer = ThreadPoolExecutor(1)
+        self._pending: Future[None] | None = None
         written = folder / KEY
         if written.is_file() and written.read_text() == key:
             note(f"going on from {len(self._files())} earlier results in {folder}")
@@ -43,16 +46,24 @@ class Journal:
 
     def recall(self, question: str, make: Callable[[], Arrays]) -> tuple[Arrays, bool]:
         """The answer to the next question, and whether it was given before; else it is made, and kept."""
+        self._settle()
         path, self._next = self.folder / f"{self._next:05}.npz", self._next + 1
         found = self._read(path, question)
         if found is not None:
             return found, True
         found = make()
-        self._write(path, {**found, "": np.array(question)})
+        self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
         return found, False
+
+    def _settle(self) -> None:
+        """Wait until the last answer is written, which goes on while it is made use of."""
+        if self._pending:
+            self._pending.result()
+            self._pending = None
 
     def remove(self) -> None:
         """Forget all of it."""
+        self._settle()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _files(self) -> list[Path]:
@@ -114,16 +125,14 @@ class JournaledPool:
         """Where the results are."""
         return str(self._journal.folder)
 
-    def sum(
-        self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any], *, everywhere: bool = False
-    ) -> np.ndarray:
-        """As the pool does it; for passes that return a vector."""
-        digest = hashlib.sha256(repr([np.asarray(one).shape for one in calls[0]]).encode())
-        digest.update(np.asarray(calls[0][0]).tobytes())
+    def sum(self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
+        """As the pool does it."""
+        digest = hashlib.sha256(pass_.name.encode())
+        digest.update(repr([np.asarray(one).shape for one in calls[0]]).encode())
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        summed = self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state, everywhere=everywhere)})
+        summed = self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})
         return summed["sum"]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:

@@ -17,16 +17,12 @@ from typing import Any
 import numpy as np
 
 from tfglm import runtime
-from tfglm.cluster import announce
+from tfglm.cluster import announce, remote
+from tfglm.cluster.remote import Function
 from tfglm.errors import UserError
 
 with runtime.quiet():
     import tensorflow as tf
-
-Pass = Callable[..., Any]
-"""A tf.function `(state, *call) -> nest of numeric tensors` without side effects, of static shapes or a single vector."""
-
-WORD = 8
 
 _PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
 _LOST = "GRPC error information from remote target /job:ps"
@@ -50,7 +46,7 @@ def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadli
                     )
                 time.sleep(0.2)
     runtime.limit_threads()
-    # XLA compiles all that takes time; what Grappler does before, half a second a function, is for nothing.
+    # Of a few operations Grappler, half a second a function, improves nothing.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
     tf.get_logger().setLevel("CRITICAL")
@@ -59,95 +55,17 @@ def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadli
     return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), cluster)
 
 
-class _Packed:
-    """Arrays of these types and shapes as two: all strings, and all numbers as 8-byte words.
-
-    Each tensor that a call is given costs milliseconds of its own: ten made calls of 30 ms take 70.
-    """
-
-    def __init__(self, kinds: Sequence[tuple[str, tuple[int, ...]]]) -> None:
-        self._kinds = [(np.dtype(dtype), shape) for dtype, shape in kinds]
-
-    @staticmethod
-    def kinds(arrays: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """What `_Packed` has to know of them; strings have the type of objects."""
-        found = [(array.dtype, array.shape) for array in map(np.asarray, arrays)]
-        return tuple(("O" if dtype.kind in "OU" else dtype.str, shape) for dtype, shape in found)
-
-    def pack(self, arrays: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        strings, words = [np.zeros(0, object)], [b""]
-        for array, (dtype, _) in zip(arrays, self._kinds, strict=True):
-            if dtype.kind == "O":
-                strings.append(np.ravel(np.asarray(array, object)))
-            else:
-                raw = np.ascontiguousarray(array, dtype).tobytes()
-                words.append(raw + b"\0" * (-len(raw) % WORD))
-        return np.concatenate(strings), np.frombuffer(b"".join(words), np.int64)
-
-    def unpack(self, strings: tf.Tensor, words: tf.Tensor) -> list[tf.Tensor]:
-        made, first_string, first_word = [], 0, 0
-        for dtype, shape in self._kinds:
-            count = math.prod(shape)
-            if dtype.kind == "O":
-                made.append(tf.reshape(strings[first_string : first_string + count], shape))
-                first_string += count
-                continue
-            size = -(-count * dtype.itemsize // WORD)
-            values = tf.reshape(tf.bitcast(words[first_word : first_word + size], tf.as_dtype(dtype)), [-1])
-            made.append(tf.reshape(values[:count], shape))
-            first_word += size
-        return made
-
-
-class _Call:
-    """A function of packed arguments that workers run."""
-
-    packed: _Packed
-    function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
-
-    def schedule(self, coordinator: tf.distribute.coordinator.ClusterCoordinator, call: Sequence[Any]) -> Any:
-        return coordinator.schedule(self.function, args=tuple(map(tf.constant, self.packed.pack(call))))
-
-
-class _Scheduled(_Call):
-    """A pass as a worker runs it: it reads the state from the ps and returns all its sums as one float64 vector.
-
-    One, because each tensor that a call returns costs a round trip of its own: ten made it 5 times as slow.
-    """
+class _Scheduled:
+    """A function as a worker runs it: it reads the state from the ps and returns one float64 vector."""
 
     def __init__(
-        self, pass_: Pass, variable: tf.Variable, state: Mapping[str, tuple[int, ...]], packed: _Packed
+        self, function: Function, variable: tf.Variable, shapes: Mapping[str, tuple[int, ...]], of_kinds: remote.Kinds
     ) -> None:
-        self.shapes: list[tuple[int | None, ...]] = []
-        self.structure: Any = None
-        self.packed = packed
-        ends = np.cumsum([math.prod(shape) for shape in state.values()])
+        @tf.function(autograph=False)
+        def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+            return remote.run(function, shapes, of_kinds, variable.read_value(), strings, words)
 
-        @tf.function(autograph=False)  # `pass_` is a tf.function itself
-        def function(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-            # Read here and not inside `pass_`: XLA compiles no function that holds a variable of another machine.
-            vector = variable.read_value()
-            parts = {
-                name: tf.reshape(vector[end - math.prod(shape) : end], shape)
-                for (name, shape), end in zip(state.items(), ends, strict=True)
-            }
-            result = pass_(parts, *packed.unpack(strings, words))
-            flat = tf.nest.flatten(result)
-            self.shapes = [tuple(tensor.shape) for tensor in flat]
-            self.structure = tf.nest.map_structure(lambda _: None, result)
-            return tf.concat([tf.reshape(tf.cast(tensor, tf.float64), [-1]) for tensor in flat], axis=0)
-
-        self.function = function
-
-    def unpack(self, vector: np.ndarray) -> Any:
-        """The nest that the pass returned, as views of the vector; or the vector, if that alone was returned."""
-        if len(self.shapes) == 1:
-            return tf.nest.pack_sequence_as(
-                self.structure, [vector.reshape(*(-1 if n is None else n for n in self.shapes[0]))]
-            )
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes, strict=True)]
-        return tf.nest.pack_sequence_as(self.structure, parts)
+        self.function = scheduled
 
 
 class Shared:
@@ -165,18 +83,17 @@ class Shared:
         return int(self.pushes.numpy())
 
 
-class _Update(_Call):
+class _Update:
     """A step as a worker runs it: pull the shared array, run the step, push the difference."""
 
-    def __init__(self, step: Pass, shared: Shared, weight: float, packed: _Packed) -> None:
-        self.packed = packed
+    def __init__(self, step: Function, shared: Shared, weight: float, of_kinds: remote.Kinds) -> None:
         sizes = [part.shape[1] for part in shared.parts]
         shape = shared.parts[0].shape[0], sum(sizes)
 
         @tf.function(autograph=False)
-        def function(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-            state = tf.concat([part.read_value() for part in shared.parts], 1)
-            vector = step({"state": state}, *packed.unpack(strings, words))
+        def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+            state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
+            vector = remote.run(step, {"state": shape}, of_kinds, state, strings, words)
             difference = tf.reshape(vector[: math.prod(shape)], shape)
             # What is not finite would spoil the work of all; the chief sees it in what is returned.
             finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
@@ -187,7 +104,7 @@ class _Update(_Call):
             rest = vector[math.prod(shape) :]
             return tf.where(finite > 0, rest, tf.fill(tf.shape(rest), tf.constant(np.nan, tf.float64)))
 
-        self.function = function
+        self.function = scheduled
 
 
 class Pool:
@@ -204,56 +121,50 @@ class Pool:
         self._outstanding = 0
         self._progress = time.monotonic()
         self.first_calls_seconds = 0.0
-        """Spent until the first result of each pass, which is traced and compiled then."""
+        """Spent until the first result of each function, which workers make and, once a machine, compile then."""
 
-    def sum(self, pass_: Pass, calls: Sequence[tuple], state: Mapping[str, Any], *, everywhere: bool = False) -> Any:
-        """The sum of `pass_(state, *call)` over `calls`, a nest of float64 arrays, added in the order of the calls.
+    def sum(self, pass_: Function, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
+        """The sum of `pass_(state, *call)` over `calls`, a float64 vector, added in the order of the calls.
 
         `state`, float64 arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays,
-        numbers and strings, of the same shapes and types in all calls. Others trace the pass anew: keep the distinct ones
-        few, and hand over the same `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB:
-        make few and large ones.
+        numbers and strings. Calls of other shapes and types are traced anew: keep the distinct ones few, and hand over the same
+        `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
 
-        A worker compiles a pass at its first call, and with few calls that may be any time. `everywhere` has all of them do it at
-        the first sum, side by side.
-
-        Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its assertion.
+        Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its error.
         Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
-        total = np.zeros(())
-        for vector in self._results([(pass_, call) for call in calls], state, everywhere):
-            total = total + vector
-        return self._scheduled[self._key(pass_, calls[0], state)].unpack(total)
+        vectors = self.map([(pass_, call) for call in calls], state)
+        total = next(vectors)
+        for vector in vectors:
+            total += vector
+        return total
 
-    def map(self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any]) -> Iterator[Any]:
+    def map(self, calls: Sequence[tuple[Function, tuple]], state: Mapping[str, Any]) -> Iterator[np.ndarray]:
         """`pass_(state, *call)` for each (pass, call), in their order, as `sum` would add them."""
-        for (pass_, call), vector in zip(calls, self._results(calls, state), strict=True):
-            yield self._scheduled[self._key(pass_, call, state)].unpack(vector)
-
-    def _results(
-        self, calls: Sequence[tuple[Pass, tuple]], state: Mapping[str, Any], everywhere: bool = False
-    ) -> Iterator[np.ndarray]:
         with self._readable():
             started, known = time.monotonic(), len(self._scheduled)
             variable = self._put(state)
             self._progress = time.monotonic()
+            shapes = {name: np.shape(value) for name, value in state.items()}
 
             def schedule(number: int) -> Any:
                 pass_, call = calls[number]
-                key = self._key(pass_, call, state)
+                of_kinds = remote.kinds(call)
+                key = pass_, tuple(shapes.items()), of_kinds
                 if key not in self._scheduled:
-                    shapes = {name: np.shape(value) for name, value in state.items()}
-                    self._scheduled[key] = _Scheduled(pass_, variable, shapes, _Packed(key[-1]))
-                    for _ in range(self.workers - len(calls) if everywhere else 0):
-                        self._scheduled[key].schedule(self._coordinator, call)
-                return self._scheduled[key].schedule(self._coordinator, call)
+                    self._scheduled[key] = _Scheduled(pass_, variable, shapes, of_kinds)
+                return self._schedule(key, call)
 
             for number, result in self._in_order(len(calls), schedule):
                 if not number and len(self._scheduled) > known:
                     self.first_calls_seconds += time.monotonic() - started
                 yield result
+
+    def _schedule(self, key: tuple, call: Sequence[Any]) -> Any:
+        packed = tuple(map(tf.constant, remote.pack(call)))
+        return self._coordinator.schedule(self._scheduled[key].function, args=packed)
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
@@ -269,10 +180,6 @@ class Pool:
             yield first, self._fetch(result)
             self._outstanding = len(waiting)
 
-    @staticmethod
-    def _key(pass_: Pass, call: Sequence[Any], state: Mapping[str, Any]) -> tuple:
-        return pass_, tuple((name, np.shape(value)) for name, value in state.items()), _Packed.kinds(call)
-
     @property
     def workers(self) -> int:
         """How many there are."""
@@ -286,7 +193,7 @@ class Pool:
             return Shared(made, tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False))
 
     def update(
-        self, calls: Sequence[tuple[Pass, tuple]], shared: Shared, weight: float
+        self, calls: Sequence[tuple[Function, tuple]], shared: Shared, weight: float
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Run `step({"state": shared}, *call)` for each (step, call): all at once, as workers are free, each on what `shared` is
         when it begins. A step returns a vector that begins with its difference to the state; weight times that is added to
@@ -301,10 +208,11 @@ class Pool:
 
             def schedule(number: int) -> Any:
                 step, call = calls[number]
-                key = step, shared, weight, _Packed.kinds(call)
+                of_kinds = remote.kinds(call)
+                key = step, shared, weight, of_kinds
                 if key not in self._scheduled:
-                    self._scheduled[key] = _Update(step, shared, weight, _Packed(key[-1]))
-                return self._scheduled[key].schedule(self._coordinator, call)
+                    self._scheduled[key] = _Update(step, shared, weight, of_kinds)
+                return self._schedule(key, call)
 
             yield from self._in_order(len(calls), schedule)
 
@@ -360,10 +268,6 @@ class Pool:
 
 
 def own_words(message: str) -> str:
-    """The part of a TensorFlow error that the author of the failed operation wrote."""
-    asserted = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
-    if asserted:
-        return asserted[1]
-    lines = [line.strip() for line in message.splitlines()]
-    told = [line for line in lines if line and not re.match(r"Graph execution error|Detected at|\(\d+\) |\[\[", line)]
-    return re.sub(r"\s*\[Op:.*\]$", "", told[0]) if told else message
+    """The part of a TensorFlow error that the function's own error has said."""
+    said = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
+    return said[1] if said else message

@@ -8,6 +8,7 @@ import argparse
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -34,11 +35,12 @@ def serve(
     port: int,
     parent: int | None,
     log: Path | None = None,
+    prepare: Callable[[], None] = lambda: None,
 ) -> NoReturn:
     """Serve as task `index` of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0.
 
     `host` is the name or number by which the others reach this machine; port 0 takes a free one. With a `parent`,
-    it also ends within a second of its parent's end.
+    it also ends within a second of its parent's end. It calls `prepare` before it listens.
     """
     if parent:
         runtime.end_with_parent(parent)
@@ -53,6 +55,11 @@ def serve(
     begin = time.monotonic()
     with runtime.quiet():
         import tensorflow as tf
+
+        from tfglm.cluster import remote
+    if role == "worker":
+        remote.offer()
+    prepare()
     # Kept in a variable: the server dies with the object.
     server = tf.distribute.Server(
         {role: {index: f"{host}:{port}"}},
@@ -91,8 +98,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def start(role: Role, description: str) -> None:
-    """What ps.py and worker.py do."""
+def start(role: Role, description: str, prepare: Callable[[], None] = lambda: None) -> None:
+    """What ps.py and worker.py do; `prepare` is called before the process listens."""
     arguments = parser(description).parse_args()
     runtime.keep_memory()
     command.run(
@@ -105,6 +112,7 @@ def start(role: Role, description: str) -> None:
             given.port,
             given.parent,
             given.log,
+            prepare,
         ),
         arguments,
     )

@@ -1,7 +1,7 @@
 """The shard format: one folder a shard, one file of raw little-endian values a column.
 
-A pass reads only the columns that its model uses, each with one `tf.io.read_file` and one `tf.io.decode_raw`. TFRecord was
-measured at 40 to 50 ns a row of 30 bytes on one core and this at 13 to 19, where a whole gradient pass may cost 50.
+A pass reads only the columns that its model uses, a block at a time. TFRecord was measured at 40 to 50 ns a row of 30 bytes on
+one core and this at 7, where a whole gradient pass may cost 50.
 Beside the shards of an input file stand `manifest.json` (what is in them), `levels.parquet` (what the codes mean) and
 `checksums.npy` (int64 [blocks of all shards in the manifest's order, columns]), and `predicted_rows.npy` (int64: the number in
 the file, from 1, of each row of the split `predict`, whose rows stay in order).
@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -100,6 +100,7 @@ class IngestedFile:
     manifest: Manifest
     levels: pl.DataFrame
     checksums: np.ndarray
+    _values: dict[str, list] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls, manifest_path: Path) -> "IngestedFile":
@@ -119,13 +120,15 @@ class IngestedFile:
 
     def values(self, name: str) -> list:
         """What the codes 1, 2, ... of a coded column stand for, in the order of the codes."""
-        column = self.column(name)
-        rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
-        return rows["text" if column.kind == "text" else "number"].to_list()
+        if name not in self._values:
+            column = self.column(name)
+            rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
+            self._values[name] = rows["text" if column.kind == "text" else "number"].to_list()
+        return self._values[name]
 
 
 def capacity_for(rows: int) -> int:
-    """Rows per shard for a file: a power of two of blocks, so that files of like size share one compiled pass."""
+    """Rows per shard for a file: a power of two of blocks, so that files of like size share the calls of a pass."""
     capacity = BLOCK_ROWS
     while capacity * SHARDS_PER_FILE < rows and capacity < LARGEST_CAPACITY:
         capacity *= 2

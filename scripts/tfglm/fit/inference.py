@@ -32,7 +32,7 @@ def with_errors(
     if design.std_errors == "quasi":
         return replace(fitted, correction=pearson / df_residual), []
     if design.std_errors == "robust":
-        meat = assemble(design, workload.sum(pool, "squares", coefficients)).restrict(free)
+        meat = assemble(design, workload.sum(pool, "squares", coefficients), free)
         # HC1: MacKinnon & White, Journal of Econometrics 29 (1985).
         robust = replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d)
         return replace(robust, correction=rows / df_residual), []

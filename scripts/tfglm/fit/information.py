@@ -21,6 +21,10 @@ ALIASED_BELOW = 1e-10
 """Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5."""
 
 
+CHUNK = 1024
+"""Columns of B that are multiplied at once: what is made of them on the way then stays in the processor's cache."""
+
+
 @dataclass(frozen=True)
 class Blocks:
     """A, B and D; `dense` and `eliminated` are positions in the coefficient vector."""
@@ -34,6 +38,8 @@ class Blocks:
     def restrict(self, free: np.ndarray) -> "Blocks":
         """Only the coefficients that are free (a boolean for each); the others are held where they are."""
         rows, columns = free[self.dense], free[self.eliminated]
+        if rows.all() and columns.all():
+            return self
         return Blocks(
             self.dense[rows],
             self.eliminated[columns],
@@ -55,46 +61,76 @@ def gradient(design: Design, sums: Sums) -> np.ndarray:
     return found
 
 
-def assemble(design: Design, sums: Sums) -> Blocks:
-    """The blocks from the sums of an information pass, or of squares."""
+def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Blocks:
+    """The blocks from the sums of an information pass, or of squares; of the `free` coefficients alone, if that is given."""
     parts = design.parts
+    free = np.ones(design.size, bool) if free is None else free
     sizes = {k: part.size for k, part in enumerate(parts) if part.coding}
     largest = max(sizes, key=sizes.__getitem__, default=None)
-    positions = [np.arange(part.where.start, part.where.stop) for part in parts]
     single = [k for k, part in enumerate(parts) if not part.coding]
-    eliminated = positions[largest] if largest is not None else np.zeros(0, int)
-    dense = np.setdiff1d(np.arange(design.size), eliminated)
+    of_part = [free[part.where] for part in parts]
+    in_eliminated = np.zeros(design.size, bool)
+    if largest is not None:
+        in_eliminated[parts[largest].where] = True
+    dense, eliminated = np.flatnonzero(free & ~in_eliminated), np.flatnonzero(free & in_eliminated)
     rank = np.full(design.size, -1)
-    rank[dense] = np.arange(len(dense))
+    rank[dense], rank[eliminated] = np.arange(len(dense)), np.arange(len(eliminated))
     a, b = np.zeros((len(dense), len(dense))), np.zeros((len(dense), len(eliminated)))
-    d = sums[f"own_{largest}"] if largest is not None else np.zeros(0)
+    d = sums[f"own_{largest}"][of_part[largest]] if largest is not None else np.zeros(0)
 
-    def put(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-        """Entries of X'WX, given once, at positions in the coefficient vector that broadcast."""
+    def place(k: int) -> slice:
+        """Where the free coefficients of a part are in A, or in the rows of B."""
+        first = parts[k].where.start + int(np.argmax(of_part[k]))
+        return slice(rank[first], rank[first] + np.count_nonzero(of_part[k]))
+
+    def put_block(j: int, k: int, values: np.ndarray) -> None:
+        """All entries of two parts, [size of j, size of k]."""
+        if j == largest:
+            j, k, values = k, j, values.T
+        if not of_part[j].any() or not of_part[k].any():
+            return
+        if k != largest:
+            a[place(j), place(k)] = values[np.ix_(of_part[j], of_part[k])]
+            a[place(k), place(j)] = a[place(j), place(k)].T
+            return
+        # Run by run: few columns are not free, and the copy of the others would be as large as B.
+        to, at = b[place(j)], 0
+        for first, last in runs(of_part[k]):
+            to[:, at : at + last - first] = values[of_part[j], first:last]
+            at += last - first
+
+    def put_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
+        """Single entries, at these positions in the coefficient vector."""
+        there = free[rows] & free[columns]
+        rows, columns, values = rows[there], columns[there], values[there]
         for first, second in ((rows, columns), (columns, rows)):
-            if rank[first.flat[0]] < 0:
+            if not len(first) or in_eliminated[first[0]]:
                 continue
-            if rank[second.flat[0]] < 0:
-                b[rank[first], second - eliminated[0]] = values
-            else:
-                a[rank[first], rank[second]] = values
+            (b if in_eliminated[second[0]] else a)[rank[first], rank[second]] = values
 
+    positions = [np.arange(part.where.start, part.where.stop) for part in parts]
     for s, t in combinations_with_replacement(single, 2):
-        put(positions[s], positions[t], sums[f"pair_{s}_{t}"])
+        put_block(s, t, sums[f"pair_{s}_{t}"].reshape(1, 1))
     for k in sizes:
         if k != largest:
-            put(positions[k], positions[k], sums[f"own_{k}"])
+            put_entries(positions[k], positions[k], sums[f"own_{k}"])
         for s in single:
-            put(positions[s], positions[k], sums[f"single_{s}_{k}"])
+            put_block(s, k, sums[f"single_{s}_{k}"][None])
     for j, k in combinations(sizes, 2):
         nested = nesting(parts[j], parts[k])
         if not nested:
-            put(positions[j][:, None], positions[k][None], sums[f"pair_{j}_{k}"])
+            put_block(j, k, sums[f"pair_{j}_{k}"])
             continue
         coarse, fine = (j, k) if nested > 0 else (k, j)
         above = design.projection(parts[coarse].coding, parts[fine].coding)
-        put(positions[coarse][above], positions[fine], sums[f"nested_{j}_{k}"])
+        put_entries(positions[coarse][above], positions[fine], sums[f"nested_{j}_{k}"])
     return Blocks(dense, eliminated, a, b, d)
+
+
+def runs(which: np.ndarray) -> np.ndarray:
+    """The first place and the one behind the last of each run of true values, [runs, 2]."""
+    edges = np.diff(np.concatenate([[False], which, [False]]).astype(np.int8))
+    return np.flatnonzero(edges).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
@@ -128,10 +164,13 @@ def factor(blocks: Blocks) -> Factored:
 
 def schur_complement(blocks: Blocks) -> np.ndarray:
     """S, of which only the lower triangle is filled: by a product with itself, which is half the work of another."""
-    if not len(blocks.d):
-        return blocks.a
-    half = np.asfortranarray(blocks.b / np.sqrt(blocks.d))
-    return scipy.linalg.blas.dsyrk(-1.0, half, beta=1.0, c=np.asfortranarray(blocks.a), lower=1)
+    schur = np.array(blocks.a, order="F")
+    for first in range(0, len(blocks.d), CHUNK):
+        chunk = slice(first, first + CHUNK)
+        half = blocks.b[:, chunk] / np.sqrt(blocks.d[chunk])
+        # The transpose is what BLAS takes without a copy.
+        schur = scipy.linalg.blas.dsyrk(-1.0, half.T, trans=1, beta=1.0, c=schur, overwrite_c=1, lower=1)
+    return schur
 
 
 def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:

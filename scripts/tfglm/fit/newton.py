@@ -46,14 +46,14 @@ def first_states(
     share = share_of_rows(problem, counts)
     if share < 1.0 and design.family != "gaussian":
         sampled = replace(problem, workload=problem.workload.sampled(share)).at(start)
-        blocks = assemble(design, sampled.sums).restrict(problem.free)
+        blocks = assemble(design, sampled.sums, problem.free)
         there = blocks.restrict(np.isin(np.arange(design.size), blocks.eliminated[blocks.d == 0], invert=True))
         if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(there, design.size)[0])):
             return None, sampled, *none
     state = problem.at(start)
     if design.l2:
         return state, None, *none
-    return state, None, *null_vectors(assemble(design, state.sums).restrict(problem.free), design.size)
+    return state, None, *null_vectors(assemble(design, state.sums, problem.free), design.size)
 
 
 def share_of_rows(problem: Problem, counts: Sums) -> float:

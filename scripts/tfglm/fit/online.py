@@ -173,7 +173,7 @@ class _Training:
                 done += int(self.steps_of(counts).sum())
         progress = _Progress(self, epoch)
         means = []
-        calls = [(updates.function, call) for updates, call in prepared]
+        calls = prepared
         if self.settings.synchronous:
             for first in range(0, len(calls), parts):
                 differences = []
@@ -226,7 +226,7 @@ class _Training:
     def _updates(self, signature: Signature) -> Updates:
         if signature not in self.updates:
             design = self.objective.workload.design
-            self.updates[signature] = Updates(design, signature, self.optimiser, self.batch_size)
+            self.updates[signature] = Updates(design, signature, self.solver, self.batch_size)
         return self.updates[signature]
 
 

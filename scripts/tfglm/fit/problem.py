@@ -54,8 +54,8 @@ class Problem:
         return np.where(self.free, found, 0.0)
 
     def blocks(self, state: State) -> Blocks:
-        made = assemble(self.workload.design, state.sums)
-        return (made.penalised(self.strength) if self.strength.any() else made).restrict(self.free)
+        made = assemble(self.workload.design, state.sums, self.free)
+        return made.penalised(self.strength) if self.strength.any() else made
 
 
 @dataclass(frozen=True)

@@ -258,12 +258,19 @@ class Design:
                 yield part.term.name, ":".join([*levels, *which])
 
     def write(self, path: Path) -> None:
-        raw = asdict(self) | {"path": self.path and self.path.model_dump()}
-        path.write_text(json.dumps(raw, indent=1) + "\n")
+        path.write_text(self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Design":
-        stored = json.loads(path.read_text())
+        return cls.from_json(path.read_text())
+
+    def to_json(self) -> str:
+        raw = asdict(self) | {"path": self.path and self.path.model_dump()}
+        return json.dumps(raw, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Design":
+        stored = json.loads(text)
         of_path = stored.pop("path")
         raw = _tuples(stored) | {"path": of_path and PathConfig.model_validate(of_path)}
         raw["terms"] = tuple(Term(**term) for term in raw["terms"])

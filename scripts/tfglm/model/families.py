@@ -1,17 +1,27 @@
 """The families: how the response varies around its mean, and the mean follows from the linear predictor.
 
-Functions of a block take the linear predictor eta and the response y, float64 tensors of shape [rows]. The response of
+Functions of rows take the linear predictor eta and the response y, float64 arrays of shape [rows]. The response of
 `binomial` is the share of events; a row then weighs as much as it has trials. The loss is minus the log-likelihood of a row
 of weight 1, but for what depends on y and the dispersion alone.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
+import scipy.special
 
-from tfglm.model.sums import in_columns
+from tfglm.model import kernels
+
+
+class Terms(NamedTuple):
+    """What rows have in the likelihood: their loss and Pearson statistic, and each [rows] the derivative of the loss by eta,
+    were the mass of a row 1, and the weight in the information matrix."""
+
+    loss: float
+    pearson: float
+    difference: np.ndarray
+    weight: np.ndarray
 
 
 class Family(Protocol):
@@ -23,22 +33,22 @@ class Family(Protocol):
     largest: float
     """No response is larger, and but for `gaussian` none is negative."""
 
-    def loss(self, eta: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Loss of each row."""
 
-    def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
-        """Numbers [rows] that add up to the sum of mass * loss; `unit` says that each mass is 0 or 1."""
+    def terms(self, eta: np.ndarray, y: np.ndarray, mass: np.ndarray, unit: bool) -> Terms:
+        """Of rows of which those with mass 0 take no part; `unit` says that the others have mass 1."""
 
-    def mean(self, eta: tf.Tensor) -> tf.Tensor:
+    def mean(self, eta: np.ndarray) -> np.ndarray:
         """E(y)."""
 
-    def variance(self, mean: tf.Tensor) -> tf.Tensor:
+    def variance(self, mean: np.ndarray) -> np.ndarray:
         """Variance function: the weight of a row in the information matrix."""
 
-    def saturated(self, y: tf.Tensor) -> tf.Tensor:
+    def saturated(self, y: np.ndarray) -> np.ndarray:
         """The least loss that any mean has."""
 
-    def base(self, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """What the log-likelihood of each row has beside -weight * loss."""
 
     def link(self, mean: float) -> float:
@@ -48,36 +58,43 @@ class Family(Protocol):
         """Maximised log-likelihood from the sums at the estimate."""
 
 
-def _total(family: Family, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor) -> tf.Tensor:
-    # What takes no part may have any eta.
-    return in_columns(mass * tf.where(mass > 0, family.loss(eta, y), tf.zeros_like(eta)))
+class _ByRow:
+    """The terms from the functions of each row."""
+
+    def terms(self: Family, eta: np.ndarray, y: np.ndarray, mass: np.ndarray, unit: bool) -> Terms:
+        kept, mean = mass > 0, self.mean(eta)
+        # What takes no part may have any mean.
+        difference = np.where(kept, mean - y, 0.0)
+        weight = np.where(kept, self.variance(mean) * mass, 0.0)
+        loss = np.where(kept, self.loss(eta, y) * mass, 0.0)
+        # A variance that rounds to 0 belongs to a residual that does.
+        score = difference * mass
+        pearson = score * np.divide(score, weight, out=np.zeros_like(score), where=weight > 0)
+        return Terms(float(loss.sum()), float(pearson.sum()), difference, weight)
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_ByRow):
     """y = eta + e, e normal with unknown variance, divided by the weight; loss (y - eta)^2 / 2."""
 
     name: ClassVar[str] = "gaussian"
     dispersion_known: ClassVar[bool] = False
     largest: ClassVar[float] = np.inf
 
-    def loss(self, eta: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return 0.5 * tf.square(y - eta)
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return 0.5 * np.square(y - eta)
 
-    def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
-        return _total(self, eta, y, mass)
-
-    def mean(self, eta: tf.Tensor) -> tf.Tensor:
+    def mean(self, eta: np.ndarray) -> np.ndarray:
         return eta
 
-    def variance(self, mean: tf.Tensor) -> tf.Tensor:
-        return tf.ones_like(mean)
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return np.ones_like(mean)
 
-    def saturated(self, y: tf.Tensor) -> tf.Tensor:
-        return tf.zeros_like(y)
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
 
-    def base(self, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        return 0.5 * tf.math.log(weight)
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return 0.5 * np.log(weight)
 
     def link(self, mean: float) -> float:
         return mean
@@ -95,30 +112,32 @@ class Binomial:
     dispersion_known: ClassVar[bool] = True
     largest: ClassVar[float] = 1.0
 
-    def loss(self, eta: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         # log(1 + exp(eta)) in the form that neither overflows nor loses digits far from 0.
-        return tf.maximum(eta, 0.0) + tf.math.log1p(tf.exp(-tf.abs(eta))) - y * eta
+        return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - y * eta
 
-    def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
-        if not unit:
-            return _total(self, eta, y, mass)
-        # A logarithm a row costs as much as the rest of a gradient. A product of factors between 1 and 2 is still a number.
-        factors = in_columns(1.0 + mass * tf.exp(-tf.abs(eta)), tf.reduce_prod)
-        return in_columns(mass * (tf.maximum(eta, 0.0) - y * eta)) + tf.math.log(factors)
+    def terms(self, eta: np.ndarray, y: np.ndarray, mass: np.ndarray, unit: bool) -> Terms:
+        difference, weight = np.empty((2, len(eta)), eta.dtype)
+        small = np.abs(eta)
+        np.exp(np.negative(small, out=small), out=small)  # NumPy's exponential is faster than numba's
+        sums = kernels.binomial(eta, small, y, mass, unit, difference, weight)
+        return Terms(*sums, difference, weight)
 
-    def mean(self, eta: tf.Tensor) -> tf.Tensor:
-        return tf.sigmoid(eta)
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        # The exponential that does not overflow. NumPy's is three times as fast as scipy.special.expit.
+        small = np.exp(-np.abs(eta))
+        return np.where(eta >= 0, 1.0, small) / (1.0 + small)
 
-    def variance(self, mean: tf.Tensor) -> tf.Tensor:
+    def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
 
-    def saturated(self, y: tf.Tensor) -> tf.Tensor:
-        return -tf.math.xlogy(y, y) - tf.math.xlogy(1.0 - y, 1.0 - y)
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return -scipy.special.xlogy(y, y) - scipy.special.xlogy(1.0 - y, 1.0 - y)
 
-    def base(self, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Logarithm of the binomial coefficient, `weight` the number of trials, as R's binomial()$aic."""
-        events = weight * y
-        return tf.math.lgamma(weight + 1.0) - tf.math.lgamma(events + 1.0) - tf.math.lgamma(weight - events + 1.0)
+        events, log_factorial = weight * y, scipy.special.gammaln
+        return log_factorial(weight + 1.0) - log_factorial(events + 1.0) - log_factorial(weight - events + 1.0)
 
     def link(self, mean: float) -> float:
         return float(np.log(mean) - np.log1p(-mean))
@@ -128,30 +147,27 @@ class Binomial:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(_ByRow):
     """E(y) = exp(eta); loss exp(eta) - y eta."""
 
     name: ClassVar[str] = "poisson"
     dispersion_known: ClassVar[bool] = True
     largest: ClassVar[float] = np.inf
 
-    def loss(self, eta: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        return tf.exp(eta) - y * eta
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.exp(eta) - y * eta
 
-    def total_loss(self, eta: tf.Tensor, y: tf.Tensor, mass: tf.Tensor, unit: bool) -> tf.Tensor:
-        return _total(self, eta, y, mass)
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        return np.exp(eta)
 
-    def mean(self, eta: tf.Tensor) -> tf.Tensor:
-        return tf.exp(eta)
-
-    def variance(self, mean: tf.Tensor) -> tf.Tensor:
+    def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean
 
-    def saturated(self, y: tf.Tensor) -> tf.Tensor:
-        return y - tf.math.xlogy(y, y)
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return y - scipy.special.xlogy(y, y)
 
-    def base(self, y: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-        return -weight * tf.math.lgamma(y + 1.0)
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return -weight * scipy.special.gammaln(y + 1.0)
 
     def link(self, mean: float) -> float:
         return float(np.log(mean))

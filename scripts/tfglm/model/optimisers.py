@@ -1,6 +1,6 @@
 """The update rules of the online solvers: what one batch does to the weights and to what the solver remembers of earlier ones.
 
-The state is a float tensor [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
+The state is a float array [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
 objective of STATISTICS, are its own affair: `l1` and `l2` are their strengths for each coefficient (0 for the intercept).
 """
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-import tensorflow as tf
+import numpy as np
 
-State = Sequence[tf.Tensor]
+State = Sequence[np.ndarray]
 """The slots, each [coefficients]."""
 
 
 class Penalty(NamedTuple):
     """Strengths [coefficients]."""
 
-    l1: tf.Tensor
-    l2: tf.Tensor
+    l1: np.ndarray
+    l2: np.ndarray
 
 
 class Optimiser(Protocol):
@@ -30,15 +30,15 @@ class Optimiser(Protocol):
     decay: ClassVar[float]
     """What it is by default: the learning rate is divided by 1 + decay * epochs."""
 
-    def start(self, weights: tf.Tensor, rate: float, penalty: Penalty) -> list[tf.Tensor]:
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
         """The state before the first step, from the weights to begin with."""
 
-    def weights(self, state: State, rate, step, penalty: Penalty) -> tf.Tensor:
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
         """The weights after `step` steps."""
 
     def update(
-        self, state: State, weights: tf.Tensor, gradient: tf.Tensor, rate, step, penalty: Penalty
-    ) -> list[tf.Tensor]:
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
         """The state after one more step, the one with the number `step` (from 1)."""
 
 
@@ -47,10 +47,10 @@ class _Direct:
 
     slots: ClassVar[int]
 
-    def start(self, weights: tf.Tensor, rate: float, penalty: Penalty) -> list[tf.Tensor]:
-        return [weights, *[tf.zeros_like(weights)] * (self.slots - 1)]
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+        return [weights, *[np.zeros_like(weights)] * (self.slots - 1)]
 
-    def weights(self, state: State, rate, step, penalty: Penalty) -> tf.Tensor:
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
         return state[0]
 
 
@@ -63,8 +63,8 @@ class SGD(_Direct):
     decay: ClassVar[float] = 1.0
 
     def update(
-        self, state: State, weights: tf.Tensor, gradient: tf.Tensor, rate, step, penalty: Penalty
-    ) -> list[tf.Tensor]:
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
         return [weights - rate * (gradient + penalty.l2 * weights)]
 
 
@@ -79,11 +79,11 @@ class Adagrad(_Direct):
     epsilon: float = 1e-7
 
     def update(
-        self, state: State, weights: tf.Tensor, gradient: tf.Tensor, rate, step, penalty: Penalty
-    ) -> list[tf.Tensor]:
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
         gradient = gradient + penalty.l2 * weights
         squares = state[1] + gradient * gradient
-        return [weights - rate * gradient * tf.math.rsqrt(squares + self.epsilon), squares]
+        return [weights - rate * gradient / np.sqrt(squares + self.epsilon), squares]
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Adam(_Direct):
     epsilon: float = 1e-7
 
     def update(
-        self, state: State, weights: tf.Tensor, gradient: tf.Tensor, rate, step, penalty: Penalty
-    ) -> list[tf.Tensor]:
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
         gradient = gradient + penalty.l2 * weights
         first = state[1] + (1 - self.beta1) * (gradient - state[1])
         second = state[2] + (1 - self.beta2) * (gradient * gradient - state[2])
-        rate = rate * tf.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
-        return [weights - rate * first / (tf.sqrt(second) + self.epsilon), first, second]
+        rate = rate * np.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
+        return [weights - rate * first / (np.sqrt(second) + self.epsilon), first, second]
 
 
 @dataclass(frozen=True)
@@ -121,20 +121,20 @@ class FTRL:
     decay: ClassVar[float] = 0.0
     beta: float = 1e-3
 
-    def start(self, weights: tf.Tensor, rate: float, penalty: Penalty) -> list[tf.Tensor]:
-        return [-weights * self.beta / rate, tf.zeros_like(weights)]
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+        return [-weights * self.beta / rate, np.zeros_like(weights)]
 
-    def weights(self, state: State, rate, step, penalty: Penalty) -> tf.Tensor:
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
         z, n = state
-        shrunk = tf.sign(z) * tf.maximum(tf.abs(z) - step * penalty.l1, 0.0)
-        return -shrunk / ((self.beta + tf.sqrt(n)) / rate + step * penalty.l2)
+        shrunk = np.sign(z) * np.maximum(np.abs(z) - step * penalty.l1, 0.0)
+        return -shrunk / ((self.beta + np.sqrt(n)) / rate + step * penalty.l2)
 
     def update(
-        self, state: State, weights: tf.Tensor, gradient: tf.Tensor, rate, step, penalty: Penalty
-    ) -> list[tf.Tensor]:
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
         z, n = state
         squares = n + gradient * gradient
-        sigma = (tf.sqrt(squares) - tf.sqrt(n)) / rate
+        sigma = (np.sqrt(squares) - np.sqrt(n)) / rate
         return [z + gradient - sigma * weights, squares]
 
 

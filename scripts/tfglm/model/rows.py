@@ -1,21 +1,23 @@
-"""A block of rows as a pass sees it: what a shard stores, and what the design makes of it, inside one compiled function.
+"""A block of rows as a pass sees it: what a shard stores, and what the design makes of it.
 
 The codes in a shard are local to its input file. A pass gets tables that map them to the levels of the design, or to numbers:
-one gather. A negative level takes the row out and says why.
+one look-up. A negative level takes the row out and says why.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Hashable, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tensorflow.experimental.numpy as tnp
 
 from tfglm.data.shards import BLOCK_ROWS, MISSING
-from tfglm.model import transforms
+from tfglm.errors import UserError
+from tfglm.model import kernels, transforms
 from tfglm.model.design import Categorical, Design, Numeric, Part
 from tfglm.model.parametrisation import is_centred
 
@@ -29,8 +31,8 @@ DROPPED = -3
 NOT_FINITE = -4
 """A function of the formula has no finite value for the row, as the logarithm of 0."""
 
-UNDAMAGED = 2**62
-"""No place in a shard."""
+REASONS = 4
+"""How many there are; the lowest is minus that."""
 
 CLUSTER = "cluster"
 """Stands beside codings for the clusters of the standard errors."""
@@ -50,7 +52,7 @@ class Multiplier:
 
 @dataclass(frozen=True)
 class Input:
-    """A column as a pass reads it."""
+    """A column as a pass reads it; a coded one has tables of `table_size` entries."""
 
     column: str
     dtype: str
@@ -60,14 +62,16 @@ class Input:
 
 @dataclass(frozen=True)
 class Signature:
-    """All that a compiled pass depends on besides the design: files that agree in it share the code.
-
-    One call reads up to `shards` shards, each with room for `capacity` rows.
-    """
+    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most."""
 
     capacity: int
     shards: int
     inputs: tuple[Input, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "Signature":
+        """What `asdict` has made a dict."""
+        return cls(raw["capacity"], raw["shards"], tuple(Input(**one) for one in raw["inputs"]))
 
     @property
     def blocks(self) -> int:
@@ -75,289 +79,267 @@ class Signature:
         return self.capacity // BLOCK_ROWS
 
 
-class Columns(NamedTuple):
-    """What one call has read, by block: of each input `words`, the 8-byte integers [blocks, words of a block], and `values`, what
-    they are [blocks, BLOCK_ROWS]; and `expected`, the checksums int64 [blocks, inputs]."""
-
-    words: list[tf.Tensor]
-    values: list[tf.Tensor]
-    expected: tf.Tensor
+MOST_OPEN = 8
+"""Shards of which a call has the files open at the same time."""
 
 
-def read(signature: Signature, paths: tf.Tensor, expected: tf.Tensor) -> Columns:
-    """Read the files `paths` [shards, inputs]; the rest of a shard's room is filled with zeros."""
-    blocks = signature.shards * signature.blocks
-    words = []
-    for number, one in enumerate(signature.inputs):
-        size = signature.capacity * np.dtype(one.dtype).itemsize
+class Reader(contextlib.ExitStack):
+    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums int64 [blocks, inputs]."""
 
-        def content(path, size=size):
-            return tf.io.decode_raw(tf.io.read_file(path), tf.int64, fixed_length=size)
+    def __init__(self, signature: Signature, paths: np.ndarray, expected: np.ndarray):
+        super().__init__()
+        self._signature, self._paths, self._expected = signature, paths, expected
+        self._files: dict[int, _Files] = {}
+        sizes = [BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs]
+        self._ends = np.cumsum(sizes)
+        # All columns in one piece, which is checked in one go.
+        self._words = np.zeros(self._ends[-1], np.int64)
+        of_column = np.split(self._words, self._ends[:-1])
+        self._raw = [memoryview(words).cast("B") for words in of_column]
+        self._columns = {
+            one.column: words.view(one.dtype) for one, words in zip(signature.inputs, of_column, strict=True)
+        }
 
-        # Numbers are stacked, since strings would be copied twice.
-        if signature.shards == 1:
-            found = content(paths[0, number])
-        else:
-            kind = tf.TensorSpec([size // np.dtype(np.int64).itemsize], tf.int64)
-            found = tf.map_fn(content, paths[:, number], fn_output_signature=kind)
-        words.append(tf.reshape(found, [blocks, -1]))
-    values = [
-        tf.reshape(tf.bitcast(word, tf.as_dtype(one.dtype)), [blocks, BLOCK_ROWS])
-        for word, one in zip(words, signature.inputs, strict=True)
-    ]
-    return Columns(words, values, expected)
+    def read(self, block: int, count: int) -> dict[str, np.ndarray]:
+        """The first `count` values of each column in a block, valid until the next is read. Raises UserError if what is there is
+        not what was written."""
+        shard, place = divmod(block, self._signature.blocks)
+        if shard not in self._files:
+            if len(self._files) == MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[shard] = self.enter_context(_Files(self._paths[shard]))
+        for file, raw in zip(self._files[shard].numbers, self._raw, strict=True):
+            size = os.preadv(file, [raw], place * len(raw))
+            if size < len(raw):
+                raw[size:] = bytes(len(raw) - size)
+        damaged = kernels.first_damaged(self._words, self._ends, self._expected[block])
+        if damaged >= 0:
+            raise UserError(
+                f"{self._paths[shard][damaged]}: the content of a shard has changed since it was written, in the block of "
+                f"{BLOCK_ROWS} rows with the number {place}"
+            )
+        if count == BLOCK_ROWS:
+            return self._columns
+        return {name: values[:count] for name, values in self._columns.items()}
 
 
-def compiled_with_files(signature: Signature, of_columns: Callable) -> Callable:
-    """`of_columns(state, settings, columns, blocks, counts, tables)` compiled, with files in place of columns:
-    `(state, settings, paths, checksums, blocks, counts, *tables)`. It returns the first damaged place and a result."""
-    compiled = tf.function(of_columns, jit_compile=True, autograph=False)
+class _Files(contextlib.ExitStack):
+    """The open files of a shard; `numbers` are their descriptors."""
 
-    @tf.function(autograph=False)
-    def function(state, settings, paths, checksums, blocks, counts, *tables):
-        columns = read(signature, paths, checksums)
-        damaged, result = compiled(state, settings, columns, blocks, counts, tables)
-        place = tf.where(damaged == UNDAMAGED, tf.zeros_like(damaged), damaged)
-        block, which = place // len(signature.inputs), place % len(signature.inputs)
-        tf.debugging.Assert(
-            damaged == UNDAMAGED,
-            [
-                "the content of a shard has changed since it was written:",
-                paths[block // signature.blocks, which],
-                f"in the block of {BLOCK_ROWS} rows with the number",
-                block % signature.blocks,
-            ],
-        )
-        return result
+    def __init__(self, paths: Sequence[str]):
+        super().__init__()
+        self.numbers = [self._open(path) for path in paths]
 
-    return function
+    def _open(self, path: str) -> int:
+        try:
+            return self.enter_context(Path(path).open("rb", buffering=0)).fileno()
+        except OSError as error:
+            self.close()
+            raise UserError(f"{path}, a part of a shard, cannot be read: {error.strerror}") from error
 
 
 class Rows:
-    """`count` rows in the block number `block`. Each quantity, [rows], becomes part of the compiled pass when it is first asked
-    for. `tables` are those of `table_keys`, of each shard, [shards, entries]."""
+    """`count` rows of a block, read as `columns`. Each quantity, [rows], is made when it is first asked for. `tables` are those
+    of `table_keys` for this shard, and `positions` those of the design (`positions_of`)."""
 
     def __init__(
-        self, design: Design, signature: Signature, block, count, columns: Columns, tables: Sequence[tf.Tensor]
+        self,
+        design: Design,
+        columns: Mapping[str, np.ndarray],
+        tables: Mapping[str, np.ndarray],
+        positions: Mapping[tuple[str, ...], np.ndarray],
+        count: int,
     ):
-        self._design, self._signature, self._block, self._read = design, signature, block, columns
-        self._columns = dict(zip((one.column for one in signature.inputs), columns.values, strict=True))
-        self._tables = dict(zip(table_keys(design, signature), tables, strict=True))
+        self._design, self._columns, self._tables, self._positions = design, columns, tables, positions
         self._count = count
-        self._inside = tf.range(BLOCK_ROWS) < count
-        self._shard = block // signature.blocks
-        self._levels: dict[str, tf.Tensor] = {}
-        self._numbers: dict[str, list[tf.Tensor]] = {}
-        self._multiplied: dict[Multiplier, tf.Tensor] = {}
+        self._levels: dict[str, np.ndarray] = {}
+        self._numbers: dict[str, Sequence[np.ndarray]] = {}
 
-    @cached_property
-    def damaged(self) -> tf.Tensor:
-        """UNDAMAGED, or block * inputs + the number of the first input whose content has changed since it was written."""
-        sums: dict[str, tf.Tensor] = {}
-        sizes = {one.column: word.shape[1] for one, word in zip(self._signature.inputs, self._read.words, strict=True)}
-        for size in set(sizes.values()):
-            words = {
-                one.column: tf.gather(word, self._block)
-                for one, word in zip(self._signature.inputs, self._read.words, strict=True)
-                if sizes[one.column] == size
-            }
-            factors = 2 * tf.range(size, dtype=tf.int64) + 1  # as data.shards.checksums
-            of_size = tf.reduce_sum(tf.stack(list(words.values())) * factors, 1)
-            sums |= dict(zip(words, tf.unstack(of_size, len(words)), strict=True))
-        wrong = tf.not_equal(tf.stack([sums[name] for name in sizes]), tf.gather(self._read.expected, self._block))
-        places = tf.cast(self._block, tf.int64) * len(sizes) + tf.range(len(sizes), dtype=tf.int64)
-        return tf.reduce_min(tf.where(wrong, places, tf.constant(UNDAMAGED, tf.int64)))
-
-    def stored(self, column: str) -> tf.Tensor:
-        # Not tf.slice, whose beginning is a constant for XLA: it would compile anew for each list of blocks.
-        return tf.gather(self._columns[column], self._block)
-
-    def entry(self, key: str, index: tf.Tensor) -> tf.Tensor:
-        """The entries of a table of this block's shard."""
+    def looked_up(self, key: str, column: str) -> np.ndarray:
         table = self._tables[key]
-        size = table.shape[1]
-        return tf.gather(tf.reshape(table, [-1, *table.shape[2:]]), self._shard * size + index)
+        found = np.empty(self._count, table.dtype)
+        kernels.look_up(table, self._columns[column], found)
+        return found
 
-    def looked_up(self, key: str, column: str) -> tf.Tensor:
-        return self.entry(key, tf.cast(self.stored(column), tf.int32))
-
-    def number(self, column: str) -> tf.Tensor:
+    def number(self, column: str) -> np.ndarray:
         """The values of a number column, NaN for missing ones."""
         key = f"number/{column}"
-        return self.looked_up(key, column) if key in self._tables else tf.cast(self.stored(column), tf.float64)
+        return self.looked_up(key, column) if key in self._tables else self._stored(column)
 
-    def level(self, factor: Categorical) -> tf.Tensor:
+    def _stored(self, column: str) -> np.ndarray:
+        """Numbers that are stored as they are."""
+        return self._columns[column].astype(float)
+
+    def level(self, factor: Categorical) -> np.ndarray:
         """The number of the level of a factor, or the negative reason why there is none."""
         if factor.name not in self._levels:
             self._levels[factor.name] = self.looked_up(f"level/{factor.name}", factor.column)
         return self._levels[factor.name]
 
-    def numbers(self, factor: Numeric) -> list[tf.Tensor]:
+    def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
         """The numbers of a factor, on the scale of the data."""
         if factor.name not in self._numbers:
-            key = f"factor/{factor.name}"
+            key = f"factor/{factor.name}/0"
             if key in self._tables:
-                made = tf.unstack(self.looked_up(key, factor.column), factor.width, axis=1)
+                made = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
             else:
-                made = transforms.apply(tnp, factor.learnt, tf.cast(self.stored(factor.column), tf.float64))
+                made = transforms.apply(np, factor.learnt, self._stored(factor.column))
             self._numbers[factor.name] = made
         return self._numbers[factor.name]
 
     @cached_property
-    def group(self) -> dict[tuple[str, ...], tf.Tensor]:
-        """For each coding the group of coefficients of a row, or the negative reason why there is none."""
-        made = {}
-        for coding in self._design.codings:
-            levels = [self.level(self._design.factors[name]) for name in coding]
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each coding the group of coefficients of a row, 0 where there is none, uint32 [codings, rows]; and the reason, 0 or
+        negative."""
+        flag = self.looked_up("missing", MISSING)
+        codings = self._design.codings
+        groups = np.empty((len(codings) + (self._design.cluster is not None), self._count), np.uint32)
+        for group, coding in zip(groups, codings, strict=False):
             if len(coding) == 1:
-                made[coding] = levels[0]
-                continue
-            sizes = [len(self._design.factors[name].levels) for name in coding]
-            joint, lowest = 0, 0
-            for level, size in zip(levels, sizes, strict=True):
-                joint = joint * size + tf.maximum(level, 0)
-                lowest = tf.minimum(lowest, level)
-            positions = np.full(math.prod(sizes), UNSEEN, np.int32)
-            positions[list(self._design.combinations[coding])] = np.arange(self._design.levels_of(coding))
-            group = tf.gather(tf.constant(positions), joint)
-            left = self.entry(f"group/{':'.join(coding)}", tf.maximum(group, 0))
-            made[coding] = tf.where(lowest < 0, lowest, tf.where(group < 0, group, left))
-        return made
-
-    @cached_property
-    def groups(self) -> dict[Hashable, tf.Tensor]:
-        """The same, some group where there is none; and under CLUSTER the cluster."""
-        made = {coding: tf.maximum(group, 0) for coding, group in self.group.items()}
+                factor = self._design.factors[coding[0]]
+                kernels.look_up_level(self._tables[f"level/{factor.name}"], self._columns[factor.column], group, flag)
+            else:
+                kernels.look_up_level(self._tables[f"group/{':'.join(coding)}"], self._joint(coding), group, flag)
         if self._design.cluster:
-            made[CLUSTER] = tf.maximum(self.level(self._design.cluster), 0)
-        return made
+            groups[-1] = np.maximum(self.level(self._design.cluster), 0)
+        return groups, flag
+
+    def _joint(self, coding: tuple[str, ...]) -> np.ndarray:
+        """The place of a combination of levels in the table of groups, which begins with the reasons why there is none."""
+        joint, lowest = np.zeros(self._count, np.int64), np.zeros(self._count, np.int32)
+        for name in coding:
+            factor = self._design.factors[name]
+            level = self.level(factor)
+            joint = joint * len(factor.levels) + np.maximum(level, 0)
+            lowest = np.minimum(lowest, level)
+        return REASONS + np.where(lowest < 0, lowest, self._positions[coding][joint])
+
+    @property
+    def groups(self) -> np.ndarray:
+        """For each coding the group of a row, and last the cluster, if there are any; some group where there is none."""
+        return self._grouped[0]
 
     @cached_property
-    def flag(self) -> tf.Tensor:
+    def flag(self) -> np.ndarray:
         """0, or the negative reason why the row takes no part."""
-        flag = tf.where(self._inside, self.looked_up("missing", MISSING), DROPPED)
-        for group in self.group.values():
-            flag = tf.minimum(flag, group)
+        flag = self._grouped[1]
         offset = [self._design.offset] if self._design.offset else []
         for factor in (*self._design.numeric, *offset):
             if transforms.may_fail(factor.learnt):
-                finite = tf.math.is_finite(sum(self.numbers(factor)))
-                flag = tf.where((flag >= 0) & ~finite, NOT_FINITE, flag)
+                finite = np.isfinite(sum(self.numbers(factor)))
+                flag = np.where((flag >= 0) & ~finite, NOT_FINITE, flag)
         return flag
 
     @cached_property
-    def outside(self) -> tf.Tensor:
+    def outside(self) -> np.ndarray:
         """Whether a number lies outside the range that a spline has learnt, and is taken for the end of it."""
-        found = tf.zeros([BLOCK_ROWS], tf.bool)
+        found = np.zeros(self._count, bool)
         for factor in self._design.numeric:
             key = f"outside/{factor.name}"
             if key in self._tables:
                 found |= self.looked_up(key, factor.column) > 0
             elif transforms.learns_range(factor.learnt):
-                found |= transforms.is_outside(tnp, factor.learnt, tf.cast(self.stored(factor.column), tf.float64))
+                found |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
         return found & (self.flag >= 0)
 
     @cached_property
-    def frequency(self) -> tf.Tensor:
+    def frequency(self) -> np.ndarray:
         """How many rows it stands for: 0 for a row that takes no part."""
         kept = self.flag >= 0
-        if self._design.frequency:
-            kept &= self.number(self._design.frequency) > 0
-        if self._design.weights:
-            kept &= self.number(self._design.weights) > 0
-        if self._design.trials:
-            kept &= self.number(self._design.trials) > 0
-        return self._where(kept, self.number(self._design.frequency) if self._design.frequency else None)
+        for column in (self._design.frequency, self._design.weights, self._design.trials):
+            if column:
+                kept &= self.number(column) > 0
+        return (
+            np.where(kept, self.number(self._design.frequency), 0.0) if self._design.frequency else kept.astype(float)
+        )
 
-    def _where(self, kept: tf.Tensor, value: tf.Tensor | None) -> tf.Tensor:
-        """The value, or 1; 0 where the row is not kept."""
-        zeros = tf.zeros([BLOCK_ROWS], tf.float64)
-        return tf.where(kept, zeros + 1.0 if value is None else value, zeros)
-
-    @property
-    def kept(self) -> tf.Tensor:
+    @cached_property
+    def kept(self) -> np.ndarray:
         return self.frequency > 0
 
     @cached_property
-    def weight(self) -> tf.Tensor:
+    def weight(self) -> np.ndarray:
         """Its weight in the likelihood, were it one row: the prior weight times the number of trials."""
-        weight = self._where(self.kept, None)
+        weight = self.kept.astype(float)
         for column in (self._design.weights, self._design.trials):
             if column:
-                weight *= self._where(self.kept, self.number(column))
+                weight *= np.where(self.kept, self.number(column), 0.0)
         return weight
 
     @cached_property
-    def mass(self) -> tf.Tensor:
+    def mass(self) -> np.ndarray:
         """Its weight in the likelihood."""
-        return self.frequency * self.weight
+        design = self._design
+        if not (design.weights or design.trials):
+            return self.frequency
+        return self.weight if not design.frequency else self.frequency * self.weight
 
     @cached_property
-    def y(self) -> tf.Tensor:
+    def y(self) -> np.ndarray:
         """The response; of trials, the share of events."""
         if not self._design.response:
-            return tf.zeros([BLOCK_ROWS], tf.float64)
+            return np.zeros(self._count)
         y = self.number(self._design.response)
         if self._design.trials:
             y /= self.number(self._design.trials)
-        return self._where(self.kept, y)
+        kernels.keep(y, self.frequency)
+        return y
 
-    def multiplied(self, multiplier: Multiplier) -> tf.Tensor:
-        """The product of these numbers on the scale of the fit."""
-        if multiplier not in self._multiplied:
-            value = None
-            for name, which in multiplier.numbers:
-                factor = self._design.factors[name]
-                number = self.numbers(factor)[which] - (factor.center[which] if multiplier.centred else 0.0)
-                number = self._where(self.flag >= 0, number / factor.scale[which])
-                value = number if value is None else value * number
-            self._multiplied[multiplier] = value
-        return self._multiplied[multiplier]
+    def multiplied(self, multipliers: Sequence[Multiplier]) -> np.ndarray:
+        """The products of numbers on the scale of the fit, [multipliers, rows]."""
+        made = np.empty((len(multipliers), self._count))
+        for product, multiplier in zip(made, multipliers, strict=True):
+            self._standardised(multiplier.numbers[0], multiplier.centred, product)
+            for number in multiplier.numbers[1:]:
+                product *= self._standardised(number, multiplier.centred, np.empty(self._count))
+        return made
 
-    def prepare(self, coefficients, multipliers: Sequence[Multiplier]) -> None:
-        """Make what the stages of a pass have in common. Within one of them it would be out of reach for the next.
+    def _standardised(self, number: tuple[str, int], centred: bool, found: np.ndarray) -> np.ndarray:
+        name, which = number
+        factor = self._design.factors[name]
+        center, scale = float(factor.center[which] if centred else 0.0), float(factor.scale[which])
+        kernels.standardise(self.numbers(factor)[which], center, scale, self.flag, found)
+        return found
 
-        As the outcome of a condition, always true, because XLA would otherwise make all of it anew wherever some is used.
-        """
-        self.coefficients = coefficients
-        names = ("frequency", "weight", "mass", "y")
-        _ = self.flag, self.groups
-        if self._design.offset:
-            self.numbers(self._design.offset)
-        zeros = tf.zeros([BLOCK_ROWS], tf.float64)
-        made = tf.cond(
-            self._count >= 0,
-            lambda: [
-                self._linear_predictor(coefficients),
-                *(tf.identity(getattr(self, name)) for name in names),
-                *(self.multiplied(one) for one in multipliers),
-            ],
-            lambda: [zeros] * (1 + len(names) + len(multipliers)),
-        )
-        self.eta, *made = made
-        """The linear predictor."""
-        for name in names:
-            setattr(self, name, made.pop(0))
-        self.multipliers = made
-
-    def _linear_predictor(self, coefficients) -> tf.Tensor:
-        eta = tf.zeros([BLOCK_ROWS], tf.float64)
-        if self._design.offset:
-            eta += self._where(self.flag >= 0, self.numbers(self._design.offset)[0])
-        for part, of_part in zip(self._design.parts, self._by_part(coefficients), strict=True):
-            found = tf.gather(of_part, self.groups[part.coding]) if part.coding else of_part[0]
-            multiplier = Multiplier.of(self._design, part)
-            eta += found * self.multiplied(multiplier) if multiplier else found
+    def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """`coefficients` [coefficients], `parts` as `kernels.add_linear_predictor` takes them, `numbers` [multipliers, rows]."""
+        eta = self.offset.copy() if self._design.offset else np.zeros(self._count)
+        kernels.add_linear_predictor(eta, coefficients, parts, self.groups, numbers)
         return eta
 
-    def _by_part(self, coefficients) -> list[tf.Tensor]:
-        slices = self._design.slices
-        return [
-            coefficients[part.term.name][
-                part.where.start - slices[part.term.name].start : part.where.stop - slices[part.term.name].start
-            ]
-            for part in self._design.parts
-        ]
+    @cached_property
+    def offset(self) -> np.ndarray:
+        return np.where(self.flag >= 0, self.numbers(self._design.offset)[0], 0.0)
+
+
+def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
+    """For each coding of several factors the group of each combination of their levels, int32; UNSEEN where there is none."""
+    made = {}
+    for coding in design.codings:
+        if len(coding) > 1:
+            made[coding] = np.full(math.prod(len(design.factors[name].levels) for name in coding), UNSEEN, np.int32)
+            made[coding][list(design.combinations[coding])] = np.arange(design.levels_of(coding))
+    return made
+
+
+def rows_of(
+    design: Design,
+    signature: Signature,
+    call: tuple,
+    positions: Mapping[tuple[str, ...], np.ndarray],
+) -> Iterator[Rows]:
+    """The blocks of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, each valid until the next."""
+    paths, expected, blocks, counts, *tables = call
+    of_shard = {}
+    with Reader(signature, paths, expected) as reader:
+        for block, count in zip(blocks, counts, strict=True):
+            if not count:
+                break
+            shard = block // signature.blocks
+            if shard not in of_shard:
+                keys = table_keys(design, signature)
+                of_shard[shard] = {key: np.array(table[shard]) for key, table in zip(keys, tables, strict=True)}
+            yield Rows(design, reader.read(int(block), int(count)), of_shard[shard], positions, int(count))
 
 
 def table_keys(design: Design, signature: Signature) -> list[str]:
@@ -369,7 +351,9 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
     return [
         "missing",
         *dict.fromkeys(f"number/{column}" for column in numbers if column in coded),
-        *dict.fromkeys(f"factor/{factor.name}" for factor in factors if factor.column in coded),
+        *dict.fromkeys(
+            f"factor/{factor.name}/{k}" for factor in factors if factor.column in coded for k in range(factor.width)
+        ),
         *(
             f"outside/{factor.name}"
             for factor in design.numeric

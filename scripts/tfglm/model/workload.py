@@ -13,19 +13,19 @@ from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
 from tfglm.model import transforms, updates
 from tfglm.model.design import Categorical, Design
 from tfglm.model.passes import Passes, Sums
-from tfglm.model.rows import DROPPED, SEPARATED, UNSEEN, Input, Signature, table_keys
+from tfglm.model.rows import DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
 
 ROWS_PER_SUM = 0.4
-"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 20 ns, and a row 200."""
+"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 10 ns, and a row 150."""
 
-FEWEST_ROWS = 2**16
-"""Of a call, as each has its own cost of some milliseconds."""
+ROWS_PER_CALL = 2**20
+"""Aimed at: a tenth of a second, where each call has its own cost of a hundredth."""
+
+FEW_CALLS, FEWEST_ROWS = 4, 2**17
+"""So many calls at least, for more than one worker, if each has so many rows."""
 
 ROWS_PER_UPDATE = 2**20
 """Of a call of an online solver, which takes 40 ns a row and some milliseconds besides."""
-
-MOST_SHARDS = 8
-"""That one call reads, as it holds them in memory."""
 
 EVENLY_SPREAD = 16
 """With fewer calls than that their number is a power of two, so that no worker waits long for another."""
@@ -63,11 +63,11 @@ class Workload:
 
     def _changed(self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float) -> "Workload":
         other = Workload(self.design, self.files, self.split, excluded, self.unseen, share)
-        other._passes = self._passes  # compiled once for both
+        other._passes = self._passes  # made once for both
         return other
 
     def passes(self, signature: Signature) -> Passes:
-        """The passes for shards of this signature, traced once."""
+        """The passes for shards of this signature, made once."""
         if signature not in self._passes:
             self._passes[signature] = Passes(self.design, signature)
         return self._passes[signature]
@@ -77,9 +77,7 @@ class Workload:
         total: Sums = {}
         for signature, calls in self.calls.items():
             one = getattr(self.passes(signature), name)
-            of_mode = [(np.int32(one.mode), *call) for call in calls]
-            # Rows are counted first, by the function that all else is summed by.
-            part = one.unpack(pool.sum(one.function, of_mode, dict(coefficients), everywhere=name == "counts"))
+            part = one.unpack(pool.sum(one, calls, dict(coefficients)))
             total = {key: total[key] + value if total else value for key, value in part.items()}
         return total
 
@@ -107,13 +105,10 @@ class Workload:
         """
         made = {}
         for alone, shards in self._alike.items():
-            entries = Passes(self.design, alone).information.size
-            rows = sum(shard.rows for _, shard, _ in shards)
-            together = -(-len(shards) // min(_calls(entries, rows), len(shards)))
-            signature = replace(alone, shards=min(together, MOST_SHARDS))
             used = self._used(shards)
             rows = sum(rows for *_, rows in used)
-            number = min(max(_calls(entries, rows), -(-len(used) // signature.shards)), len(used))
+            number = min(_calls(self.passes(alone).information.size, rows), len(used))
+            signature = replace(alone, shards=-(-len(used) // number))
             made[signature] = [
                 self._call(signature, [used[place] for place in places])
                 for places in np.array_split(np.arange(len(used)), number)
@@ -212,19 +207,20 @@ class Workload:
             coding = next(one for one in self.design.codings if ":".join(one) == name)
             groups = np.arange(self.design.levels_of(coding), dtype=np.int32)
             groups[sorted(self.excluded.get(coding, ()))] = SEPARATED
-            return groups
+            return np.concatenate([np.arange(-REASONS, 0, dtype=np.int32), groups])
         if what == "number":
             return padded([np.nan, *file.values(name)], sizes[name], np.float64)
         if what == "level":
             factor = next(one for one in (*self.design.categorical, self.design.cluster) if one and one.name == name)
             return padded(self.level_codes(factor, [None, *file.values(factor.column)]), sizes[factor.column], np.int32)
+        name, which = (name, 0) if what == "outside" else name.rsplit("/", 1)
         factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
         with np.errstate(all="ignore"):
             values = np.array([np.nan, *file.values(factor.column)], float)
             if what == "outside":
                 return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
-            columns = np.stack(transforms.apply(np, factor.learnt, values), 1)
-        return padded(columns, sizes[factor.column], np.float64)
+            column = transforms.apply(np, factor.learnt, values)[int(which)]
+        return padded(column, sizes[factor.column], np.float64)
 
     def level_codes(self, factor: Categorical, values: list) -> list[int]:
         """The number of each value (None: a missing one) among the levels of a factor, or why it takes no part."""
@@ -244,5 +240,6 @@ def padded(entries, size: int, dtype) -> np.ndarray:
 
 def _calls(entries: int, rows: int) -> int:
     """Into how many calls to cut so many rows for a pass that sums so many numbers."""
-    number = max(1, math.ceil(rows / max(ROWS_PER_SUM * entries, FEWEST_ROWS)))
-    return 1 << (number - 1).bit_length() if number < EVENLY_SPREAD else number
+    wanted = max(rows / ROWS_PER_CALL, min(FEW_CALLS, rows / FEWEST_ROWS))
+    number = max(1.0, min(wanted, rows / (ROWS_PER_SUM * entries)))
+    return 2 ** round(math.log2(number)) if number < EVENLY_SPREAD else math.ceil(number)

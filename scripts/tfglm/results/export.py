@@ -9,12 +9,14 @@ import tensorflow.experimental.numpy as tnp
 
 from tfglm.model import transforms
 from tfglm.model.design import Categorical, Design
-from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import SEPARATED, Fitted
 from tfglm.model.parametrisation import is_centred
 from tfglm.model.rows import UNSEEN
 from tfglm.results.coefficients import Estimates
 from tfglm.results.predict import PREDICTED
+
+MEANS = {"gaussian": tf.identity, "binomial": tf.sigmoid, "poisson": tf.exp}
+"""The mean of each family as a function of the linear predictor."""
 
 
 class Exported(tf.Module):
@@ -69,7 +71,7 @@ class Exported(tf.Module):
                 found *= (numbers[name][which] - center) / factor.scale[which]
             eta += found
         eta = tf.where(tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
-        return {"linear_predictor": eta, PREDICTED[design.family]: FAMILIES[design.family].mean(eta)}
+        return {"linear_predictor": eta, PREDICTED[design.family]: MEANS[design.family](eta)}
 
     def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:
         """The number of the level of a factor, or UNSEEN."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import scipy.sparse
-import tensorflow as tf
 
 from tfglm.data.dictionary import label
 from tfglm.data.shards import IngestedFile, Shard
@@ -46,10 +45,9 @@ def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Ite
         if part.coding and not part.multiplier
     }
     workload = workload.without(separated)
-    coefficients = {term: tf.constant(value) for term, value in design.by_term(fitted.coefficients).items()}
+    coefficients = design.by_term(fitted.coefficients)
     for file, shard, signature, call in workload.shards_alone():
-        found = getattr(workload.passes(signature), pass_)(coefficients, 0, *map(tf.constant, call))
-        yield Scored(file, shard, {name: value.numpy()[: shard.rows] for name, value in found.items()})
+        yield Scored(file, shard, getattr(workload.passes(signature), pass_)(coefficients, *call))
 
 
 def predictions(
@@ -107,15 +105,15 @@ def estimated(design: Design, fitted: Fitted, scored: Scored, quantile: float) -
         variances = fitted.variances(design_rows(design, scored.rows, known)).chosen
         error[known] = np.sqrt(np.maximum(variances, 0.0))
     family = FAMILIES[design.family]
-    mean = family.mean(tf.constant(eta))
+    mean = family.mean(eta)
     # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
-    slope = family.variance(mean).numpy()
-    lower, upper = (family.mean(tf.constant(eta + sign * quantile * error)).numpy() for sign in (-1, 1))
+    slope = family.variance(mean)
+    lower, upper = (family.mean(eta + sign * quantile * error) for sign in (-1, 1))
     name = "posterior_sd" if design.penalised else "std_error"
     made = {
         "linear_predictor": eta,
         f"linear_predictor_{name}": error,
-        PREDICTED[design.family]: mean.numpy(),
+        PREDICTED[design.family]: mean,
         name: slope * error,
         "ci_lower": lower,
         "ci_upper": upper,

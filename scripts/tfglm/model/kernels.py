@@ -1,0 +1,184 @@
+"""The loops over rows in which a fit spends its time, compiled by numba once a machine.
+
+XLA took 6 s to trace and to compile the passes of a model, and longer for each row; NumPy has no loop that adds at places.
+Nothing here is reordered: each sum is added row by row.
+
+Groups are unsigned, because numba would have to test other indices for those that count from the end.
+"""
+
+import numba
+import numpy as np
+
+compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+@compiled
+def first_damaged(words, ends, expected):
+    """The number of the first column, of which the words of one block end at `ends` in `words` (int64), whose checksum (that of
+    data.shards.checksums) is another than `expected` [columns]; or -1."""
+    start = 0
+    for column in range(len(ends)):
+        of_column, total = words[start : ends[column]], np.int64(0)
+        for i in range(len(of_column)):
+            total += of_column[i] * np.int64(2 * i + 1)
+        if total != expected[column]:
+            return column
+        start = ends[column]
+    return -1
+
+
+@compiled
+def look_up(table, codes, found):
+    """found = table[codes], each [rows]."""
+    for i in range(len(codes)):
+        found[i] = table[codes[i]]
+
+
+@compiled
+def affine_order(multiplier, offset, found):
+    """found[i] = (multiplier * i + offset) mod the number of rows."""
+    rows = len(found)
+    step, place = multiplier % rows, offset % rows
+    for i in range(rows):
+        found[i] = place
+        place += step
+        place -= rows if place >= rows else 0
+
+
+@compiled
+def look_up_level(table, codes, group, flag):
+    """Set `group` [rows] to the levels of the codes, 0 for a negative one, which lowers `flag` [rows]."""
+    for i in range(len(codes)):
+        group[i] = table[codes[i]]
+    # Apart, since only this loop becomes vector instructions.
+    for i in range(len(codes)):
+        level = np.int32(group[i])
+        flag[i] = min(flag[i], level)
+        group[i] = max(level, np.int32(0))
+
+
+@compiled
+def standardise(number, center, scale, flag, found):
+    """found = (number - center) / scale, 0 where the flag is negative; each [rows]."""
+    for i in range(len(found)):
+        found[i] = (number[i] - center) / scale if flag[i] >= 0 else 0.0
+
+
+@compiled
+def keep(value, frequency):
+    """Set `value` to 0 where the frequency is not positive; each [rows]."""
+    for i in range(len(value)):
+        value[i] = value[i] if frequency[i] > 0 else 0.0
+
+
+@compiled
+def binomial(eta, small, y, mass, unit, difference, weight):
+    """Loss and Pearson statistic of some rows; sets the derivative of the loss by eta, were the mass 1, and the weights in the
+    information matrix. `small` is exp(-|eta|); each [rows]. `unit` says that each mass is 0 or 1."""
+    loss, pearson = 0.0, 0.0
+    for i in range(len(eta)):
+        mean = (1.0 if eta[i] >= 0 else small[i]) / (1.0 + small[i])
+        variance = mean * (1.0 - mean)
+        difference[i] = mean - y[i] if mass[i] > 0 else 0.0
+        weight[i] = variance * mass[i]
+    for i in range(len(eta)):
+        if weight[i] > 0:
+            pearson += mass[i] * difference[i] * (mass[i] * difference[i] / weight[i])
+    # log(1 + exp(eta)) - y * eta in the form that neither overflows nor loses digits far from 0.
+    for i in range(len(eta)):
+        loss += mass[i] * (max(eta[i], 0.0) - y[i] * eta[i])
+    if unit:
+        # A logarithm a row costs as much as the rest of a gradient. A product of factors between 1 and 2 is still a number.
+        for start in range(0, len(eta), 64):
+            factors = 1.0
+            for i in range(start, min(start + 64, len(eta))):
+                factors *= 1.0 + mass[i] * small[i]
+            loss += np.log(factors)
+    else:
+        for i in range(len(eta)):
+            loss += mass[i] * np.log1p(small[i])
+    return loss, pearson
+
+
+@compiled
+def add_linear_predictor(eta, coefficients, parts, groups, numbers):
+    """Add to eta [rows] what each part has for a row. `parts` int64 [parts, 3]: where its coefficients start, the row of its
+    groups in `groups` [codings, rows] and of its multiplier in `numbers` [multipliers, rows], -1 for none."""
+    for k in range(len(parts)):
+        start, coding, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
+        if coding < 0 and which < 0:
+            for i in range(len(eta)):
+                eta[i] += coefficients[start]
+        elif coding < 0:
+            number = numbers[which]
+            for i in range(len(eta)):
+                eta[i] += coefficients[start] * number[i]
+        elif which < 0:
+            group = groups[coding]
+            for i in range(len(eta)):
+                eta[i] += coefficients[start + np.uint64(group[i])]
+        else:
+            group, number = groups[coding], numbers[which]
+            for i in range(len(eta)):
+                eta[i] += coefficients[start + np.uint64(group[i])] * number[i]
+
+
+@compiled
+def add_by_group(sums, jobs, groups, value):
+    """Add `value` [rows] to `sums` by group; `jobs` int64 [jobs, 2]: where the sums of a coding start, and its row in `groups`
+    [codings, rows]."""
+    for job in range(len(jobs)):
+        start, group = np.uint64(jobs[job, 0]), groups[jobs[job, 1]]
+        for i in range(len(value)):
+            sums[start + np.uint64(group[i])] += value[i]
+
+
+@compiled
+def add_by_pair(sums, jobs, groups, value):
+    """Add `value` [rows] to `sums` by pair of groups; `jobs` int64 [jobs, 4]: where the sums of a pair of codings start, the rows
+    of both in `groups` [codings, rows], and the number of groups of the second."""
+    for job in range(len(jobs)):
+        start, size = np.uint64(jobs[job, 0]), np.uint64(jobs[job, 3])
+        first, second = groups[jobs[job, 1]], groups[jobs[job, 2]]
+        for i in range(len(value)):
+            sums[start + np.uint64(first[i]) * size + np.uint64(second[i])] += value[i]
+
+
+@compiled
+def add_parts(gradient, parts, groups, numbers, residual):
+    """Add to gradient [coefficients] the derivative by each, `residual` [rows] being that by the linear predictor; the others as
+    in `add_linear_predictor`."""
+    for k in range(len(parts)):
+        start, coding, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
+        if coding < 0 and which < 0:
+            for i in range(len(residual)):
+                gradient[start] += residual[i]
+        elif coding < 0:
+            number = numbers[which]
+            for i in range(len(residual)):
+                gradient[start] += residual[i] * number[i]
+        elif which < 0:
+            group = groups[coding]
+            for i in range(len(residual)):
+                gradient[start + np.uint64(group[i])] += residual[i]
+        else:
+            group, number = groups[coding], numbers[which]
+            for i in range(len(residual)):
+                gradient[start + np.uint64(group[i])] += residual[i] * number[i]
+
+
+def load() -> None:
+    """Load the loops of a pass, or compile them, for the types that are usual; others follow when they occur."""
+    eta, flag, groups = np.zeros(1), np.zeros(1, np.int32), np.zeros((1, 1), np.uint32)
+    parts, numbers = np.array([[0, 0, 0]]), np.zeros((1, 1))
+    for dtype in (np.uint8, np.uint16):
+        look_up(np.zeros(1), np.zeros(1, dtype), eta)
+        look_up(np.zeros(1, np.int32), np.zeros(1, dtype), flag)
+        look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups[0], flag)
+    first_damaged(np.zeros(1, np.int64), np.array([1]), np.zeros(1, np.int64))
+    standardise(eta, 0.0, 1.0, flag, eta)
+    keep(eta, eta)
+    add_linear_predictor(eta, eta, parts, groups, numbers)
+    binomial(eta, np.ones(1), eta, eta, True, np.zeros(1), np.zeros(1))
+    add_by_group(eta, np.array([[0, 0]]), groups, eta)
+    add_by_pair(eta, np.array([[0, 0, 0, 1]]), groups, eta)
