@@ -125,7 +125,8 @@ def iterate(
         length = 1.0
         while True:
             after = since.moved(length * movement(design, step), length * np.sqrt(square / weight), decrement)
-            again = after.mean > FAR or (after.largest > FRESH and after.next <= FRESH)
+            # Where the first steps end, on a sample, no information matrix is needed.
+            again = exact and (after.mean > FAR or (after.largest > FRESH and after.next <= FRESH))
             trial = problem.at(state.coefficients - length * step, "information" if again else "gradient")
             # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
             if problem.objective(trial) <= objective + 1e-12 * abs(objective):
