@@ -29,7 +29,7 @@ class Counting(InProcessPool):
             raise Killed
         self.made += 1
 
-    def sum(self, pass_, calls, state, *, everywhere=False):
+    def sum(self, pass_, calls, state):
         self._count()
         return super().sum(pass_, calls, state)
 
@@ -51,9 +51,12 @@ def setting(tmp_path_factory):
 def fit(workload, folder, pool, key="key", solver=None):
     said = []
     journal = Journal(folder, key, said.append)
-    fitted = estimate.fit(
-        workload, JournaledPool(pool, journal, lambda recalled, seconds: None), solver or SolverConfig(), Reporter()
-    )
+    try:
+        fitted = estimate.fit(
+            workload, JournaledPool(pool, journal, lambda recalled, seconds: None), solver or SolverConfig(), Reporter()
+        )
+    finally:
+        journal.settle()
     return fitted, said
 
 

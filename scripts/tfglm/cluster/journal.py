@@ -46,7 +46,7 @@ class Journal:
 
     def recall(self, question: str, make: Callable[[], Arrays]) -> tuple[Arrays, bool]:
         """The answer to the next question, and whether it was given before; else it is made, and kept."""
-        self._settle()
+        self.settle()
         path, self._next = self.folder / f"{self._next:05}.npz", self._next + 1
         found = self._read(path, question)
         if found is not None:
@@ -55,7 +55,7 @@ class Journal:
         self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
         return found, False
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait until the last answer is written, which goes on while it is made use of."""
         if self._pending:
             self._pending.result()
@@ -63,7 +63,7 @@ class Journal:
 
     def remove(self) -> None:
         """Forget all of it."""
-        self._settle()
+        self.settle()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _files(self) -> list[Path]:
