@@ -23,7 +23,7 @@ def figures(found: dict) -> str:
     gap = found["lbfgs_deviance_gap"]
     large, little = "10 million rows", "1 million rows"
     table = [
-        "| | seconds | of which first results | end to end |",
+        "| | seconds | until first results | end to end |",
         "|---|---|---|---|",
         row(f"{large}, {wide['coefficients']:,} coefficients", wide),
         row("the same with one worker", fits["wide, one worker"]),

@@ -4,9 +4,11 @@ from tfglm.cluster import server
 
 
 def prepare() -> None:
-    """Load what the chief will ask for, while the others start too."""
+    """Run what the chief sends; and load what it will ask for, while the others start too."""
+    from tfglm.cluster import remote
     from tfglm.model import kernels, passes, updates  # noqa: F401
 
+    remote.offer()
     kernels.load()
 
 

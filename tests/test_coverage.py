@@ -17,7 +17,7 @@ ROWS = 2000
 
 
 class Replicates:
-    """Fits of one design to the rows of one file, compiled once.
+    """Fits of one design to the rows of one file, read once.
 
     The response column of the file is the number of the row; a replicate says what response each number stands for.
     """

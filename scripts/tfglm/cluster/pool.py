@@ -55,17 +55,16 @@ def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadli
     return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), cluster)
 
 
-class _Scheduled:
+def _scheduled(
+    function: Function, variable: tf.Variable, shapes: Mapping[str, tuple[int, ...]], of_kinds: remote.Kinds
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """A function as a worker runs it: it reads the state from the ps and returns one float64 vector."""
 
-    def __init__(
-        self, function: Function, variable: tf.Variable, shapes: Mapping[str, tuple[int, ...]], of_kinds: remote.Kinds
-    ) -> None:
-        @tf.function(autograph=False)
-        def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-            return remote.run(function, shapes, of_kinds, variable.read_value(), strings, words)
+    @tf.function(autograph=False)
+    def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        return remote.run(function, shapes, of_kinds, variable.read_value(), strings, words)
 
-        self.function = scheduled
+    return scheduled
 
 
 class Shared:
@@ -83,28 +82,28 @@ class Shared:
         return int(self.pushes.numpy())
 
 
-class _Update:
+def _update(
+    step: Function, shared: Shared, weight: float, of_kinds: remote.Kinds
+) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
     """A step as a worker runs it: pull the shared array, run the step, push the difference."""
+    sizes = [part.shape[1] for part in shared.parts]
+    shape = shared.parts[0].shape[0], sum(sizes)
 
-    def __init__(self, step: Function, shared: Shared, weight: float, of_kinds: remote.Kinds) -> None:
-        sizes = [part.shape[1] for part in shared.parts]
-        shape = shared.parts[0].shape[0], sum(sizes)
+    @tf.function(autograph=False)
+    def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
+        vector = remote.run(step, {"state": shape}, of_kinds, state, strings, words)
+        difference = tf.reshape(vector[: math.prod(shape)], shape)
+        # What is not finite would spoil the work of all; the chief sees it in what is returned.
+        finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
+        difference = tf.where(finite > 0, difference, tf.zeros_like(difference))
+        for part, of_part in zip(shared.parts, tf.split(difference, sizes, axis=1), strict=True):
+            part.assign_add(weight * of_part)
+        shared.pushes.assign_add(finite)
+        rest = vector[math.prod(shape) :]
+        return tf.where(finite > 0, rest, tf.fill(tf.shape(rest), tf.constant(np.nan, tf.float64)))
 
-        @tf.function(autograph=False)
-        def scheduled(strings: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-            state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
-            vector = remote.run(step, {"state": shape}, of_kinds, state, strings, words)
-            difference = tf.reshape(vector[: math.prod(shape)], shape)
-            # What is not finite would spoil the work of all; the chief sees it in what is returned.
-            finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
-            difference = tf.where(finite > 0, difference, tf.zeros_like(difference))
-            for part, of_part in zip(shared.parts, tf.split(difference, sizes, axis=1), strict=True):
-                part.assign_add(weight * of_part)
-            shared.pushes.assign_add(finite)
-            rest = vector[math.prod(shape) :]
-            return tf.where(finite > 0, rest, tf.fill(tf.shape(rest), tf.constant(np.nan, tf.float64)))
-
-        self.function = scheduled
+    return scheduled
 
 
 class Pool:
@@ -115,7 +114,7 @@ class Pool:
     ) -> None:
         self._coordinator, self._cluster = coordinator, cluster
         self._variables: dict[int, tf.Variable] = {}
-        self._scheduled: dict[tuple, _Scheduled | _Update] = {}
+        self._scheduled: dict[tuple, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
         self._ahead = 4 * len(cluster["worker"])
         self._outstanding = 0
@@ -154,7 +153,7 @@ class Pool:
                 of_kinds = remote.kinds(call)
                 key = pass_, tuple(shapes.items()), of_kinds
                 if key not in self._scheduled:
-                    self._scheduled[key] = _Scheduled(pass_, variable, shapes, of_kinds)
+                    self._scheduled[key] = _scheduled(pass_, variable, shapes, of_kinds)
                 return self._schedule(key, call)
 
             for number, result in self._in_order(len(calls), schedule):
@@ -164,7 +163,7 @@ class Pool:
 
     def _schedule(self, key: tuple, call: Sequence[Any]) -> Any:
         packed = tuple(map(tf.constant, remote.pack(call)))
-        return self._coordinator.schedule(self._scheduled[key].function, args=packed)
+        return self._coordinator.schedule(self._scheduled[key], args=packed)
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
@@ -211,7 +210,7 @@ class Pool:
                 of_kinds = remote.kinds(call)
                 key = step, shared, weight, of_kinds
                 if key not in self._scheduled:
-                    self._scheduled[key] = _Update(step, shared, weight, of_kinds)
+                    self._scheduled[key] = _update(step, shared, weight, of_kinds)
                 return self._schedule(key, call)
 
             yield from self._in_order(len(calls), schedule)

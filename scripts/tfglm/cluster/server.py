@@ -55,10 +55,6 @@ def serve(
     begin = time.monotonic()
     with runtime.quiet():
         import tensorflow as tf
-
-        from tfglm.cluster import remote
-    if role == "worker":
-        remote.offer()
     prepare()
     # Kept in a variable: the server dies with the object.
     server = tf.distribute.Server(

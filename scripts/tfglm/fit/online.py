@@ -140,7 +140,7 @@ class _Training:
 
     def _state(self, weights: np.ndarray) -> np.ndarray:
         """The state in which the weights are these, [slots, coefficients + 1]."""
-        slots = np.stack([np.asarray(slot) for slot in self.optimiser.start(weights, self.rate, self.penalty)])
+        slots = np.stack(self.optimiser.start(weights, self.rate, self.penalty))
         return np.hstack([slots, np.zeros((len(slots), 1))])
 
     def _held_out_loss(self, coefficients: np.ndarray) -> float:
@@ -173,11 +173,10 @@ class _Training:
                 done += int(self.steps_of(counts).sum())
         progress = _Progress(self, epoch)
         means = []
-        calls = prepared
         if self.settings.synchronous:
-            for first in range(0, len(calls), parts):
+            for first in range(0, len(prepared), parts):
                 differences = []
-                for place, vector in enumerate(self.pool.map(calls[first : first + parts], {"state": state}), first):
+                for place, vector in enumerate(self.pool.map(prepared[first : first + parts], {"state": state}), first):
                     difference, rest = np.split(vector, [state.size])
                     losses, masses, mean = prepared[place][0].unpack(rest)
                     progress.add(rows[place], losses, masses if np.all(np.isfinite(difference)) else masses * np.nan)
@@ -189,11 +188,11 @@ class _Training:
         if self.shared is None:
             self.shared = self.pool.share(state)
         before = self.shared.count_pushes()
-        for place, rest in self.pool.update(calls, self.shared, 1 / self.pool.workers):
+        for place, rest in self.pool.update(prepared, self.shared, 1 / self.pool.workers):
             losses, masses, mean = prepared[place][0].unpack(rest)
             progress.add(rows[place], losses, masses)
             means.append(mean)
-        self.repeated += self.shared.count_pushes() - before - len(calls)
+        self.repeated += self.shared.count_pushes() - before - len(prepared)
         return self._learnt(self.shared.read(), means, rows, progress)
 
     def _learnt(
@@ -207,7 +206,7 @@ class _Training:
             weights = self.optimiser.weights(list(state[:, :-1]), self.rate, state[0, -1], self.penalty)
         return {
             "state": state,
-            "coefficients": np.asarray(weights) * self.objective.unit,
+            "coefficients": weights * self.objective.unit,
             "loss": np.array(progress.loss * self.objective.unit**2),
             "steps": np.array(self.steps),
             "repeated": np.array(self.repeated),

@@ -200,6 +200,11 @@ class Design:
         return self.parts[-1].where.stop
 
     @property
+    def unit_mass(self) -> bool:
+        """Whether each row that takes part counts once."""
+        return not (self.weights or self.frequency or self.trials)
+
+    @property
     def penalised(self) -> bool:
         return bool(self.l1 or self.l2 or self.path)
 

@@ -144,29 +144,6 @@ def add_by_pair(sums, jobs, groups, value):
             sums[start + np.uint64(first[i]) * size + np.uint64(second[i])] += value[i]
 
 
-@compiled
-def add_parts(gradient, parts, groups, numbers, residual):
-    """Add to gradient [coefficients] the derivative by each, `residual` [rows] being that by the linear predictor; the others as
-    in `add_linear_predictor`."""
-    for k in range(len(parts)):
-        start, coding, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
-        if coding < 0 and which < 0:
-            for i in range(len(residual)):
-                gradient[start] += residual[i]
-        elif coding < 0:
-            number = numbers[which]
-            for i in range(len(residual)):
-                gradient[start] += residual[i] * number[i]
-        elif which < 0:
-            group = groups[coding]
-            for i in range(len(residual)):
-                gradient[start + np.uint64(group[i])] += residual[i]
-        else:
-            group, number = groups[coding], numbers[which]
-            for i in range(len(residual)):
-                gradient[start + np.uint64(group[i])] += residual[i] * number[i]
-
-
 def load() -> None:
     """Load the loops of a pass, or compile them, for the types that are usual; others follow when they occur."""
     eta, flag, groups = np.zeros(1), np.zeros(1, np.int32), np.zeros((1, 1), np.uint32)

@@ -103,7 +103,7 @@ class Evaluated:
     @cached_property
     def terms(self) -> Terms:
         rows = self.rows
-        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.unit)
+        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_mass)
 
     @cached_property
     def residual(self) -> np.ndarray:
@@ -138,57 +138,39 @@ class Passes:
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
         self.family = FAMILIES[design.family]
-        self.unit = not (design.weights or design.frequency or design.trials)
         self.single = [k for k, part in enumerate(design.parts) if not part.coding]
         self.grouped = [k for k, part in enumerate(design.parts) if part.coding]
         self.multipliers, self.parts = looked_up_parts(design)
-        self._numbers = [() if which < 0 else (int(which),) for _, _, which in self.parts]
+        self._numbers = numbers_of(self.parts)
         self._positions = positions_of(design)
 
         # Without weights a row's mass is the row.
-        counted = {"rows": "rows", "mass": "rows" if self.unit else "mass", "response": "response"}
+        counted = {"rows": "rows", "mass": "rows" if design.unit_mass else "mass", "response": "response"}
         counts = {name: Sum(value) for name, value in counted.items()}
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
         for number, coding in enumerate(design.codings):
             counts |= {f"{name}_{number}": Sum(value, (), (coding,)) for name, value in counted.items()}
         first = Stage(
-            self._layout({**{name: Sum(name) for name in ("loss", "pearson")}, **self._derivative()}),
+            layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
             lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.residual},
         )
-        products = self._layout(self._products())
-        self.counts = Pass(self, "counts", [Stage(self._layout(counts), self._count)])
+        products = layout(design, self._products())
+        self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
         self.gradient = Pass(self, "gradient", [first])
         self.information = Pass(
             self, "information", [first, Stage(products, lambda found: {"weight": found.terms.weight})]
         )
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
-        self.scores = Pass(
-            self,
-            "scores",
-            [Stage(self._layout({"rows": Sum("rows", (), (CLUSTER,)), **self._derivative(CLUSTER)}), self._of_clusters)]
-            if design.cluster
-            else [],
-        )
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "against")
 
-    def _layout(self, sums: dict[str, Sum]) -> Layout:
-        sizes: dict[Hashable, int] = {coding: self.design.levels_of(coding) for coding in self.design.codings}
-        if self.design.cluster:
-            sizes[CLUSTER] = len(self.design.cluster.levels)
-        return Layout(sums, sizes)
+    @cached_property
+    def scores(self) -> Pass:
+        sums = {"rows": Sum("rows", (), (CLUSTER,)), **derivative(self.design, self.parts, CLUSTER)}
+        return Pass(self, "scores", [Stage(layout(self.design, sums), self._of_clusters)])
 
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
-        return Pass(self, name, [Stage(self._layout({one: Sum(one) for one in names}), values)])
-
-    def _derivative(self, *by: Hashable) -> dict[str, Sum]:
-        return {
-            f"part_{k}": Sum("residual", self._numbers[k], (*by, *self._coding(part)))
-            for k, part in enumerate(self.design.parts)
-        }
-
-    def _coding(self, part: Part) -> tuple[Hashable, ...]:
-        return (part.coding,) if part.coding else ()
+        return Pass(self, name, [Stage(layout(self.design, {one: Sum(one) for one in names}), values)])
 
     def _products(self) -> dict[str, Sum]:
         """The blocks of X' diag(weight) X."""
@@ -304,6 +286,27 @@ def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
         for part, multiplier in zip(design.parts, of_part, strict=True)
     ]
     return distinct, np.array(places, np.int64).reshape(-1, 3)
+
+
+def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
+    """The multiplier of each part, if it has one, as `Sum` names it."""
+    return [() if which < 0 else (int(which),) for _, _, which in parts]
+
+
+def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
+    """Where these sums stand, for rows with the groups of the design."""
+    sizes: dict[Hashable, int] = {coding: design.levels_of(coding) for coding in design.codings}
+    if design.cluster:
+        sizes[CLUSTER] = len(design.cluster.levels)
+    return Layout(sums, sizes)
+
+
+def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
+    """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
+    return {
+        f"part_{k}": Sum("residual", numbers, (*by, *([part.coding] if part.coding else [])))
+        for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
+    }
 
 
 def nesting(first: Part, second: Part) -> int:

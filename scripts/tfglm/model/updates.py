@@ -17,7 +17,7 @@ from tfglm.model import kernels
 from tfglm.model.design import Design
 from tfglm.model.families import FAMILIES
 from tfglm.model.optimisers import OPTIMISERS, Penalty
-from tfglm.model.passes import looked_up_parts
+from tfglm.model.passes import derivative, layout, looked_up_parts
 from tfglm.model.rows import Rows, Signature, positions_of, rows_of
 
 SMALL = np.float32
@@ -58,7 +58,7 @@ class Updates:
         self.shape = self.optimiser.slots, design.size + 1
         self._multipliers, self._parts = looked_up_parts(design)
         self._positions = positions_of(design)
-        self._unit = not (design.weights or design.frequency or design.trials)
+        self._gradient_layout = layout(design, derivative(design, self._parts))
 
     @cached_property
     def text(self) -> str:
@@ -134,11 +134,11 @@ class Updates:
         y, mass, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
-        terms = self.family.terms(eta, y, mass, self._unit)
+        terms = self.family.terms(eta, y, mass, self.design.unit_mass)
         residual = terms.difference * mass
         residual *= SMALL(1 / (mean_mass * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
-        kernels.add_parts(gradient, self._parts, groups, multipliers, residual)
+        self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
         return terms.loss / mean_mass, float(mass.sum()) / mean_mass, gradient
 
 

@@ -25,7 +25,7 @@ FEW_CALLS, FEWEST_ROWS = 4, 2**17
 """So many calls at least, for more than one worker, if each has so many rows."""
 
 ROWS_PER_UPDATE = 2**20
-"""Of a call of an online solver, which takes 40 ns a row and some milliseconds besides."""
+"""Of a call of an online solver, which takes 70 ns a row and some milliseconds besides."""
 
 EVENLY_SPREAD = 16
 """With fewer calls than that their number is a power of two, so that no worker waits long for another."""
