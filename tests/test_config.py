@@ -155,6 +155,11 @@ def test_column_of_a_layout_may_be_its_type_alone():
         ("cluster.zzz", 1, "cluster.zzz: unknown key; the keys here are ps, workers, nodes, patience, stall"),
         ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
         ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
+        (
+            "models.late_arrival.online.batch_size",
+            9000,
+            "models.late_arrival.online.batch_size: expected an integer >= 1 and <= 8192, received 9000",
+        ),
         ("cluster.patience", 5, "cluster.patience: expected an integer >= 10, received 5"),
         (
             "data.layout",

@@ -937,7 +937,7 @@ def _in_words(form: Node, root: Node) -> str:
         case "object":
             value = below(form, "", root)
             return "sections, each under its name" if "$ref" in value else f"names, each with {expected(value, root)}"
-    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}
+    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
     limits = " and ".join(f"{sign} {form[bound]:g}" for bound, sign in bounds.items() if bound in form)
     words = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false"}
     return f"{words[form['type']]} {limits}".strip() if "type" in form else "values"
