@@ -15,12 +15,12 @@ from tfglm.model import kernels
 
 
 class Terms(NamedTuple):
-    """What rows have in the likelihood: their loss and Pearson statistic, and each [rows] the derivative of the loss by eta,
-    were the mass of a row 1, and the weight in the information matrix."""
+    """What rows have in the likelihood: their loss and Pearson statistic, and each [rows] the derivative of the loss by eta and the
+    weight in the information matrix."""
 
     loss: float
     pearson: float
-    difference: np.ndarray
+    score: np.ndarray
     weight: np.ndarray
 
 
@@ -64,13 +64,12 @@ class _ByRow:
     def terms(self: Family, eta: np.ndarray, y: np.ndarray, mass: np.ndarray, unit: bool) -> Terms:
         kept, mean = mass > 0, self.mean(eta)
         # What takes no part may have any mean.
-        difference = np.where(kept, mean - y, 0.0)
+        score = np.where(kept, mean - y, 0.0) * mass
         weight = np.where(kept, self.variance(mean) * mass, 0.0)
         loss = np.where(kept, self.loss(eta, y) * mass, 0.0)
         # A variance that rounds to 0 belongs to a residual that does.
-        score = difference * mass
         pearson = score * np.divide(score, weight, out=np.zeros_like(score), where=weight > 0)
-        return Terms(float(loss.sum()), float(pearson.sum()), difference, weight)
+        return Terms(float(loss.sum()), float(pearson.sum()), score, weight)
 
 
 @dataclass(frozen=True)
@@ -117,11 +116,11 @@ class Binomial:
         return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - y * eta
 
     def terms(self, eta: np.ndarray, y: np.ndarray, mass: np.ndarray, unit: bool) -> Terms:
-        difference, weight = np.empty((2, len(eta)), eta.dtype)
+        score, weight = np.empty((2, len(eta)), eta.dtype)
         small = np.abs(eta)
         np.exp(np.negative(small, out=small), out=small)  # NumPy's exponential is faster than numba's
-        sums = kernels.binomial(eta, small, y, mass, unit, difference, weight)
-        return Terms(*sums, difference, weight)
+        sums = kernels.binomial(eta, small, y, mass, unit, score, weight)
+        return Terms(*sums, score, weight)
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         # The exponential that does not overflow. NumPy's is three times as fast as scipy.special.expit.

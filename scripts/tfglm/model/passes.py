@@ -105,11 +105,6 @@ class Evaluated:
         rows = self.rows
         return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_mass)
 
-    @cached_property
-    def residual(self) -> np.ndarray:
-        """The derivative of the loss by the linear predictor."""
-        return self.terms.difference * self.rows.mass
-
 
 class Passes:
     """The passes of one design over shards of one signature.
@@ -152,7 +147,7 @@ class Passes:
             counts |= {f"{name}_{number}": Sum(value, (), (coding,)) for name, value in counted.items()}
         first = Stage(
             layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
-            lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.residual},
+            lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.terms.score},
         )
         products = layout(design, self._products())
         self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
@@ -246,15 +241,16 @@ class Passes:
         return values | {"saturated": rows.mass * saturated, "base": rows.frequency * base}
 
     def _squares(self, found: Evaluated) -> Values:
-        """The square of the score of a row."""
-        return {"weight": found.rows.frequency * (found.terms.difference * found.rows.weight) ** 2}
+        """The square of the score of a row; the score of those that a row stands for is as many times as large."""
+        score, frequency = found.terms.score, found.rows.frequency
+        return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
 
     def _of_clusters(self, found: Evaluated) -> Values:
         within = found.rows.level(self.design.cluster) >= 0
-        return {"rows": found.rows.frequency, "residual": np.where(within, found.residual, 0.0)}
+        return {"rows": found.rows.frequency, "residual": np.where(within, found.terms.score, 0.0)}
 
     def _of_null(self, found: Evaluated) -> Values:
-        return {"loss": found.terms.loss, "residual": found.residual, "weight": found.terms.weight}
+        return {"loss": found.terms.loss, "residual": found.terms.score, "weight": found.terms.weight}
 
     def _directions(self, found: Evaluated) -> Values:
         rows, eta = found.rows, found.eta

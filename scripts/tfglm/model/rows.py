@@ -177,13 +177,14 @@ class Rows:
         return self._levels[factor.name]
 
     def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
-        """The numbers of a factor, on the scale of the data."""
+        """The numbers of a factor, on the scale of the data, of any type."""
         if factor.name not in self._numbers:
             key = f"factor/{factor.name}/0"
             if key in self._tables:
                 made = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
             else:
-                made = transforms.apply(np, factor.learnt, self._stored(factor.column))
+                number = self._stored(factor.column) if factor.learnt else self._columns[factor.column]
+                made = transforms.apply(np, factor.learnt, number)
             self._numbers[factor.name] = made
         return self._numbers[factor.name]
 

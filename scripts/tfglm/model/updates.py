@@ -135,8 +135,7 @@ class Updates:
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
         terms = self.family.terms(eta, y, mass, self.design.unit_mass)
-        residual = terms.difference * mass
-        residual *= SMALL(1 / (mean_mass * len(y)))
+        residual = terms.score * SMALL(1 / (mean_mass * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
         self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
         return terms.loss / mean_mass, float(mass.sum()) / mean_mass, gradient
