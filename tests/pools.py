@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tfglm.cluster.remote import pairwise
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
@@ -27,11 +28,7 @@ class InProcessPool:
         self.workers, self.remembered = workers, []
 
     def sum(self, pass_, calls, state):
-        total = None
-        for call in calls:
-            part = pass_(state, *call)
-            total = part if total is None else total + part
-        return total
+        return pairwise(pass_(state, *call) for call in calls)
 
     def remember(self, question, make):
         self.remembered.append(make())

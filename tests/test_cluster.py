@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import re
 import signal
@@ -20,7 +21,8 @@ import numpy as np
 import pytest
 
 from tfglm import command
-from tfglm.cluster import announce, lease, watchdog
+from tfglm.cluster import announce, lease, remote, watchdog
+from tfglm.cluster import pool as pools
 from tfglm.cluster.announce import Announcement, Roster
 from tfglm.errors import UserError
 
@@ -274,6 +276,32 @@ def test_started_by_hand_with_the_allocator_set(tmp_path: Path, stand_in: dict) 
     assert worker.stdout.read().endswith("ending: SIGTERM\n")
 
 
+# ------------------------------------------------------------------------------------------------------------ what is summed
+
+
+def test_a_sum_is_the_same_bit_for_bit_however_its_calls_are_given_out() -> None:
+    random = np.random.default_rng(3)
+    for number in range(1, 40):
+        vectors = random.normal(size=(number, 5)) * 10.0 ** random.integers(-8, 8, (number, 1))
+        whole = remote.pairwise(vectors.copy())
+        np.testing.assert_allclose(whole, [math.fsum(column) for column in vectors.T], rtol=1e-9)
+        for together in (1, 2, 4, 8):
+            tasks = (vectors[first : first + together].copy() for first in range(0, number, together))
+            np.testing.assert_array_equal(remote.pairwise(map(remote.pairwise, tasks)), whole)
+
+
+def test_calls_go_to_workers_together_if_none_has_more_of_them_for_that() -> None:
+    assert [
+        pools.calls_together(calls, workers) for calls, workers in ((8, 2), (4, 2), (4, 16), (10, 4), (120, 4))
+    ] == [
+        4,
+        2,
+        1,
+        1,
+        2,
+    ]
+
+
 # ---------------------------------------------------------------------------------------------------- with TensorFlow itself
 
 
@@ -368,8 +396,6 @@ def made(text: str) -> Waves:
 
 def chief(folder: Path) -> None:
     """Go through a run with accidents; print one JSON object a step."""
-    from tfglm.cluster import pool as pools
-
     pass_ = Waves()
     begin = time.monotonic()
 

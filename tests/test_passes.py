@@ -11,9 +11,11 @@ from pools import InProcessPool, design_of, ingest_frame
 from tfglm.cluster import remote
 from tfglm.data import shards
 from tfglm.data.dictionary import merge
+from tfglm.data.shards import BLOCK_ROWS
 from tfglm.errors import UserError
 from tfglm.fit.information import assemble, factor, gradient, null_vectors
 from tfglm.model import passes
+from tfglm.model import workload as workloads
 from tfglm.model.rows import SEPARATED, UNSEEN
 from tfglm.model.workload import Workload
 
@@ -157,6 +159,21 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
     sent = remote.unpack(remote.kinds(call), np.array([text.encode() for text in strings], object), words)
     assert theirs is not ours
     np.testing.assert_array_equal(theirs(coefficients, *sent), ours(coefficients, *call))
+
+
+def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(workload, file, frame, monkeypatch):
+    monkeypatch.setattr(workloads, "ROWS_PER_SUM", 0.01)
+    monkeypatch.setattr(workloads, "FEWEST_ROWS", 2 * BLOCK_ROWS)
+    twice = Workload(workload.design, [file, file], "train")
+    ((signature, calls),) = twice.calls.items()
+    numbers = [np.count_nonzero(counts) for _, _, _, counts, *_ in calls]
+    assert signature.shards == 2
+    assert len(numbers) == 4
+    assert max(numbers) - min(numbers) <= 1
+    zero = state(twice.design, np.zeros(twice.design.size))
+    whole, cut = (one.sum(InProcessPool(), "counts", zero) for one in (workload, twice))
+    assert cut["rows"] == 2 * whole["rows"] == 2 * (frame["day"] <= 24).sum()
+    np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
 
 
 def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):

@@ -15,10 +15,15 @@ from typing import Any
 
 from tfglm import command
 
-ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(8 << 30)}
+ALLOCATOR = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+}
 """Environment that makes glibc keep what is freed instead of returning it to the kernel. Page faults are dear on
-virtual machines: large temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. glibc
-reads these before the program begins, so they must be set by whoever starts the process."""
+virtual machines: large temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. The areas
+that threads have of their own are returned whatever it says, and so there is one for all. glibc reads these before the program
+begins, so they must be set by whoever starts the process."""
 
 NOISE = ("absl::InitializeLog() is called", "cudart_stub.cc")
 """What libtensorflow_framework says at every import without a GPU. It is said from static initialisers, before any

@@ -9,7 +9,8 @@ import importlib
 import json
 import math
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,7 +63,7 @@ def pack(arrays: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(strings), np.frombuffer(b"".join(words), np.int64)
 
 
-def unpack(of_kinds: Kinds, strings: np.ndarray, words: np.ndarray) -> list[np.ndarray]:
+def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], strings: np.ndarray, words: np.ndarray) -> list[np.ndarray]:
     """What was packed."""
     made, first_string, first_word = [], 0, 0
     for kind, shape in of_kinds:
@@ -79,12 +80,35 @@ def unpack(of_kinds: Kinds, strings: np.ndarray, words: np.ndarray) -> list[np.n
     return made
 
 
+def pairwise(vectors: Iterable[np.ndarray]) -> np.ndarray:
+    """The sum of vectors, which it may use up: each with its neighbour, then each two with the next two, and so on.
+
+    So a run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit.
+    """
+    waiting: list[tuple[int, np.ndarray]] = []
+    for vector in vectors:
+        total, number = vector, 1
+        while waiting and waiting[-1][0] == number:
+            before = waiting.pop()[1]
+            total, number = np.add(before, total, out=before), 2 * number
+        waiting.append((number, total))
+    total = waiting.pop()[1]
+    while waiting:
+        before = waiting.pop()[1]
+        total = np.add(before, total, out=before)
+    return total
+
+
 def run(
-    function: Function, shapes: Mapping[str, tuple[int, ...]], of_kinds: Kinds, state: tf.Tensor, *packed: tf.Tensor
+    function: Function,
+    shapes: Mapping[str, tuple[int, ...]],
+    of_kinds: Sequence[Kinds],
+    state: tf.Tensor,
+    *packed: tf.Tensor,
 ) -> tf.Tensor:
-    """The operation that runs a function on a worker: `state` holds arrays of these shapes one after the other, `packed` is the
-    call."""
-    header = json.dumps({"maker": function.maker, "state": list(shapes.items()), "call": of_kinds})
+    """The operation that sums a function over some calls on a worker: `state` holds arrays of these shapes one after the other,
+    `packed` the calls."""
+    header = json.dumps({"maker": function.maker, "state": list(shapes.items()), "calls": of_kinds})
     inputs = [tf.constant(header), tf.constant(function.text), state, *packed]
     (vector,) = tf.raw_ops.PyFunc(input=inputs, token=TOKEN, Tout=[tf.float64])
     return tf.ensure_shape(vector, [None])
@@ -105,7 +129,8 @@ def _run(header: bytes, text: bytes, state: np.ndarray, strings: np.ndarray, wor
         ends = np.cumsum([math.prod(shape) for _, shape in said["state"]], dtype=int)
         parts = np.split(state, ends[:-1])
         named = {name: part.reshape(shape) for (name, shape), part in zip(said["state"], parts, strict=True)}
-        return _made(said["maker"], text)(named, *unpack(said["call"], strings, words))
+        function, arrays = _made(said["maker"], text), iter(unpack(chain(*said["calls"]), strings, words))
+        return pairwise(function(named, *islice(arrays, len(call))) for call in said["calls"])
     except UserError as error:
         raise ValueError(str(error)) from None
     except Exception as error:

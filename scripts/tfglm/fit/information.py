@@ -9,13 +9,14 @@ so that only S, as wide as the dense part, is ever factored (STATISTICS: Covaria
 """
 
 from dataclasses import dataclass, replace
-from itertools import combinations, combinations_with_replacement
+from functools import cached_property
+from itertools import combinations_with_replacement
 
 import numpy as np
 import scipy.linalg
 
 from tfglm.model.design import Design
-from tfglm.model.passes import Sums, nesting
+from tfglm.model.passes import Sums, eliminated_part, nesting, pairs
 
 ALIASED_BELOW = 1e-10
 """Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5."""
@@ -66,7 +67,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
     sizes = {k: part.size for k, part in enumerate(parts) if part.coding}
-    largest = max(sizes, key=sizes.__getitem__, default=None)
+    largest = eliminated_part(design)
     single = [k for k, part in enumerate(parts) if not part.coding]
     of_part = [free[part.where] for part in parts]
     in_eliminated = np.zeros(design.size, bool)
@@ -85,19 +86,15 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
 
     def put_block(j: int, k: int, values: np.ndarray) -> None:
         """All entries of two parts, [size of j, size of k]."""
-        if j == largest:
-            j, k, values = k, j, values.T
         if not of_part[j].any() or not of_part[k].any():
             return
+        to = b[place(j)] if k == largest else a[place(j), place(k)]
+        # Run by run: few coefficients are not free, and a copy of what belongs to the others would be as large as B.
+        for rows, from_rows in runs(of_part[j]):
+            for columns, from_columns in runs(of_part[k]):
+                to[rows, columns] = values[from_rows, from_columns]
         if k != largest:
-            a[place(j), place(k)] = values[np.ix_(of_part[j], of_part[k])]
-            a[place(k), place(j)] = a[place(j), place(k)].T
-            return
-        # Run by run: few columns are not free, and the copy of the others would be as large as B.
-        to, at = b[place(j)], 0
-        for first, last in runs(of_part[k]):
-            to[:, at : at + last - first] = values[of_part[j], first:last]
-            at += last - first
+            a[place(k), place(j)] = to.T
 
     def put_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
         """Single entries, at these positions in the coefficient vector."""
@@ -116,7 +113,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
             put_entries(positions[k], positions[k], sums[f"own_{k}"])
         for s in single:
             put_block(s, k, sums[f"single_{s}_{k}"][None])
-    for j, k in combinations(sizes, 2):
+    for j, k in pairs(design):
         nested = nesting(parts[j], parts[k])
         if not nested:
             put_block(j, k, sums[f"pair_{j}_{k}"])
@@ -127,28 +124,35 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     return Blocks(dense, eliminated, a, b, d)
 
 
-def runs(which: np.ndarray) -> np.ndarray:
-    """The first place and the one behind the last of each run of true values, [runs, 2]."""
-    edges = np.diff(np.concatenate([[False], which, [False]]).astype(np.int8))
-    return np.flatnonzero(edges).reshape(-1, 2)
+def runs(which: np.ndarray) -> list[tuple[slice, slice]]:
+    """Where each run of true values is among the true ones, and where among all."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], which, [False]]).astype(np.int8))).reshape(-1, 2)
+    ends = np.cumsum(edges[:, 1] - edges[:, 0])
+    return [
+        (slice(end - (last - first), end), slice(first, last)) for (first, last), end in zip(edges, ends, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
 class Factored:
-    """Restricted blocks, ready to solve with. `loadings` is B D^-1; `factor` the lower Cholesky factor of S."""
+    """Restricted blocks, ready to solve with. `factor` is the lower Cholesky factor of S."""
 
     blocks: Blocks
-    loadings: np.ndarray
     factor: np.ndarray
+
+    @cached_property
+    def loadings(self) -> np.ndarray:
+        """B D^-1."""
+        return self.blocks.b / self.blocks.d
 
     def solve(self, vector: np.ndarray) -> np.ndarray:
         """(X'WX)^-1 times a vector over all coefficients, whose entries at others than the free ones do not count; 0 there."""
         blocks = self.blocks
         on_dense, on_eliminated = vector[blocks.dense], vector[blocks.eliminated]
         step = np.zeros(len(vector))
-        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - self.loadings @ on_eliminated)
+        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - blocks.b @ (on_eliminated / blocks.d))
         step[blocks.dense] = dense
-        step[blocks.eliminated] = on_eliminated / blocks.d - self.loadings.T @ dense
+        step[blocks.eliminated] = (on_eliminated - dense @ blocks.b) / blocks.d
         return step
 
     def schur_inverse(self) -> np.ndarray:
@@ -158,8 +162,7 @@ class Factored:
 
 def factor(blocks: Blocks) -> Factored:
     """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it is not positive definite."""
-    loadings = blocks.b / blocks.d
-    return Factored(blocks, loadings, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
+    return Factored(blocks, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
 
 
 def schur_complement(blocks: Blocks) -> np.ndarray:
@@ -181,7 +184,6 @@ def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
     found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
     """
     null, aliased = [], []
-    loadings = blocks.b / blocks.d
     schur = schur_complement(blocks)
     schur = np.tril(schur) + np.tril(schur, -1).T
     scale = np.sqrt(np.diag(blocks.a))
@@ -198,7 +200,7 @@ def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
         on_dense[before], on_dense[column] = -coordinates / scale[before], 1.0 / scale[column]
         vector = np.zeros(size)
         vector[blocks.dense] = on_dense
-        vector[blocks.eliminated] = -loadings.T @ on_dense
+        vector[blocks.eliminated] = -(on_dense @ blocks.b) / blocks.d
         null.append(vector / np.abs(vector).max())
         aliased.append(blocks.dense[column])
         kept = np.delete(kept, first)

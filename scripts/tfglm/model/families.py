@@ -15,8 +15,8 @@ from tfglm.model import kernels
 
 
 class Terms(NamedTuple):
-    """What rows have in the likelihood: their loss and Pearson statistic, and each [rows] the derivative of the loss by eta and the
-    weight in the information matrix."""
+    """What rows have in the likelihood: their loss and Pearson statistic, and each [rows] the derivative of the loss by eta and
+    the weight in the information matrix."""
 
     loss: float
     pearson: float

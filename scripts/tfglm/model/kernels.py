@@ -104,7 +104,14 @@ def binomial(eta, small, y, mass, unit, score, weight):
     # Indices that count from 0 in a piece are known not to be negative; others keep a loop from becoming vector instructions.
     for first in range(0, len(eta), FACTORS * LANES):
         piece, factors = slice(first, first + FACTORS * LANES), np.ones(LANES)
-        e, s, m, of_y, to_score, to_weight = eta[piece], small[piece], mass[piece], y[piece], score[piece], weight[piece]
+        e, s, m, of_y, to_score, to_weight = (
+            eta[piece],
+            small[piece],
+            mass[piece],
+            y[piece],
+            score[piece],
+            weight[piece],
+        )
         whole = len(e) - len(e) % LANES
         for start in range(0, whole, LANES):
             for lane in range(LANES):

@@ -117,7 +117,8 @@ class Passes:
       `mass_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
     - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
-      `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`
+      `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
+      last and else j < k
     - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors
     - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
@@ -181,7 +182,7 @@ class Passes:
             put(f"own_{k}", k, k, (parts[k].coding,))
             for s in self.single:
                 put(f"single_{s}_{k}", s, k, (parts[k].coding,))
-        for j, k in combinations(self.grouped, 2):
+        for j, k in pairs(self.design):
             nested = nesting(parts[j], parts[k])
             if nested:
                 put(f"nested_{j}_{k}", j, k, (parts[k if nested > 0 else j].coding,))
@@ -303,6 +304,22 @@ def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Su
         f"part_{k}": Sum("residual", numbers, (*by, *([part.coding] if part.coding else [])))
         for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
     }
+
+
+def eliminated_part(design: Design) -> int | None:
+    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
+    return max(
+        (k for k, part in enumerate(design.parts) if part.coding), key=lambda k: design.parts[k].size, default=None
+    )
+
+
+def pairs(design: Design) -> list[tuple[int, int]]:
+    """The numbers of all two parts with groups, the eliminated one last."""
+    last = eliminated_part(design)
+    return [
+        (k, j) if j == last else (j, k)
+        for j, k in combinations([k for k, part in enumerate(design.parts) if part.coding], 2)
+    ]
 
 
 def nesting(first: Part, second: Part) -> int:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -107,12 +108,9 @@ class Workload:
         for alone, shards in self._alike.items():
             used = self._used(shards)
             rows = sum(rows for *_, rows in used)
-            number = min(_calls(self.passes(alone).information.size, rows), len(used))
-            signature = replace(alone, shards=-(-len(used) // number))
-            made[signature] = [
-                self._call(signature, [used[place] for place in places])
-                for places in np.array_split(np.arange(len(used)), number)
-            ]
+            pieces = _cut(used, _calls(self.passes(alone).information.size, rows))
+            signature = replace(alone, shards=max(map(len, pieces)))
+            made[signature] = [self._call(signature, of_call) for of_call in pieces]
         return made
 
     def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
@@ -120,7 +118,7 @@ class Workload:
         for signature, shards in self._alike.items():
             for used in self._used(shards):
                 file, shard, *_ = used
-                yield file, shard, signature, self._call(signature, [used])
+                yield file, shard, signature, self._call(signature, [(*used, 0)])
 
     def epoch(
         self, order: np.random.Generator | None, fewest_calls: int
@@ -136,7 +134,7 @@ class Workload:
             groups = np.array_split(which, -(-len(used) // signature.shards))
             pieces = -(-fewest_calls // len(groups))
             for group in groups:
-                paths, expected, blocks, counts, *tables = self._call(signature, [used[place] for place in group])
+                paths, expected, blocks, counts, *tables = self._call(signature, [(*used[place], 0) for place in group])
                 filled = np.flatnonzero(counts)
                 mixed = filled if order is None else order.permutation(filled)
                 for piece in np.array_split(mixed, min(pieces, len(filled))):
@@ -170,25 +168,26 @@ class Workload:
             inputs.append(Input(name, column.dtype, column.coded, size))
         return Signature(file.manifest.capacity, 1, tuple(inputs))
 
-    def _call(self, signature: Signature, used: list[tuple]) -> tuple:
+    def _call(self, signature: Signature, pieces: list[tuple]) -> tuple:
+        """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on."""
         keys = table_keys(self.design, signature)
         names = [one.column for one in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
         expected = np.zeros((signature.shards * signature.blocks, len(names)), np.int64)
         blocks = np.zeros((2, len(expected)), np.int32)
         tables, filled = [], 0
-        for number, (file, shard, checksums, rows) in enumerate(used):
+        for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
             folder = (file.folder / shard.path).resolve()
             paths[number] = [str(folder / name) for name in names]
             places = [column.name for column in file.manifest.columns]
             first = number * signature.blocks
             expected[first : first + len(checksums)] = checksums[:, [places.index(name) for name in names]]
-            starts = np.arange(0, rows, BLOCK_ROWS)
+            starts = np.arange(begin, rows, BLOCK_ROWS)
             where = slice(filled, filled + len(starts))
-            blocks[:, where] = first + np.arange(len(starts)), np.minimum(rows - starts, BLOCK_ROWS)
+            blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, BLOCK_ROWS)
             filled = where.stop
             tables.append(self._tables(file, keys, signature))
-        tables += [tables[0]] * (signature.shards - len(used))
+        tables += [tables[0]] * (signature.shards - len(pieces))
         return paths, expected, *blocks, *map(np.stack, zip(*tables, strict=True))
 
     def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
@@ -236,6 +235,22 @@ def padded(entries, size: int, dtype) -> np.ndarray:
     table = np.zeros((size, *entries.shape[1:]), dtype)
     table[: len(entries)] = entries
     return table
+
+
+def _cut(used: list[tuple], number: int) -> list[list[tuple]]:
+    """Shards (file, shard, checksums, rows) in pieces (file, shard, checksums, rows, first), those of each call with as many
+    blocks as those of another, or one more: what all wait for is the longest call."""
+    ends = np.cumsum([-(-rows // BLOCK_ROWS) for *_, rows in used])
+    number = min(number, int(ends[-1]))
+    calls = []
+    for first, last in pairwise(int(ends[-1]) * call // number for call in range(number + 1)):
+        calls.append([])
+        for (file, shard, checksums, rows), end in zip(used, ends, strict=True):
+            before = int(end) - -(-rows // BLOCK_ROWS)
+            if before < last and first < end:
+                stop = min(rows, (last - before) * BLOCK_ROWS)
+                calls[-1].append((file, shard, checksums, stop, max(first - before, 0) * BLOCK_ROWS))
+    return calls
 
 
 def _calls(entries: int, rows: int) -> int:
