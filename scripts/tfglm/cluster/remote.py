@@ -81,21 +81,23 @@ def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], strings: np.ndarray, w
 
 
 def pairwise(vectors: Iterable[np.ndarray]) -> np.ndarray:
-    """The sum of vectors, which it may use up: each with its neighbour, then each two with the next two, and so on.
+    """The sum of vectors: each with its neighbour, then each two with the next two, and so on. It may write to them.
 
     So a run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit.
     """
+
+    def add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.add(first, second, out=first if first.flags.writeable else None)
+
     waiting: list[tuple[int, np.ndarray]] = []
     for vector in vectors:
         total, number = vector, 1
         while waiting and waiting[-1][0] == number:
-            before = waiting.pop()[1]
-            total, number = np.add(before, total, out=before), 2 * number
+            total, number = add(waiting.pop()[1], total), 2 * number
         waiting.append((number, total))
     total = waiting.pop()[1]
     while waiting:
-        before = waiting.pop()[1]
-        total = np.add(before, total, out=before)
+        total = add(waiting.pop()[1], total)
     return total
 
 

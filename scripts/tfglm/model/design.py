@@ -263,13 +263,14 @@ class Design:
                 yield part.term.name, ":".join([*levels, *which])
 
     def write(self, path: Path) -> None:
-        path.write_text(self.to_json() + "\n")
+        path.write_text(self.as_json + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Design":
         return cls.from_json(path.read_text())
 
-    def to_json(self) -> str:
+    @cached_property
+    def as_json(self) -> str:
         raw = asdict(self) | {"path": self.path and self.path.model_dump()}
         return json.dumps(raw, indent=1)
 

@@ -54,7 +54,7 @@ class Pass:
         return json.dumps(
             {
                 "pass": self.name,
-                "design": self._passes.design.to_json(),
+                "design": self._passes.design.as_json,
                 "signature": asdict(self._passes.signature),
             }
         )

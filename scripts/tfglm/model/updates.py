@@ -64,7 +64,7 @@ class Updates:
     def text(self) -> str:
         return json.dumps(
             {
-                "design": self.design.to_json(),
+                "design": self.design.as_json,
                 "signature": asdict(self.signature),
                 "solver": self.solver,
                 "batch_size": self.batch_size,
