@@ -60,6 +60,21 @@ def fit(workload, folder, pool, key="key", solver=None):
     return fitted, said
 
 
+def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after_it_is(setting, tmp_path, monkeypatch):
+    exact, _ = fit(setting, tmp_path / "whole", Counting())
+    monkeypatch.setattr("tfglm.cluster.journal.SMALL", 300)
+    monkeypatch.setattr("tfglm.cluster.journal.BYTES_PER_SECOND", 1.0)
+    whole = Counting()
+    fit(setting, tmp_path / "kept", whole)
+    kept = len(list((tmp_path / "kept").glob("*.npz")))
+    assert 2 <= kept < whole.made
+    again = Counting()
+    fitted, said = fit(setting, tmp_path / "kept", again)
+    assert again.made == whole.made - kept
+    assert said == [f"going on from {kept} earlier results in {tmp_path / 'kept'}"]
+    np.testing.assert_array_equal(fitted.coefficients, exact.coefficients)
+
+
 @pytest.mark.parametrize(
     "solver",
     [SolverConfig(), SolverConfig(solver=["adagrad", "newton"], online={"epochs": 3})],

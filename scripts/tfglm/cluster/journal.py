@@ -1,7 +1,7 @@
 """What a fit has summed so far, on disk, so that one that was killed goes on from there.
 
 A solver is a function of its sums: run again, it asks for the same sums in the same order. Those in the journal are read instead
-of made, and the rest of the fit is bit for bit what it would have been.
+of made, and the rest of the fit is bit for bit what it would have been. What is made nearly as fast as it is written is not kept.
 """
 
 import hashlib
@@ -21,6 +21,15 @@ KEY = "key"
 
 LARGEST = 4e9
 """Bytes from which on no more is written: a fit that is interrupted then goes on from there."""
+
+SMALL = 1e7
+"""Bytes of a result that is written in any case."""
+
+BYTES_PER_SECOND = 3e8
+"""Of a file system, that of a processor which the workers could use meanwhile."""
+
+WORTH = 10
+"""A larger result is written if it took so many times as long to make; else it is made again when it is missed."""
 
 
 class Journal:
@@ -51,8 +60,11 @@ class Journal:
         found = self._read(path, question)
         if found is not None:
             return found, True
+        began = time.monotonic()
         found = make()
-        self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
+        size = sum(array.nbytes for array in found.values())
+        if size < SMALL or time.monotonic() - began > WORTH * size / BYTES_PER_SECOND:
+            self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
         return found, False
 
     def settle(self) -> None:
