@@ -10,7 +10,7 @@ import scipy.linalg
 from tfglm.config import PathConfig
 from tfglm.errors import UserError
 from tfglm.fit import inference
-from tfglm.fit.information import Blocks, factor, null_vectors
+from tfglm.fit.information import Blocks, assemble, factor, null_vectors
 from tfglm.fit.problem import FAR, FRESH, SHORTEST_STEP, Problem, Since, State, movement
 from tfglm.fit.reporter import Reporter
 from tfglm.model.workload import Workload
@@ -28,15 +28,29 @@ MOST_CHANGES = 500
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the penalised loss is least. `violation` is the largest of the KKT conditions, for the mean loss of a row; `summed`
-    the last state with an information matrix; passes are those that it took."""
+    """Where the penalised loss is least. `violation` is the largest of the KKT conditions, for the mean loss of a row; `near` the
+    last point with an information matrix, until it is forgotten; `correction` how far the first step, from the minimum for
+    another strength, was from this one; passes are those that it took."""
 
     state: State
-    summed: State
+    near: "Summed | None"
     violation: float
+    correction: np.ndarray
     iterations: int
     information_passes: int
     gradient_passes: int
+
+
+@dataclass(frozen=True)
+class Summed:
+    """A state with its information matrix."""
+
+    state: State
+    blocks: Blocks
+
+    @classmethod
+    def of(cls, problem: Problem, state: State) -> "Summed":
+        return cls(state, assemble(problem.workload.design, state.sums, problem.free))
 
 
 def violations(problem: Problem, state: State) -> np.ndarray:
@@ -49,17 +63,28 @@ def violations(problem: Problem, state: State) -> np.ndarray:
 
 
 def minimise(
-    problem: Problem, state: State, summed: State, strength: float, max_iterations: int, reporter: Reporter
+    problem: Problem,
+    state: State,
+    near: Summed,
+    correction: np.ndarray | float,
+    strength: float,
+    max_iterations: int,
+    reporter: Reporter,
 ) -> Minimum:
-    """Proximal Newton from `state`; `summed` is one nearby with an information matrix. `strength` is that of the penalty beside
-    the mean loss of a row."""
+    """Proximal Newton from `state`; `near` has an information matrix, and the first step is corrected by `correction`. `strength`
+    is that of the penalty beside the mean loss of a row."""
     mass = problem.mass
-    blocks, since = problem.blocks(summed), Since()
+    blocks, since = near.blocks.penalised(problem.strength), Since()
+    foretold = state.coefficients
     passes = {"information": 0, "gradient": 0}
 
     def at(coefficients: np.ndarray, sums: str) -> State:
         passes[sums] += 1
         return problem.at(coefficients, sums)
+
+    def new_information() -> tuple[Summed, Blocks, Since, float]:
+        found = Summed.of(problem, state)
+        return found, found.blocks.penalised(problem.strength), Since(), np.inf
 
     # How much the last step was meant to improve on the violation tells whether the information still fits.
     before = np.inf
@@ -72,12 +97,16 @@ def minimise(
         if violation <= CONVERGED_BELOW * strength or iteration == max_iterations:
             break
         if since.largest > FRESH and violation > SLOW * before:
-            state = summed = at(state.coefficients, "information")
-            blocks, since, before = problem.blocks(summed), Since(), np.inf
+            state = at(state.coefficients, "information")
+            near, blocks, since, before = new_information()
         before = violation
         step = solve(
             blocks, problem.gradient(state), state.coefficients, problem.threshold, PRECISION * strength * mass
         )
+        if not iteration:
+            foretold = state.coefficients + step
+            corrected = foretold + correction
+            step = np.where(foretold * corrected > 0, corrected, foretold) - state.coefficients
         square = float(step @ product(blocks, step))
         weight = np.diag(blocks.a).max(initial=blocks.d.max(initial=0.0))
         objective, length = problem.objective(state), 1.0
@@ -91,11 +120,11 @@ def minimise(
                 break
             length /= 2
             if length < SHORTEST_STEP:
-                return Minimum(state, summed, violation, iteration, *passes.values())
+                return Minimum(state, near, violation, state.coefficients - foretold, iteration, *passes.values())
         state, since, iteration = trial, after, iteration + 1
         if again:
-            summed, blocks, since, before = state, problem.blocks(state), Since(), np.inf
-    return Minimum(state, summed, violation, iteration, *passes.values())
+            near, blocks, since, before = new_information()
+    return Minimum(state, near, violation, state.coefficients - foretold, iteration, *passes.values())
 
 
 SLOW = 0.3
@@ -200,14 +229,15 @@ LEAST_MIXING = 1e-3
 
 @dataclass(frozen=True)
 class Step:
-    """One strength of a path, and what was found there."""
+    """One strength of a path, and what was found there. `effective` is the effective number of coefficients."""
 
     strength: float
     l1: float
     l2: float
     minimum: Minimum
     problem: Problem
-    deviance_held_out: float | None
+    effective: float
+    deviance_held_out: float | None = None
 
 
 def path(
@@ -221,20 +251,23 @@ def path(
     """Fits for all strengths, each from the one before, the strongest first; `state` is the model with the intercept alone."""
     steps: list[Step] = []
     mass, penalised = problem.mass, problem.workload.design.penalised_coefficients
-    summed, counts, null_loss = state, None, float(state.sums["loss"])
+    near, correction, counts, null_loss = Summed.of(problem, state), 0.0, None, float(state.sums["loss"])
     wanted = strengths(problem, state, settings)
     for strength in wanted:
         l1, l2 = settings.mixing * strength, (1 - settings.mixing) * strength
         one = replace(problem, threshold=l1 * mass * penalised, strength=l2 * mass * penalised)
-        found = minimise(one, state, summed, strength, max_iterations, reporter)
+        found = minimise(one, state, near, correction, strength, max_iterations, reporter)
         deviance = None
         if held_out:
             design = held_out.design
             counts = counts or held_out.sum(problem.pool, "counts", design.by_term(np.zeros(design.size)))
             sums = held_out.sum(problem.pool, "gradient", design.by_term(found.state.coefficients))
             deviance = 2 * float(sums["loss"] - counts["saturated"])
-        steps.append(Step(strength, l1, l2, found, one, deviance))
-        state, summed = found.state, found.summed
+        # Information matrices of all strengths would be too large to keep.
+        effective = effective_coefficients(one, found)
+        steps.append(Step(strength, l1, l2, replace(found, near=None), one, effective, deviance))
+        # From one strength to the next the same is missing from what a quadratic function foretells.
+        state, near, correction = found.state, found.near, found.correction
         reporter.advance(len(steps), len(wanted))
         explained = 1 - float(state.sums["loss"]) / null_loss
         reporter.record(len(steps), {"path/strength": strength, "path/loss explained": explained})
@@ -264,14 +297,17 @@ def choose(steps: list[Step], select: str, criterion: Callable[[Step], float]) -
     return int(np.argmin(values))
 
 
-def effective_coefficients(step: Step) -> float:
+def active_coefficients(problem: Problem, found: Minimum) -> np.ndarray:
+    """Which coefficients are not zero, or have no penalty."""
+    return problem.free & ((found.state.coefficients != 0) | (problem.threshold == 0))
+
+
+def effective_coefficients(problem: Problem, found: Minimum) -> float:
     """The trace of (I + penalty)^-1 I over the coefficients that are not zero (Tibshirani & Taylor, Annals of Statistics 40,
     2012)."""
-    problem, found = step.problem, step.minimum
-    active = problem.free & ((found.state.coefficients != 0) | (problem.threshold == 0))
-    blocks = problem.blocks(found.summed).restrict(active)
-    if not step.l2:
+    active = active_coefficients(problem, found)
+    blocks = found.near.blocks.restrict(active)
+    if not problem.strength.any():
         # Of columns that depend on each other a lasso may keep all.
         return float(np.count_nonzero(active) - len(null_vectors(blocks, len(active))[0]))
-    factored = factor(blocks)
-    return inference.effective_coefficients(problem.workload.design, factored, found.summed.sums, step.l2)
+    return inference.effective_coefficients(factor(blocks.penalised(problem.strength)), problem.strength)

@@ -7,7 +7,7 @@ import numpy as np
 from tfglm.config import SolverConfig
 from tfglm.errors import UserError
 from tfglm.fit import elastic_net, inference, newton, online
-from tfglm.fit.information import Factored, factor
+from tfglm.fit.information import NO_BLOCKS, Factored, factor
 from tfglm.fit.problem import Problem, State, dispersion
 from tfglm.fit.reporter import Reporter
 from tfglm.fit.separation import leave_out_separated
@@ -65,7 +65,7 @@ def fit(
     if design.l1 or design.path:
         return lasso(workload, pool, counts, settings, reporter, held_out, learn)
     found = maximise(workload, pool, counts, settings, reporter, learn=learn)
-    effective = inference.effective_coefficients(design, found.factored, found.summed.sums, design.l2)
+    effective = inference.effective_coefficients(found.factored, found.problem.strength)
     df_residual = float(found.counts["rows"]) - effective
     fitted = Fitted(
         coefficients=found.state.coefficients,
@@ -252,17 +252,19 @@ def lasso(
             start = np.where(problem.free, learn(workload, counts, start, null_loss), 0.0)
         state = problem.at(start)
         iterations = settings.max_iterations if settings.is_exact else 0
-        found = elastic_net.minimise(problem, state, state, design.l1, iterations, reporter)
+        near = elastic_net.Summed.of(problem, state)
+        found = elastic_net.minimise(problem, state, near, 0.0, design.l1, iterations, reporter)
         steps, chosen = [], 0
-        step = elastic_net.Step(design.l1, design.l1, design.l2, found, problem, None)
-    found = step.minimum
-    if step.l2 and found.summed is not found.state:
-        found = replace(found, summed=step.problem.at(found.state.coefficients))
-        step = replace(step, minimum=found)
-    active = step.problem.free & ((found.state.coefficients != 0) | (step.problem.threshold == 0))
+        effective = elastic_net.effective_coefficients(problem, found)
+        step = elastic_net.Step(design.l1, design.l1, design.l2, found, problem, effective)
+    found, effective = step.minimum, step.effective
+    if step.l2 and (found.near is None or found.near.state is not found.state):
+        near = elastic_net.Summed.of(step.problem, step.problem.at(found.state.coefficients))
+        found = replace(found, near=near)
+        effective = elastic_net.effective_coefficients(step.problem, found)
+    active = elastic_net.active_coefficients(step.problem, found)
     # A lasso has no covariance: zeros have no posterior standard deviation.
-    shown = step.problem.blocks(found.summed).restrict(active & (step.l1 == 0))
-    effective = elastic_net.effective_coefficients(step)
+    shown = NO_BLOCKS if step.l1 else found.near.blocks.restrict(active).penalised(step.problem.strength)
     fitted = Fitted(
         coefficients=found.state.coefficients,
         status=status,
@@ -311,7 +313,7 @@ def information_criterion(design: Design, counts: Sums, step: elastic_net.Step) 
     family = FAMILIES[design.family]
     loss = float(step.minimum.state.sums["loss"])
     log_likelihood = family.log_likelihood(loss, float(counts["base"]), float(counts["rows"]))
-    return -2 * log_likelihood + 2 * (elastic_net.effective_coefficients(step) + (not family.dispersion_known))
+    return -2 * log_likelihood + 2 * (step.effective + (not family.dispersion_known))
 
 
 def describe_step(design: Design, counts: Sums, null_loss: float, step: elastic_net.Step) -> dict:
@@ -323,7 +325,7 @@ def describe_step(design: Design, counts: Sums, null_loss: float, step: elastic_
         "l1": step.l1,
         "l2": step.l2,
         "coefficients_not_zero": int(np.count_nonzero(found.state.coefficients)),
-        "effective_coefficients": elastic_net.effective_coefficients(step),
+        "effective_coefficients": step.effective,
         "deviance": 2 * (loss - saturated),
         "deviance_explained": 1 - (loss - saturated) / (null_loss - saturated) if null_loss > saturated else None,
         "aic": information_criterion(design, counts, step),

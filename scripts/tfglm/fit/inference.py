@@ -56,21 +56,17 @@ def with_errors(
     return replace(fitted, scores=scores, correction=correction), remarks
 
 
-def effective_coefficients(design: Design, factored: Factored, sums: Sums, l2: float) -> float:
-    """The trace of (I + penalty)^-1 I; without a penalty, the number of estimates."""
+def effective_coefficients(factored: Factored, strength: np.ndarray) -> float:
+    """The trace of (I + P)^-1 I, where P = diag(strength) is in the blocks already; without it, the number of estimates."""
     blocks = factored.blocks
     free = len(blocks.dense) + len(blocks.eliminated)
-    if not l2:
+    if not strength.any():
         return free
     inverse = factored.schur_inverse()
     # trace((I + P)^-1 I) = p - trace((I + P)^-1 P), and P is diagonal.
-    unpenalised = assemble(design, sums)
-    positions = np.searchsorted(unpenalised.dense, blocks.dense)
-    penalty_dense = np.diag(blocks.a) - np.diag(unpenalised.a)[positions]
-    penalty_eliminated = blocks.d - unpenalised.d[np.searchsorted(unpenalised.eliminated, blocks.eliminated)]
-    on_dense = float(np.diag(inverse) @ penalty_dense)
+    on_dense = float(np.diag(inverse) @ strength[blocks.dense])
     diagonal = 1.0 / blocks.d + np.einsum("ij,ij->j", factored.loadings, inverse @ factored.loadings)
-    return free - on_dense - float(diagonal @ penalty_eliminated)
+    return free - on_dense - float(diagonal @ strength[blocks.eliminated])
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,10 @@ class Blocks:
         return replace(self, a=self.a + np.diag(strength[self.dense]), d=self.d + strength[self.eliminated])
 
 
+NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
+"""Of no coefficients."""
+
+
 def gradient(design: Design, sums: Sums) -> np.ndarray:
     """The derivative of the loss by the coefficients, from the sums of a gradient or information pass."""
     found = np.zeros(design.size)
