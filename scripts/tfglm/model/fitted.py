@@ -95,7 +95,9 @@ class Fitted:
 
     def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
-        reduced = dense - sparse @ self.loadings.T
+        # Of few columns: SciPy copies what it multiplies.
+        used = np.unique(sparse.indices)
+        reduced = dense - sparse[:, used] @ self.loadings[:, used].T
         on_dense = reduced @ self.schur_inverse
         classical = np.einsum("ij,ij->i", on_dense, reduced)
         if len(self.diagonal):
