@@ -179,6 +179,17 @@ def add_by_pair(sums, jobs, groups, value):
             sums[start + np.uint64(first[i]) * size + np.uint64(second[i])] += value[i]
 
 
+@compiled
+def adagrad(weights, squares, gradient, l2, rate, epsilon, new_weights, new_squares):
+    """Set `new_weights` and `new_squares` to what a step makes of the weights and of the sums of squared derivatives so far; each
+    [coefficients], `l2` too. By NumPy's functions it took a tenth of an epoch."""
+    small = weights.dtype.type(epsilon)
+    for i in range(len(weights)):
+        slope = gradient[i] + l2[i] * weights[i]
+        new_squares[i] = squares[i] + slope * slope
+        new_weights[i] = weights[i] - rate * slope / np.sqrt(new_squares[i] + small)
+
+
 def load() -> None:
     """Load the loops of a pass, or compile them, for the types that are usual; others follow when they occur."""
     eta, flag, groups = np.zeros(1), np.zeros(1, np.int32), np.zeros((1, 1), np.uint32)

@@ -10,6 +10,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from tfglm.model import kernels
+
 State = Sequence[np.ndarray]
 """The slots, each [coefficients]."""
 
@@ -81,9 +83,9 @@ class Adagrad(_Direct):
     def update(
         self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
     ) -> list[np.ndarray]:
-        gradient = gradient + penalty.l2 * weights
-        squares = state[1] + gradient * gradient
-        return [weights - rate * gradient / np.sqrt(squares + self.epsilon), squares]
+        after, squares = np.empty((2, *weights.shape), weights.dtype)
+        kernels.adagrad(weights, state[1], gradient, penalty.l2, rate, self.epsilon, after, squares)
+        return [after, squares]
 
 
 @dataclass(frozen=True)
