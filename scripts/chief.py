@@ -90,9 +90,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         Workload(design, files, "evaluate"),
     )
     seconds = time.perf_counter() - started
-    command.log(
-        f"fitted in {seconds:.3f} s, of which {cluster.first_calls_seconds:.3f} s until the first results of its passes"
-    )
+    command.log(f"fitted in {seconds:.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)
     with arguments.history.open("w", newline="") as stream:
         csv.writer(stream).writerows(history)

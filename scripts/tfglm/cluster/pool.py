@@ -139,8 +139,6 @@ class Pool:
         self._ahead = 4 * len(cluster["worker"])
         self._outstanding = 0
         self._progress = time.monotonic()
-        self.first_calls_seconds = 0.0
-        """Spent until the first result of each function, which workers make and, once a machine, compile then."""
 
     def sum(self, pass_: Function, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
         """The sum of `pass_(state, *call)` over `calls`, a float64 vector, added pairwise in the order of the calls.
@@ -167,7 +165,6 @@ class Pool:
     ) -> Iterator[np.ndarray]:
         """The sum of `pass_(state, *call)` over the calls of each task, (pass, calls)."""
         with self._readable():
-            started, known = time.monotonic(), len(self._scheduled)
             variable = self._put(state)
             self._progress = time.monotonic()
             shapes = {name: np.shape(value) for name, value in state.items()}
@@ -180,9 +177,7 @@ class Pool:
                     self._scheduled[key] = _scheduled(pass_, variable, shapes, of_kinds)
                 return self._schedule(key, *calls)
 
-            for number, result in self._in_order(len(tasks), schedule):
-                if not number and len(self._scheduled) > known:
-                    self.first_calls_seconds += time.monotonic() - started
+            for _, result in self._in_order(len(tasks), schedule):
                 yield result
 
     def _schedule(self, key: tuple, *calls: Sequence[Any]) -> Any:
