@@ -176,6 +176,18 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
     np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
 
 
+def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
+    ids = np.repeat(np.arange(40_000), 2)
+    wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{one:05d}" for one in ids]}), tmp_path)
+    made = design_of("late ~ id", "binomial", merge([wide]))
+    (coding,) = made.codings
+    counts = Workload(made, [wide], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+    assert made.levels_of(coding) == 40_000
+    assert (counts["rows_0"] == 2).all()
+    late = [int(level[1:]) % 2 for level in made.categorical[0].levels]
+    np.testing.assert_array_equal(counts["response_0"], 2.0 * np.array(late))
+
+
 def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
     lost = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
     made = design_of("late ~ carrier", "binomial", merge([lost]))

@@ -46,15 +46,14 @@ def affine_order(multiplier, offset, found):
 
 
 @compiled
-def look_up_level(table, codes, group, flag):
-    """Set `group` [rows] to the levels of the codes, 0 for a negative one, which lowers `flag` [rows]."""
+def look_up_level(table, codes, level, flag):
+    """Set `level` [rows] to the levels of the codes, 0 for a negative one, which lowers `flag` [rows]."""
     for i in range(len(codes)):
-        group[i] = table[codes[i]]
+        level[i] = table[codes[i]]
     # Apart, since only this loop becomes vector instructions.
     for i in range(len(codes)):
-        level = np.int32(group[i])
-        flag[i] = min(flag[i], level)
-        group[i] = max(level, np.int32(0))
+        flag[i] = min(flag[i], np.int32(level[i]))
+        level[i] = max(level[i], level.dtype.type(0))
 
 
 @compiled
@@ -192,12 +191,12 @@ def adagrad(weights, squares, gradient, l2, rate, epsilon, new_weights, new_squa
 
 def load() -> None:
     """Load the loops of a pass, or compile them, for the types that are usual; others follow when they occur."""
-    eta, flag, groups = np.zeros(1), np.zeros(1, np.int32), np.zeros((1, 1), np.uint32)
+    eta, flag, groups = np.zeros(1), np.zeros(1, np.int32), np.zeros((1, 1), np.uint16)
     parts, numbers = np.array([[0, 0, 0]]), np.zeros((1, 1))
     for dtype in (np.uint8, np.uint16):
         look_up(np.zeros(1), np.zeros(1, dtype), eta)
         look_up(np.zeros(1, np.int32), np.zeros(1, dtype), flag)
-        look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups[0], flag)
+        look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups.view(np.int16)[0], flag)
     first_damaged(np.zeros(1, np.int64), np.array([1]), np.zeros(1, np.int64))
     for dtype in (np.float32, np.float64):
         standardise(np.zeros(1, dtype), 0.0, 1.0, flag, eta)

@@ -190,11 +190,11 @@ class Rows:
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each coding the group of coefficients of a row, 0 where there is none, uint32 [codings, rows]; and the reason, 0 or
-        negative."""
+        """For each coding the group of coefficients of a row, 0 where there is none, unsigned [codings, rows]; and the reason, 0
+        or negative."""
         flag = self.looked_up("missing", MISSING)
-        codings = self._design.codings
-        groups = np.empty((len(codings) + (self._design.cluster is not None), self._count), np.uint32)
+        codings, signed = self._design.codings, self._design.group_type
+        groups = np.empty((len(codings) + (self._design.cluster is not None), self._count), signed)
         for group, coding in zip(groups, codings, strict=False):
             if len(coding) == 1:
                 factor = self._design.factors[coding[0]]
@@ -203,7 +203,7 @@ class Rows:
                 kernels.look_up_level(self._tables[f"group/{':'.join(coding)}"], self._joint(coding), group, flag)
         if self._design.cluster:
             groups[-1] = np.maximum(self.level(self._design.cluster), 0)
-        return groups, flag
+        return groups.view(np.dtype(f"u{signed.name}")), flag
 
     def _joint(self, coding: tuple[str, ...]) -> np.ndarray:
         """The place of a combination of levels in the table of groups, which begins with the reasons why there is none."""

@@ -122,7 +122,7 @@ class Updates:
             kernels.look_up(value, place, numbers[which])
         if unit != 1.0:
             numbers[[0, 2]] /= SMALL(unit)
-        groups = np.empty((len(self.design.codings), count), np.uint32)
+        groups = np.empty((len(self.design.codings), count), rows.groups.dtype)
         for group, in_order in zip(rows.groups, groups, strict=False):
             kernels.look_up(group, place, in_order)
         return numbers, groups
