@@ -299,6 +299,8 @@ def draw(curves: dict[str, list[dict]]) -> None:
             ylim=(0, None),
             xscale="linear" if key == "workers" else "log",
         )
+        if key == "workers":
+            axis.set_xticks([point[key] for point in points])
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(RESULTS / "fit.png", dpi=110)
 
