@@ -297,6 +297,13 @@ def choose(steps: list[Step], select: str, criterion: Callable[[Step], float]) -
     return int(np.argmin(values))
 
 
+def with_information(problem: Problem, found: Minimum) -> Minimum:
+    """The minimum with the information matrix where it is, and not merely near."""
+    if found.near is not None and found.near.state is found.state:
+        return found
+    return replace(found, near=Summed.of(problem, problem.at(found.state.coefficients)))
+
+
 def active_coefficients(problem: Problem, found: Minimum) -> np.ndarray:
     """Which coefficients are not zero, or have no penalty."""
     return problem.free & ((found.state.coefficients != 0) | (problem.threshold == 0))

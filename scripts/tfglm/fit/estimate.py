@@ -254,13 +254,14 @@ def lasso(
         iterations = settings.max_iterations if settings.is_exact else 0
         near = elastic_net.Summed.of(problem, state)
         found = elastic_net.minimise(problem, state, near, 0.0, design.l1, iterations, reporter)
+        if design.l2:
+            found = elastic_net.with_information(problem, found)
         steps, chosen = [], 0
         effective = elastic_net.effective_coefficients(problem, found)
         step = elastic_net.Step(design.l1, design.l1, design.l2, found, problem, effective)
     found, effective = step.minimum, step.effective
-    if step.l2 and (found.near is None or found.near.state is not found.state):
-        near = elastic_net.Summed.of(step.problem, step.problem.at(found.state.coefficients))
-        found = replace(found, near=near)
+    if steps and step.l2:
+        found = elastic_net.with_information(step.problem, found)
         effective = elastic_net.effective_coefficients(step.problem, found)
     active = elastic_net.active_coefficients(step.problem, found)
     # A lasso has no covariance: zeros have no posterior standard deviation.

@@ -51,6 +51,8 @@ class Blocks:
 
     def penalised(self, strength: np.ndarray) -> "Blocks":
         """With strength * b^2 / 2, for each coefficient, added to the loss."""
+        if not strength.any():
+            return self
         return replace(self, a=self.a + np.diag(strength[self.dense]), d=self.d + strength[self.eliminated])
 
 
@@ -70,10 +72,11 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     """The blocks from the sums of an information pass, or of squares; of the `free` coefficients alone, if that is given."""
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
-    sizes = {k: part.size for k, part in enumerate(parts) if part.coding}
     largest = eliminated_part(design)
     single = [k for k, part in enumerate(parts) if not part.coding]
+    grouped = [k for k, part in enumerate(parts) if part.coding]
     of_part = [free[part.where] for part in parts]
+    free_runs = [runs(which) for which in of_part]
     in_eliminated = np.zeros(design.size, bool)
     if largest is not None:
         in_eliminated[parts[largest].where] = True
@@ -90,12 +93,12 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
 
     def put_block(j: int, k: int, values: np.ndarray) -> None:
         """All entries of two parts, [size of j, size of k]."""
-        if not of_part[j].any() or not of_part[k].any():
+        if not free_runs[j] or not free_runs[k]:
             return
         to = b[place(j)] if k == largest else a[place(j), place(k)]
         # Run by run: few coefficients are not free, and a copy of what belongs to the others would be as large as B.
-        for rows, from_rows in runs(of_part[j]):
-            for columns, from_columns in runs(of_part[k]):
+        for rows, from_rows in free_runs[j]:
+            for columns, from_columns in free_runs[k]:
                 to[rows, columns] = values[from_rows, from_columns]
         if k != largest:
             a[place(k), place(j)] = to.T
@@ -112,7 +115,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     positions = [np.arange(part.where.start, part.where.stop) for part in parts]
     for s, t in combinations_with_replacement(single, 2):
         put_block(s, t, sums[f"pair_{s}_{t}"].reshape(1, 1))
-    for k in sizes:
+    for k in grouped:
         if k != largest:
             put_entries(positions[k], positions[k], sums[f"own_{k}"])
         for s in single:

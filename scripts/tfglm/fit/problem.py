@@ -54,8 +54,7 @@ class Problem:
         return np.where(self.free, found, 0.0)
 
     def blocks(self, state: State) -> Blocks:
-        made = assemble(self.workload.design, state.sums, self.free)
-        return made.penalised(self.strength) if self.strength.any() else made
+        return assemble(self.workload.design, state.sums, self.free).penalised(self.strength)
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,14 @@ class Design:
         """Whether each row that takes part counts once."""
         return not (self.weights or self.frequency or self.trials)
 
+    @cached_property
+    def group_type(self) -> np.dtype:
+        """The smallest signed type for the number of a group, or the negative reason why there is none: what is read most often
+        in a pass is read faster."""
+        sizes = [self.levels_of(coding) for coding in self.codings]
+        largest = max([*sizes, len(self.cluster.levels) if self.cluster else 0], default=0)
+        return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
+
     @property
     def penalised(self) -> bool:
         return bool(self.l1 or self.l2 or self.path)
@@ -268,14 +276,6 @@ class Design:
     @classmethod
     def load(cls, path: Path) -> "Design":
         return cls.from_json(path.read_text())
-
-    @cached_property
-    def group_type(self) -> np.dtype:
-        """The smallest type for the number of a group, or the negative reason why there is none: what is read most often in a
-        pass is read faster."""
-        sizes = [self.levels_of(coding) for coding in self.codings]
-        largest = max([*sizes, len(self.cluster.levels) if self.cluster else 0], default=0)
-        return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
 
     @cached_property
     def as_json(self) -> str:

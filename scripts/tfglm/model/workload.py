@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -240,16 +240,15 @@ def padded(entries, size: int, dtype) -> np.ndarray:
 def _cut(used: list[tuple], number: int) -> list[list[tuple]]:
     """Shards (file, shard, checksums, rows) in pieces (file, shard, checksums, rows, first), those of each call with as many
     blocks as those of another, or one more: what all wait for is the longest call."""
-    ends = np.cumsum([-(-rows // BLOCK_ROWS) for *_, rows in used])
-    number = min(number, int(ends[-1]))
+    bounds = list(accumulate((-(-rows // BLOCK_ROWS) for *_, rows in used), initial=0))
+    number = min(number, bounds[-1])
     calls = []
-    for first, last in pairwise(int(ends[-1]) * call // number for call in range(number + 1)):
+    for first, last in pairwise(bounds[-1] * call // number for call in range(number + 1)):
         calls.append([])
-        for (file, shard, checksums, rows), end in zip(used, ends, strict=True):
-            before = int(end) - -(-rows // BLOCK_ROWS)
-            if before < last and first < end:
-                stop = min(rows, (last - before) * BLOCK_ROWS)
-                calls[-1].append((file, shard, checksums, stop, max(first - before, 0) * BLOCK_ROWS))
+        for (file, shard, checksums, rows), (begin, end) in zip(used, pairwise(bounds), strict=True):
+            if begin < last and first < end:
+                stop = min(rows, (last - begin) * BLOCK_ROWS)
+                calls[-1].append((file, shard, checksums, stop, max(first - begin, 0) * BLOCK_ROWS))
     return calls
 
 
