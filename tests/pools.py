@@ -50,7 +50,7 @@ class InProcessPool:
             if finite:
                 shared.array = shared.array + weight * difference.reshape(pulled.shape)
                 shared.pushes += 1
-            yield place, rest if finite else np.full(len(rest), np.nan)
+            yield [(place, rest if finite else np.full(len(rest), np.nan))]
 
 
 class _Shared:
@@ -58,10 +58,7 @@ class _Shared:
         self.array, self.pushes = array, 0
 
     def read(self):
-        return self.array
-
-    def count_pushes(self):
-        return self.pushes
+        return self.array, self.pushes
 
 
 TYPES = {"i": "integer", "f": "number", "b": "integer"}

@@ -302,6 +302,20 @@ def test_calls_go_to_workers_together_if_none_has_more_of_them_for_that() -> Non
     ]
 
 
+def test_workers_take_turns_of_the_same_length():
+    def lengths(kinds, workers):
+        turns = pools._turns(kinds, workers)
+        assert [place for turn in turns for place in range(turn.start, turn.stop)] == list(range(len(kinds)))
+        assert all(len(set(kinds[turn])) == 1 for turn in turns)
+        return [turn.stop - turn.start for turn in turns]
+
+    assert lengths("a" * 10, 2) == [5, 5]
+    assert lengths("a" * 3, 8) == [1, 1, 1]
+    assert lengths("a" * 40, 4) == [5] * 8
+    assert lengths("aabbba", 1) == [2, 3, 1]
+    assert lengths("", 2) == []
+
+
 # ---------------------------------------------------------------------------------------------------- with TensorFlow itself
 
 

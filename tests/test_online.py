@@ -19,6 +19,7 @@ from tfglm.data.dictionary import merge
 from tfglm.errors import UserError
 from tfglm.fit import online
 from tfglm.fit.reporter import Reporter
+from tfglm.model import workload as workloads
 from tfglm.model.updates import orders
 from tfglm.model.workload import Workload
 
@@ -182,19 +183,21 @@ def rows_of(calls) -> list[tuple[str, int]]:
     return found
 
 
-def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
-    frame = flights(30_000, seed=6)
-    half = ingest_frame(frame[:20_000], tmp_path, "first"), ingest_frame(frame[20_000:], tmp_path, "second")
+def test_each_epoch_has_every_row_once_in_another_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(workloads, "ENOUGH", 1)
+    frame = flights(120_000, seed=6)
+    half = ingest_frame(frame[:80_000], tmp_path, "first"), ingest_frame(frame[80_000:], tmp_path, "second")
     empty = ingest_frame(frame[:100], tmp_path, "empty", split={"train": "FALSE", "evaluate": "TRUE"})
     made = design_of("late ~ carrier + hour", "binomial", merge([*half, empty]), half)
     workload = Workload(made, [*half, empty], "train")
-    first, second = (
-        rows_of(workload.epoch(np.random.default_rng([1, epoch]), fewest)) for epoch, fewest in ((1, 1), (2, 7))
-    )
-    assert len(first) == len(set(first)) == 30_000 == workload.rows
+    epochs = [workload.epoch(np.random.default_rng([1, epoch]), fewest) for epoch, fewest in ((1, 1), (2, 7))]
+    # Few calls read several blocks at once.
+    assert [max(counts.max() for _, (_, _, _, _, counts, *_) in calls) for calls in epochs] == [16_000, 8_192]
+    first, second = map(rows_of, epochs)
+    assert len(first) == len(set(first)) == 120_000 == workload.rows
     assert set(second) == set(first) == set(rows_of(workload.epoch(None, 2)))
     assert first != second
-    for count in (2, 3, 100, 8192):
+    for count in (2, 3, 100, 8192, 32_768):
         ((multiplier, offset),) = orders([count], np.random.default_rng(count))
         assert sorted((np.arange(count) * int(multiplier) + int(offset)) % count) == list(range(count))
 
@@ -288,9 +291,9 @@ def test_repeated_calls_are_counted(file):
         """A pool of which one worker dies after it has pushed."""
 
         def update(self, calls, shared, weight):
-            for place, rest in super().update(calls, shared, weight):
-                shared.pushes += place == 0
-                yield place, rest
+            for turn in super().update(calls, shared, weight):
+                shared.pushes += turn[0][0] == 0
+                yield turn
 
     _, summary = train(file, "sgd", {"epochs": 2}, pool=Dying())
     assert summary["calls_repeated"] == 2

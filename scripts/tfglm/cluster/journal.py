@@ -164,6 +164,6 @@ class JournaledPool:
 
     def update(
         self, calls: Sequence[tuple[Any, tuple]], shared: Any, weight: float
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
         """As the pool does it, and not kept."""
         return self._pool.update(calls, shared, weight)

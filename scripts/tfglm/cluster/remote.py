@@ -24,7 +24,7 @@ with runtime.quiet():
 TOKEN = "pyfunc_0"
 """By which TensorFlow knows the first Python function of a process."""
 
-WORD = 8
+WORD, TEXT_BYTES = 8, 64
 
 _GRAPH = tf.Graph()
 """TensorFlow forgets a Python function with the graph that it is in."""
@@ -44,39 +44,43 @@ Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 """Types and shapes of arrays."""
 
 
+def _plain(array: Any) -> np.ndarray:
+    """An array as it is; texts as bytes, their number a multiple of TEXT_BYTES: a function is traced anew for another."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "OU":
+        return array
+    texts = [text.encode() for text in array.ravel().tolist()]
+    width = -(-max(map(len, texts), default=1) // TEXT_BYTES) * TEXT_BYTES
+    return np.array(texts, f"S{width}").reshape(array.shape)
+
+
 def kinds(arrays: Sequence[Any]) -> Kinds:
-    """What `unpack` has to know of them; strings have the type of objects."""
-    found = [(array.dtype, array.shape) for array in map(np.asarray, arrays)]
-    return tuple(("O" if dtype.kind in "OU" else dtype.str, shape) for dtype, shape in found)
+    """What `unpack` has to know of them."""
+    return tuple((array.dtype.str, array.shape) for array in map(_plain, arrays))
 
 
-def pack(arrays: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Arrays as two: all strings, and all numbers as 8-byte words. Each tensor that a call is given costs milliseconds of its
-    own: ten made calls of 30 ms take 70."""
-    strings, words = [np.zeros(0, object)], [b""]
-    for array in map(np.asarray, arrays):
-        if array.dtype.kind in "OU":
-            strings.append(np.ravel(array.astype(object)))
-        else:
-            raw = array.tobytes()
-            words.append(raw + b"\0" * (-len(raw) % WORD))
-    return np.concatenate(strings), np.frombuffer(b"".join(words), np.int64)
+def size(of_kinds: Iterable[tuple[str, Sequence[int]]]) -> int:
+    """Words that arrays of these kinds take."""
+    return sum(-(-math.prod(shape) * np.dtype(kind).itemsize // WORD) for kind, shape in of_kinds)
 
 
-def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], strings: np.ndarray, words: np.ndarray) -> list[np.ndarray]:
+def pack(arrays: Sequence[Any]) -> np.ndarray:
+    """Arrays as one of 8-byte words. Each tensor that a call is given costs milliseconds of its own."""
+    raw = (array.tobytes() for array in map(_plain, arrays))
+    return np.frombuffer(b"".join(one + b"\0" * (-len(one) % WORD) for one in raw), np.int64)
+
+
+def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], words: np.ndarray) -> list[np.ndarray]:
     """What was packed."""
-    made, first_string, first_word = [], 0, 0
+    made, first = [], 0
     for kind, shape in of_kinds:
-        count = math.prod(shape)
-        if kind == "O":
-            texts = [text.decode() for text in strings[first_string : first_string + count]]
-            made.append(np.array(texts, object).reshape(shape))
-            first_string += count
-            continue
-        dtype = np.dtype(kind)
-        size = -(-count * dtype.itemsize // WORD)
-        made.append(words[first_word : first_word + size].view(dtype)[:count].reshape(shape))
-        first_word += size
+        last = first + size([(kind, shape)])
+        array = np.frombuffer(words[first:last], kind, math.prod(shape)).reshape(shape)
+        if array.dtype.kind == "S":
+            texts = [text.decode() for text in array.ravel().tolist()]
+            array = np.array(texts, object).reshape(shape)
+        made.append(array)
+        first = last
     return made
 
 
@@ -106,12 +110,12 @@ def run(
     shapes: Mapping[str, tuple[int, ...]],
     of_kinds: Sequence[Kinds],
     state: tf.Tensor,
-    *packed: tf.Tensor,
+    words: tf.Tensor,
 ) -> tf.Tensor:
     """The operation that sums a function over some calls on a worker: `state` holds arrays of these shapes one after the other,
-    `packed` the calls."""
+    `words` the calls."""
     header = json.dumps({"maker": function.maker, "state": list(shapes.items()), "calls": of_kinds})
-    inputs = [tf.constant(header), tf.constant(function.text), state, *packed]
+    inputs = [tf.constant(header), tf.constant(function.text), state, words]
     (vector,) = tf.raw_ops.PyFunc(input=inputs, token=TOKEN, Tout=[tf.float64])
     return tf.ensure_shape(vector, [None])
 
@@ -119,19 +123,19 @@ def run(
 def offer() -> None:
     """Make this process run what it is sent by `run`."""
     with _GRAPH.as_default():
-        kinds_of_inputs = (tf.string, tf.string, tf.float64, tf.string, tf.int64)
+        kinds_of_inputs = (tf.string, tf.string, tf.float64, tf.int64)
         inputs = [tf.compat.v1.placeholder(kind) for kind in kinds_of_inputs]
         token = tf.numpy_function(_run, inputs, tf.float64).op.get_attr("token").decode()
     assert token == TOKEN
 
 
-def _run(header: bytes, text: bytes, state: np.ndarray, strings: np.ndarray, words: np.ndarray) -> np.ndarray:
+def _run(header: bytes, text: bytes, state: np.ndarray, words: np.ndarray) -> np.ndarray:
     try:
         said = json.loads(header)
         ends = np.cumsum([math.prod(shape) for _, shape in said["state"]], dtype=int)
         parts = np.split(state, ends[:-1])
         named = {name: part.reshape(shape) for (name, shape), part in zip(said["state"], parts, strict=True)}
-        function, arrays = _made(said["maker"], text), iter(unpack(chain(*said["calls"]), strings, words))
+        function, arrays = _made(said["maker"], text), iter(unpack(chain(*said["calls"]), words))
         return pairwise(function(named, *islice(arrays, len(call))) for call in said["calls"])
     except UserError as error:
         raise ValueError(str(error)) from None

@@ -10,8 +10,8 @@ import scipy.linalg
 from tfglm.config import PathConfig
 from tfglm.errors import UserError
 from tfglm.fit import inference
-from tfglm.fit.information import Blocks, assemble, factor, null_vectors
-from tfglm.fit.problem import FAR, FRESH, SHORTEST_STEP, Problem, Since, State, movement
+from tfglm.fit.information import Blocks, factor, null_vectors
+from tfglm.fit.problem import SHORTEST_STEP, Problem, Since, State, movement
 from tfglm.fit.reporter import Reporter
 from tfglm.model.workload import Workload
 
@@ -29,28 +29,16 @@ MOST_CHANGES = 500
 @dataclass(frozen=True)
 class Minimum:
     """Where the penalised loss is least. `violation` is the largest of the KKT conditions, for the mean loss of a row; `near` the
-    last point with an information matrix, until it is forgotten; `correction` how far the first step, from the minimum for
-    another strength, was from this one; passes are those that it took."""
+    last information matrix, until it is forgotten; `correction` how far the first step, from the minimum for another strength,
+    was from this one; passes are those that it took."""
 
     state: State
-    near: "Summed | None"
+    near: Blocks | None
     violation: float
     correction: np.ndarray
     iterations: int
     information_passes: int
     gradient_passes: int
-
-
-@dataclass(frozen=True)
-class Summed:
-    """A state with its information matrix."""
-
-    state: State
-    blocks: Blocks
-
-    @classmethod
-    def of(cls, problem: Problem, state: State) -> "Summed":
-        return cls(state, assemble(problem.workload.design, state.sums, problem.free))
 
 
 def violations(problem: Problem, state: State) -> np.ndarray:
@@ -65,16 +53,16 @@ def violations(problem: Problem, state: State) -> np.ndarray:
 def minimise(
     problem: Problem,
     state: State,
-    near: Summed,
+    near: Blocks,
     correction: np.ndarray | float,
     strength: float,
     max_iterations: int,
     reporter: Reporter,
 ) -> Minimum:
-    """Proximal Newton from `state`; `near` has an information matrix, and the first step is corrected by `correction`. `strength`
+    """Proximal Newton from `state`; `near` is an information matrix, and the first step is corrected by `correction`. `strength`
     is that of the penalty beside the mean loss of a row."""
     mass = problem.mass
-    blocks, since = near.blocks.penalised(problem.strength), Since()
+    blocks, since = near.penalised(problem.strength), Since()
     foretold = state.coefficients
     passes = {"information": 0, "gradient": 0}
 
@@ -82,9 +70,8 @@ def minimise(
         passes[sums] += 1
         return problem.at(coefficients, sums)
 
-    def new_information() -> tuple[Summed, Blocks, Since, float]:
-        found = Summed.of(problem, state)
-        return found, found.blocks.penalised(problem.strength), Since(), np.inf
+    def new_information() -> tuple[Blocks, Blocks, Since, float]:
+        return state.blocks, state.blocks.penalised(problem.strength), Since(), np.inf
 
     # How much the last step was meant to improve on the violation tells whether the information still fits.
     before = np.inf
@@ -96,7 +83,7 @@ def minimise(
         )
         if violation <= CONVERGED_BELOW * strength or iteration == max_iterations:
             break
-        if since.largest > FRESH and violation > SLOW * before:
+        if not since.is_fresh and violation > SLOW * before:
             state = at(state.coefficients, "information")
             near, blocks, since, before = new_information()
         before = violation
@@ -126,6 +113,10 @@ def minimise(
             near, blocks, since, before = new_information()
     return Minimum(state, near, violation, state.coefficients - foretold, iteration, *passes.values())
 
+
+FAR = 0.005
+"""How far the linear predictors may move, in quadratic mean, while an older information matrix is good enough for the next step:
+each leaves about this share of the error, and costs a third of one with a new matrix."""
 
 SLOW = 0.3
 """Share of the violation that a step with an older information matrix must not leave."""
@@ -251,7 +242,7 @@ def path(
     """Fits for all strengths, each from the one before, the strongest first; `state` is the model with the intercept alone."""
     steps: list[Step] = []
     mass, penalised = problem.mass, problem.workload.design.penalised_coefficients
-    near, correction, counts, null_loss = Summed.of(problem, state), 0.0, None, float(state.sums["loss"])
+    near, correction, counts, null_loss = state.blocks, 0.0, None, state.loss
     wanted = strengths(problem, state, settings)
     for strength in wanted:
         l1, l2 = settings.mixing * strength, (1 - settings.mixing) * strength
@@ -265,11 +256,12 @@ def path(
             deviance = 2 * float(sums["loss"] - counts["saturated"])
         # Information matrices of all strengths would be too large to keep.
         effective = effective_coefficients(one, found)
-        steps.append(Step(strength, l1, l2, replace(found, near=None), one, effective, deviance))
+        kept = replace(found, state=replace(found.state, blocks=None), near=None)
+        steps.append(Step(strength, l1, l2, kept, one, effective, deviance))
         # From one strength to the next the same is missing from what a quadratic function foretells.
         state, near, correction = found.state, found.near, found.correction
         reporter.advance(len(steps), len(wanted))
-        explained = 1 - float(state.sums["loss"]) / null_loss
+        explained = 1 - state.loss / null_loss
         reporter.record(len(steps), {"path/strength": strength, "path/loss explained": explained})
         reporter.live(
             f"strength {strength:.4g}: {np.count_nonzero(found.state.coefficients):,} coefficients are not zero, "
@@ -299,9 +291,8 @@ def choose(steps: list[Step], select: str, criterion: Callable[[Step], float]) -
 
 def with_information(problem: Problem, found: Minimum) -> Minimum:
     """The minimum with the information matrix where it is, and not merely near."""
-    if found.near is not None and found.near.state is found.state:
-        return found
-    return replace(found, near=Summed.of(problem, problem.at(found.state.coefficients)))
+    state = found.state if found.state.blocks else problem.at(found.state.coefficients)
+    return replace(found, state=state, near=state.blocks)
 
 
 def active_coefficients(problem: Problem, found: Minimum) -> np.ndarray:
@@ -313,7 +304,7 @@ def effective_coefficients(problem: Problem, found: Minimum) -> float:
     """The trace of (I + penalty)^-1 I over the coefficients that are not zero (Tibshirani & Taylor, Annals of Statistics 40,
     2012)."""
     active = active_coefficients(problem, found)
-    blocks = found.near.blocks.restrict(active)
+    blocks = found.near.restrict(active)
     if not problem.strength.any():
         # Of columns that depend on each other a lasso may keep all.
         return float(np.count_nonzero(active) - len(null_vectors(blocks, len(active))[0]))

@@ -23,7 +23,7 @@ from tfglm.model.workload import Workload
 class Maximum:
     """Where the likelihood is largest, over the rows that are left once those of separated groups are gone (`counts`).
 
-    `state` is the last one, `summed` the last with an information matrix, of which `factored` is made; they are FRESH.
+    `state` is the last one, for which the information matrix, `factored`, is FRESH.
     """
 
     problem: Problem
@@ -32,7 +32,6 @@ class Maximum:
     null: np.ndarray
     null_loss: float
     state: State
-    summed: State
     factored: Factored
     certificate: float
     iterations: int
@@ -73,7 +72,7 @@ def fit(
         rows=by_coefficient(design, counts, "rows"),
         responses=by_coefficient(design, counts, "response"),
         null_vectors=found.null,
-        dispersion=dispersion(design, found.state.sums, df_residual) if settings.is_exact else np.nan,
+        dispersion=dispersion(design, found.state.loss, df_residual) if settings.is_exact else np.nan,
         **blocks_of(found.factored),
     )
     result = Result(
@@ -92,7 +91,7 @@ def fit(
     near = inference.nearly_aliased(found.factored)
     remarks = inference.remarks_on(design, near)
     if settings.is_exact:
-        pearson = float(found.state.sums["pearson"])
+        pearson = found.state.pearson
         fitted, more = inference.with_errors(fitted, found.problem.workload, pool, found.counts, df_residual, pearson)
         said["likelihood_ratio_tests"] = likelihood_ratios(workload, pool, counts, found, settings, reporter)
         remarks = [*more, *remarks]
@@ -175,6 +174,8 @@ def maximise(
     elif sampled is not None:
         warm = newton.warm_start(problem, sampled, newton.share_of_rows(problem, counts), reporter)
         state = problem.at(warm)
+    else:
+        state = replace(state, blocks=state.blocks.restrict(problem.free))
     free = int(np.count_nonzero(problem.free))
     df_residual = float(counts["rows"]) - free
     if df_residual <= 0 and not family.dispersion_known and not design.l2:
@@ -252,8 +253,7 @@ def lasso(
             start = np.where(problem.free, learn(workload, counts, start, null_loss), 0.0)
         state = problem.at(start)
         iterations = settings.max_iterations if settings.is_exact else 0
-        near = elastic_net.Summed.of(problem, state)
-        found = elastic_net.minimise(problem, state, near, 0.0, design.l1, iterations, reporter)
+        found = elastic_net.minimise(problem, state, state.blocks, 0.0, design.l1, iterations, reporter)
         if design.l2:
             found = elastic_net.with_information(problem, found)
         steps, chosen = [], 0
@@ -265,14 +265,14 @@ def lasso(
         effective = elastic_net.effective_coefficients(step.problem, found)
     active = elastic_net.active_coefficients(step.problem, found)
     # A lasso has no covariance: zeros have no posterior standard deviation.
-    shown = NO_BLOCKS if step.l1 else found.near.blocks.restrict(active).penalised(step.problem.strength)
+    shown = NO_BLOCKS if step.l1 else found.near.restrict(active).penalised(step.problem.strength)
     fitted = Fitted(
         coefficients=found.state.coefficients,
         status=status,
         rows=by_coefficient(design, counts, "rows"),
         responses=by_coefficient(design, counts, "response"),
         null_vectors=np.zeros((0, design.size)),
-        dispersion=np.nan if step.l1 else dispersion(design, found.state.sums, float(counts["rows"]) - effective),
+        dispersion=np.nan if step.l1 else dispersion(design, found.state.loss, float(counts["rows"]) - effective),
         path_strengths=np.array([one.strength for one in steps]),
         path_coefficients=np.array([one.minimum.state.coefficients for one in steps]).reshape(len(steps), design.size),
         **blocks_of(factor(shown)),
@@ -312,7 +312,7 @@ def information_criterion(design: Design, counts: Sums, step: elastic_net.Step) 
     """AIC with the effective number of coefficients; of a lasso that is the number that are not zero (Zou, Hastie & Tibshirani,
     Annals of Statistics 35, 2007)."""
     family = FAMILIES[design.family]
-    loss = float(step.minimum.state.sums["loss"])
+    loss = step.minimum.state.loss
     log_likelihood = family.log_likelihood(loss, float(counts["base"]), float(counts["rows"]))
     return -2 * log_likelihood + 2 * (step.effective + (not family.dispersion_known))
 
@@ -320,7 +320,7 @@ def information_criterion(design: Design, counts: Sums, step: elastic_net.Step) 
 def describe_step(design: Design, counts: Sums, null_loss: float, step: elastic_net.Step) -> dict:
     """What fit.json says of one strength of a path."""
     found = step.minimum
-    loss, saturated = float(found.state.sums["loss"]), float(counts["saturated"])
+    loss, saturated = found.state.loss, float(counts["saturated"])
     return {
         "strength": step.strength,
         "l1": step.l1,
@@ -370,7 +370,7 @@ def likelihood_ratios(
         except UserError as error:
             made.append({"term": term.name, "problem": str(error).splitlines()[0]})
             continue
-        difference = 2 * float(less.state.sums["loss"] - full.state.sums["loss"])
+        difference = 2 * (less.state.loss - full.state.loss)
         df = int(np.count_nonzero(full.problem.free)) + separated - int(np.count_nonzero(less.problem.free))
         made.append({"term": term.name, "chi_squared": difference, "df": df})
     return made
@@ -469,7 +469,7 @@ def summary(
 ) -> dict:
     """The content of fit.json. Rows of separated groups are in none of the likelihoods, as if they had not been there."""
     family = FAMILIES[design.family]
-    rows, loss, null_loss = float(found.counts["rows"]), float(found.state.sums["loss"]), found.null_loss
+    rows, loss, null_loss = float(found.counts["rows"]), found.state.loss, found.null_loss
     saturated = float(found.counts["saturated"])
     log_likelihood = family.log_likelihood(loss, float(found.counts["base"]), rows)
     # As in R, an estimated variance counts as a parameter.
@@ -499,12 +499,12 @@ def summary(
         "aic": -2 * log_likelihood + 2 * parameters,
         "bic": -2 * log_likelihood + float(np.log(rows)) * parameters,
         "pseudo_r_squared": 1 - (loss - saturated) / (null_loss - saturated) if null_loss > saturated else None,
-        "pearson_dispersion": float(found.state.sums["pearson"]) / df_residual if df_residual > 0 else None,
+        "pearson_dispersion": found.state.pearson / df_residual if df_residual > 0 else None,
     }
     if penalised:
         result |= {"l1": found.l1, "l2": found.l2, "effective_coefficients": found.effective}
     if not family.dispersion_known:
-        sigma = np.sqrt(dispersion(design, found.state.sums, df_residual)) if df_residual > 0 else np.nan
+        sigma = np.sqrt(dispersion(design, found.state.loss, df_residual)) if df_residual > 0 else np.nan
         result |= {"sigma": float(sigma), "r_squared": result.pop("pseudo_r_squared")}
     if learn:
         result["online"] = learn.summary

@@ -6,14 +6,18 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.errors import UserError
-from tfglm.fit.information import Factored, assemble, factor, null_vectors
-from tfglm.fit.problem import FAR, FRESH, SHORTEST_STEP, Problem, Since, State, dispersion, movement
+from tfglm.fit.information import Factored, factor, null_vectors
+from tfglm.fit.problem import MOST_STEPS, SHORTEST_STEP, Problem, Since, State, dispersion, movement
 from tfglm.fit.reporter import Reporter
 from tfglm.fit.separation import DRIFTING_ABOVE, refuse_separation
 from tfglm.model.passes import Sums
 
 CONVERGED_BELOW = 1e-12
 """Of lambda^2 = g' I^-1 g at the returned coefficients; its root bounds every |Newton step| / standard error."""
+
+PRECISE_BELOW = 1e-18
+"""Of lambda^2: where the steps end, as re-sharding must not move an estimate by 1e-9 standard errors; or where rounding errors
+keep them from coming closer."""
 
 WARM_SHARE = 0.05
 """Of the rows, on which the first steps are taken if there are enough."""
@@ -46,14 +50,14 @@ def first_states(
     share = share_of_rows(problem, counts)
     if share < 1.0 and design.family != "gaussian":
         sampled = replace(problem, workload=problem.workload.sampled(share)).at(start)
-        blocks = assemble(design, sampled.sums, problem.free)
-        there = blocks.restrict(np.isin(np.arange(design.size), blocks.eliminated[blocks.d == 0], invert=True))
-        if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(there, design.size)[0])):
+        # Groups that the sample lacks have no part in the rest of the matrix.
+        blocks = replace(sampled.blocks, d=np.where(sampled.blocks.d > 0, sampled.blocks.d, 1.0))
+        if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(blocks, design.size)[0])):
             return None, sampled, *none
     state = problem.at(start)
     if design.l2:
         return state, None, *none
-    return state, None, *null_vectors(assemble(design, state.sums, problem.free), design.size)
+    return state, None, *null_vectors(state.blocks, design.size)
 
 
 def share_of_rows(problem: Problem, counts: Sums) -> float:
@@ -64,7 +68,7 @@ def share_of_rows(problem: Problem, counts: Sums) -> float:
 
 
 def warm_start(problem: Problem, state: State, share: float, reporter: Reporter) -> np.ndarray:
-    """Coefficients near the optimum, from steps on a sample of the rows, whose sums `state` has."""
+    """Coefficients near the optimum, from steps on a sample of the rows, at which `state` has been summed."""
     strength = share * problem.strength + np.where(problem.strength > 0, 0.0, WARM_RIDGE)
     if problem.workload.design.intercept is not None:
         strength[problem.workload.design.intercept] = 0.0
@@ -83,27 +87,27 @@ def iterate(
     max_iterations: int,
     reporter: Reporter,
     converged_below: float = CONVERGED_BELOW,
-) -> tuple[State, State, Factored, float, int]:
+) -> tuple[State, Factored, float, int]:
     """Damped Newton from `state`, which has an information matrix; close to the optimum with one for several steps.
 
-    Returns the last state, the last one with an information matrix, that matrix factored, lambda^2 of the last state, and the
-    number of steps. The gradient is always at the returned coefficients; on all rows the information is FRESH there.
+    Returns the last state, the last information matrix factored, lambda^2 of the last state, and the number of steps. The
+    gradient is always at the returned coefficients; on all rows the information is FRESH there.
     """
     design = problem.workload.design
     exact = converged_below == CONVERGED_BELOW
     iteration, before = 0, 0.0
-    summed, factored, since = state, factorise(problem, state, iteration), Since()
+    factored, since = factorise(problem, state, iteration), Since()
     while True:
         slope = problem.gradient(state)
         step = factored.solve(slope)
         square = float(step @ slope)
-        decrement = square / dispersion(design, state.sums, df_residual)
+        decrement = square / dispersion(design, state.loss, df_residual)
         # The sum of the weights of all rows is the largest entry, if anything in the formula is there for all rows.
         weight = np.diag(factored.blocks.a).max(initial=factored.blocks.d.max(initial=0.0))
         objective = problem.objective(state)
-        if since.largest > FRESH and (decrement > SLOW * since.decrement or (exact and decrement <= converged_below)):
+        if not since.is_fresh and (decrement > SLOW * since.decrement or (exact and decrement <= converged_below)):
             state = problem.at(state.coefficients)
-            summed, factored, since = state, factorise(problem, state, iteration), Since()
+            factored, since = factorise(problem, state, iteration), Since()
             continue
         reporter.live(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
         if exact:
@@ -111,7 +115,6 @@ def iterate(
                 # As if every step to come shrank lambda^2 as the last one did.
                 left = np.log(converged_below / decrement) / np.log(decrement / before)
                 reporter.advance(iteration, min(iteration + int(np.ceil(left)), max_iterations))
-            before = decrement
             reporter.record(iteration, {"newton/loss": objective, "newton/lambda squared": decrement})
         if (
             exact
@@ -120,13 +123,15 @@ def iterate(
             and not problem.strength.any()
         ):
             refuse_separation(problem.workload, problem.pool, -step)
-        if decrement <= converged_below or iteration == max_iterations:
-            return state, summed, factored, decrement, iteration
-        length = 1.0
+        closer = exact and decrement > PRECISE_BELOW and (iteration == 0 or decrement <= SLOW * before)
+        if (decrement <= converged_below and not closer) or iteration == max_iterations:
+            return state, factored, decrement, iteration
+        length, before = 1.0, decrement
         while True:
             after = since.moved(length * movement(design, step), length * np.sqrt(square / weight), decrement)
-            # Where the first steps end, on a sample, no information matrix is needed.
-            again = exact and (after.mean > FAR or (after.largest > FRESH and after.next <= FRESH))
+            # Where the first steps end, on a sample, no information matrix is needed; elsewhere when it is worth a few steps, or
+            # the one to come is too short to change it.
+            again = exact and not after.is_fresh and not 1 < after.steps_left <= MOST_STEPS
             trial = problem.at(state.coefficients - length * step, "information" if again else "gradient")
             # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
             if problem.objective(trial) <= objective + 1e-12 * abs(objective):
@@ -134,16 +139,16 @@ def iterate(
             length /= 2
             reporter.live(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
-                return state, summed, factored, decrement, iteration
+                return state, factored, decrement, iteration
         state, since, iteration = trial, after, iteration + 1
         if again:
-            summed, factored, since = state, factorise(problem, state, iteration), Since()
+            factored, since = factorise(problem, state, iteration), Since()
 
 
 def factorise(problem: Problem, state: State, iteration: int) -> Factored:
     """Raises UserError if the information matrix there is singular."""
     try:
-        return factor(problem.blocks(state))
+        return factor(state.blocks.penalised(problem.strength))
     except scipy.linalg.LinAlgError as error:
         raise UserError(
             f"models.{problem.workload.design.model}: the information matrix is singular after {iteration} iterations, though no "

@@ -8,6 +8,7 @@ of the workers (Zhang, Choromanska & LeCun, NIPS 2015, is of this kind), and wit
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,7 +85,7 @@ class _Training:
             objective.unit,
         )
         self.updates: dict[Signature, Updates] = {}
-        self.steps = self.repeated = 0
+        self.steps = self.repeated = self.pushes = 0
         self.next_report = settings.report_every
         self.shared = None
         self.held_out_mass = 0.0
@@ -179,7 +180,8 @@ class _Training:
                 for place, vector in enumerate(self.pool.map(prepared[first : first + parts], {"state": state}), first):
                     difference, rest = np.split(vector, [state.size])
                     losses, masses, mean = prepared[place][0].unpack(rest)
-                    progress.add(rows[place], losses, masses if np.all(np.isfinite(difference)) else masses * np.nan)
+                    finite = np.all(np.isfinite(difference))
+                    progress.add([(rows[place], losses, masses if finite else masses * np.nan)])
                     differences.append(difference.reshape(state.shape))
                     means.append(mean)
                 weights = [counts.sum() for counts in rows[first : first + parts]]
@@ -187,13 +189,14 @@ class _Training:
             return self._learnt(state, means, rows, progress)
         if self.shared is None:
             self.shared = self.pool.share(state)
-        before = self.shared.count_pushes()
-        for place, rest in self.pool.update(prepared, self.shared, 1 / self.pool.workers):
-            losses, masses, mean = prepared[place][0].unpack(rest)
-            progress.add(rows[place], losses, masses)
-            means.append(mean)
-        self.repeated += self.shared.count_pushes() - before - len(prepared)
-        return self._learnt(self.shared.read(), means, rows, progress)
+        for done_in_a_row in self.pool.update(prepared, self.shared, 1 / self.pool.workers):
+            unpacked = [(rows[place], *prepared[place][0].unpack(rest)) for place, rest in done_in_a_row]
+            progress.add([of_call for *of_call, _ in unpacked])
+            means += [mean for *_, mean in unpacked]
+        state, pushes = self.shared.read()
+        self.repeated += pushes - self.pushes - len(prepared)
+        self.pushes = pushes
+        return self._learnt(state, means, rows, progress)
 
     def _learnt(
         self, state: np.ndarray, means: list[np.ndarray], rows: list[np.ndarray], progress: "_Progress"
@@ -255,16 +258,18 @@ class _Progress:
         """Mean loss of a row so far."""
         return float(self.whole[0] / self.whole[1])
 
-    def add(self, counts: np.ndarray, losses: np.ndarray, masses: np.ndarray) -> None:
-        """The rows of each block of a call, with their losses and masses."""
+    def add(self, calls: Sequence[Sequence[np.ndarray]]) -> None:
+        """What has been done at once: of each call the rows of each block, with their losses and masses."""
         training = self.training
-        if not np.all(np.isfinite([losses, masses])):
-            training.refuse_divergence(self.epoch)
-        for rows, steps, *sums in zip(counts, training.steps_of(counts), losses, masses, strict=True):
-            self.rows, training.steps = self.rows + int(rows), training.steps + int(steps)
-            self.whole, self.window = self.whole + sums, self.window + sums
-            if training.steps >= training.next_report:
-                self._report()
+        self.rows += sum(int(counts.sum()) for counts, _, _ in calls)
+        for counts, losses, masses in calls:
+            if not np.all(np.isfinite([losses, masses])):
+                training.refuse_divergence(self.epoch)
+            for steps, *sums in zip(training.steps_of(counts), losses, masses, strict=True):
+                training.steps += int(steps)
+                self.whole, self.window = self.whole + sums, self.window + sums
+                if training.steps >= training.next_report:
+                    self._report()
 
     def _report(self) -> None:
         training = self.training

@@ -7,26 +7,32 @@ import numpy as np
 from tfglm.fit.information import Blocks, assemble, gradient
 from tfglm.model.design import Design
 from tfglm.model.families import FAMILIES
-from tfglm.model.passes import Sums
 from tfglm.model.workload import Workload
 
 SHORTEST_STEP = 2.0**-20
 
-FRESH = 1e-6
+FRESH = 1e-7
 """How far any linear predictor may move until the information has to be summed anew before it is reported: its weights change
 by no greater share."""
 
-FAR = 0.005
-"""How far the linear predictors may move, in quadratic mean, while an older information matrix is good enough for the next step:
-each leaves about this share of the error, and costs a third of one with a new matrix."""
+SHORT = FRESH / 10
+"""How far a step may be likely to go, for which the information is summed before it: rare groups go further than is foretold."""
+
+MOST_STEPS = 5
+"""With an older information matrix, until they are SHORT: one with a new matrix leaves about the square of the error that it
+finds, and costs two to four times as much."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Where the iteration stands: the coefficients, and the sums of a gradient or information pass there."""
+    """Where the iteration stands: the coefficients, and what a pass has summed there: the loss, its derivative by each
+    coefficient, the sum of m * (y - mean)^2 / variance, and the blocks of the information matrix, if it has."""
 
     coefficients: np.ndarray
-    sums: Sums
+    loss: float
+    slope: np.ndarray
+    pearson: float
+    blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
@@ -42,35 +48,48 @@ class Problem:
     mass: float
 
     def at(self, coefficients: np.ndarray, sums: str = "information") -> State:
-        return State(coefficients, self.workload.sum(self.pool, sums, self.workload.design.by_term(coefficients)))
+        design = self.workload.design
+        found = self.workload.sum(self.pool, sums, design.by_term(coefficients))
+        # What else there is for the information matrix is as large as that, and is not kept beside it.
+        blocks = assemble(design, found, self.free) if sums == "information" else None
+        return State(coefficients, float(found["loss"]), gradient(design, found), float(found["pearson"]), blocks)
 
     def objective(self, state: State) -> float:
         penalty = 0.5 * self.strength @ state.coefficients**2 + self.threshold @ np.abs(state.coefficients)
-        return float(state.sums["loss"]) + float(penalty)
+        return state.loss + float(penalty)
 
     def gradient(self, state: State) -> np.ndarray:
         """Of the loss and the ridge penalty, by the free coefficients; 0 for the others."""
-        found = gradient(self.workload.design, state.sums) + self.strength * state.coefficients
-        return np.where(self.free, found, 0.0)
-
-    def blocks(self, state: State) -> Blocks:
-        return assemble(self.workload.design, state.sums, self.free).penalised(self.strength)
+        return np.where(self.free, state.slope + self.strength * state.coefficients, 0.0)
 
 
 @dataclass(frozen=True)
 class Since:
     """What has happened since the information was summed: how far the linear predictors have moved, at most and in quadratic
-    mean; how far at most in the last step, and lambda^2 before it; and how far they may move in the next step."""
+    mean; how far at most in the last step, and lambda^2 before it; and what share of it the next step is likely to be."""
 
     largest: float = 0.0
     mean: float = 0.0
     last: float = 0.0
     decrement: float = np.inf
-    next: float = 0.0
+    ratio: float = 0.0
 
     def moved(self, largest: float, mean: float, decrement: float) -> "Since":
+        # The share of the error that a step leaves is about that by which the weights have changed.
         ratio = max(self.mean + mean, largest / self.last if self.last else 0.0)
-        return Since(self.largest + largest, self.mean + mean, largest, decrement, largest * ratio)
+        return Since(self.largest + largest, self.mean + mean, largest, decrement, ratio)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the information is the same there as where it was summed."""
+        return self.largest <= FRESH
+
+    @property
+    def steps_left(self) -> float:
+        """How many more steps with this information it is likely to take until one is SHORT."""
+        if self.last <= SHORT or self.ratio == 0.0:
+            return float(self.last > SHORT)
+        return float(np.ceil(np.log(SHORT / self.last) / np.log(self.ratio))) if self.ratio < 1.0 else np.inf
 
 
 def movement(design: Design, step: np.ndarray) -> float:
@@ -81,6 +100,6 @@ def movement(design: Design, step: np.ndarray) -> float:
     return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in design.parts)
 
 
-def dispersion(design: Design, sums: Sums, df_residual: float) -> float:
+def dispersion(design: Design, loss: float, df_residual: float) -> float:
     """1 where the family knows it; else the residual variance RSS / (n - p)."""
-    return 1.0 if FAMILIES[design.family].dispersion_known else 2 * float(sums["loss"]) / df_residual
+    return 1.0 if FAMILIES[design.family].dispersion_known else 2 * loss / df_residual

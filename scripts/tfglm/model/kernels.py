@@ -13,17 +13,19 @@ compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 @compiled
-def first_damaged(words, ends, expected):
-    """The number of the first column, of which the words of one block end at `ends` in `words` (int64), whose checksum (that of
-    data.shards.checksums) is another than `expected` [columns]; or -1."""
-    start = 0
-    for column in range(len(ends)):
-        of_column, total = words[start : ends[column]], np.int64(0)
-        for i in range(len(of_column)):
-            total += of_column[i] * np.int64(2 * i + 1)
-        if total != expected[column]:
-            return column
-        start = ends[column]
+def first_damaged(words, starts, sizes, expected):
+    """Which blocks, `expected` int64 [blocks, columns], of which column are the first whose checksum (that of
+    data.shards.checksums) is another than that: column * blocks + block, or -1. In `words` (int64) the blocks of a column, of
+    `sizes` words each, start at `starts`."""
+    blocks = len(expected)
+    for column in range(len(starts)):
+        for block in range(blocks):
+            first = starts[column] + block * sizes[column]
+            of_block, total = words[first : first + sizes[column]], np.int64(0)
+            for i in range(len(of_block)):
+                total += of_block[i] * np.int64(2 * i + 1)
+            if total != expected[block, column]:
+                return column * blocks + block
     return -1
 
 
@@ -197,7 +199,7 @@ def load() -> None:
         look_up(np.zeros(1), np.zeros(1, dtype), eta)
         look_up(np.zeros(1, np.int32), np.zeros(1, dtype), flag)
         look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups.view(np.int16)[0], flag)
-    first_damaged(np.zeros(1, np.int64), np.array([1]), np.zeros(1, np.int64))
+    first_damaged(np.zeros(1, np.int64), np.array([0]), np.array([1]), np.zeros((1, 1), np.int64))
     for dtype in (np.float32, np.float64):
         standardise(np.zeros(1, dtype), 0.0, 1.0, flag, eta)
     keep(eta, eta)

@@ -93,7 +93,8 @@ class Evaluated:
     @cached_property
     def numbers(self) -> np.ndarray:
         """The multipliers, [multipliers, rows]."""
-        return self.rows.multiplied(self._passes.multipliers)
+        multipliers = self._passes.multipliers
+        return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
 
     @cached_property
     def eta(self) -> np.ndarray:

@@ -67,12 +67,14 @@ class Layout:
         for if there are any in the sums, is [numbers, rows] and `groups` [codings, rows]."""
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
+        # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.
         def product(value: str, which: tuple[int, ...]) -> np.ndarray:
-            if not which:
-                return values[value]
-            if (value, which) not in products:
-                products[value, which] = product(value, which[:-1]) * numbers()[which[-1]]
-            return products[value, which]
+            made = values[value]
+            for end in range(1, len(which) + 1):
+                if (value, which[:end]) not in products:
+                    products[value, which[:end]] = made * numbers()[which[end - 1]]
+                made = products[value, which[:end]]
+            return made
 
         for (value, which), (whole, single, pairs) in self._products.items():
             if whole is not None:

@@ -12,7 +12,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tfglm.data.shards import BLOCK_ROWS
 from tfglm.model import kernels
 from tfglm.model.design import Design
 from tfglm.model.families import FAMILIES
@@ -88,18 +87,18 @@ class Updates:
         losses, masses = np.zeros((2, self.blocks))
         mean, epochs = np.zeros(self.design.size), of_call.epochs
         number = 0
-        for rows, order in zip(rows_of(self.design, self.signature, call, self._positions), orders, strict=False):
-            numbers, groups = self._prepared(rows, order, of_call.unit)
+        for rows in rows_of(self.design, self.signature, call, self._positions, orders):
+            numbers, groups = self._numbers(rows, of_call.unit), rows.groups
             count = numbers.shape[1]
             for first in range(0, count, self.batch_size):
                 batch = slice(first, first + self.batch_size)
                 weights = self.optimiser.weights(slots, rate, SMALL(steps), penalty)
-                loss, mass, gradient = self._gradient(weights, of_call.mean_mass, numbers[:, batch], groups[:, batch])
+                loss, gradient = self._gradient(weights, of_call.mean_mass, numbers[:, batch], groups[:, batch])
                 steps += 1
                 now = SMALL(of_call.rate / (1 + of_call.decay * (epochs + first * of_call.epochs_per_row)))
                 slots = self.optimiser.update(slots, weights, gradient, now, SMALL(steps), penalty)
                 losses[number] += loss
-                masses[number] += mass
+            masses[number] = numbers[1].sum(dtype=float) / of_call.mean_mass
             mean += self.optimiser.weights(slots, rate, SMALL(steps), penalty)
             epochs += count * of_call.epochs_per_row
             number += 1
@@ -108,29 +107,21 @@ class Updates:
         difference = np.hstack([np.stack(slots), last]) - begin
         return np.concatenate([difference.ravel(), losses, masses, mean / max(number, 1)])
 
-    def _prepared(self, rows: Rows, order: np.ndarray, unit: float) -> tuple[np.ndarray, np.ndarray]:
-        """What the batches are made of, in their order: response, mass, offset and multipliers [3 + multipliers, rows], and for
-        each coding the groups [codings, rows]."""
-        count = len(rows.flag)
-        place = np.empty(count, np.uint32)
-        kernels.affine_order(int(order[0]), int(order[1]), place)
-        given = {0: rows.y, 1: rows.mass, **dict(enumerate(rows.multiplied(self._multipliers), 3))}
+    def _numbers(self, rows: Rows, unit: float) -> np.ndarray:
+        """Response, mass, offset and multipliers, [3 + multipliers, rows]."""
+        numbers = np.zeros((3 + len(self._multipliers), len(rows.flag)), SMALL)
+        numbers[0], numbers[1] = rows.y, rows.mass
+        rows.multiplied(self._multipliers, numbers[3:])
         if self.design.offset:
-            given[2] = rows.offset
-        numbers = np.zeros((3 + len(self._multipliers), count), SMALL)
-        for which, value in given.items():
-            kernels.look_up(value, place, numbers[which])
+            numbers[2] = rows.offset
         if unit != 1.0:
             numbers[[0, 2]] /= SMALL(unit)
-        groups = np.empty((len(self.design.codings), count), rows.groups.dtype)
-        for group, in_order in zip(rows.groups, groups, strict=False):
-            kernels.look_up(group, place, in_order)
-        return numbers, groups
+        return numbers
 
     def _gradient(
         self, weights: np.ndarray, mean_mass: float, numbers: np.ndarray, groups: np.ndarray
-    ) -> tuple[float, float, np.ndarray]:
-        """Loss and mass of a batch, and the derivative of its mean loss, [coefficients]."""
+    ) -> tuple[float, np.ndarray]:
+        """Loss of a batch, and the derivative of its mean loss, [coefficients]."""
         y, mass, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
@@ -138,7 +129,7 @@ class Updates:
         residual = terms.score * SMALL(1 / (mean_mass * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
         self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
-        return terms.loss / mean_mass, float(mass.sum()) / mean_mass, gradient
+        return terms.loss / mean_mass, gradient
 
 
 def made(text: str) -> Updates:
@@ -151,12 +142,12 @@ def made(text: str) -> Updates:
 def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:
     """Multiplier and offset of the order of the rows of each block, int32 [blocks, 2]; as they lie without `random`."""
     made = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
-    for number, count in enumerate(counts):
-        if random is None or count < 2:
-            continue
-        while True:
-            multiplier = int(random.integers(1, BLOCK_ROWS))
-            if np.gcd(multiplier, int(count)) == 1:
-                break
-        made[number] = multiplier, random.integers(count)
+    if random is None:
+        return made
+    counts = np.asarray(counts)
+    left = np.flatnonzero(counts > 1)
+    made[left, 1] = random.integers(counts[left])
+    while len(left):
+        made[left, 0] = random.integers(1, counts[left])
+        left = left[np.gcd(made[left, 0], counts[left]) > 1]
     return made

@@ -14,10 +14,10 @@ from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
 from tfglm.model import transforms, updates
 from tfglm.model.design import Categorical, Design
 from tfglm.model.passes import Passes, Sums
-from tfglm.model.rows import DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
+from tfglm.model.rows import AT_ONCE, DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
 
 ROWS_PER_SUM = 0.4
-"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 10 ns, and a row 150."""
+"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 10 ns, and a row 115."""
 
 ROWS_PER_CALL = 2**20
 """Aimed at: a tenth of a second, where each call has its own cost of a hundredth."""
@@ -26,7 +26,10 @@ FEW_CALLS, FEWEST_ROWS = 4, 2**17
 """So many calls at least, for more than one worker, if each has so many rows."""
 
 ROWS_PER_UPDATE = 2**20
-"""Of a call of an online solver, which takes 70 ns a row and some milliseconds besides."""
+"""Of a call of an online solver, which takes 50 ns a row and some milliseconds besides."""
+
+ENOUGH = 8
+"""Times that each call of an online solver has to read, if it is to read several blocks at once: few would hardly be shuffled."""
 
 EVENLY_SPREAD = 16
 """With fewer calls than that their number is a power of two, so that no worker waits long for another."""
@@ -53,6 +56,7 @@ class Workload:
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
         self._passes: dict[Signature, Passes] = {}
         self._made: dict[int, list[np.ndarray]] = {}
+        self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
         """The same shards with other groups left out."""
@@ -101,8 +105,8 @@ class Workload:
     def calls(self) -> dict[Signature, list[tuple]]:
         """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
-        Shapes: paths and checksums as `rows.read` takes them; blocks, their numbers, and counts of rows int32 [blocks of a
-        call], where blocks with no rows come last; tables [shards of a call, entries].
+        Shapes: paths and checksums as `rows.Reader` takes them; blocks, the numbers of the first of some (rows.AT_ONCE), and
+        counts of their rows, int32 [blocks of a call], where those with no rows come last; tables [shards of a call, entries].
         """
         made = {}
         for alone, shards in self._alike.items():
@@ -133,8 +137,11 @@ class Workload:
             which = np.arange(len(used)) if order is None else order.permutation(len(used))
             groups = np.array_split(which, -(-len(used) // signature.shards))
             pieces = -(-fewest_calls // len(groups))
+            blocks_of_all = sum(-(-rows // BLOCK_ROWS) for *_, rows in used)
+            at_once = AT_ONCE if blocks_of_all >= ENOUGH * AT_ONCE * fewest_calls else 1
             for group in groups:
-                paths, expected, blocks, counts, *tables = self._call(signature, [(*used[place], 0) for place in group])
+                of_group = [(*used[place], 0) for place in group]
+                paths, expected, blocks, counts, *tables = self._call(signature, of_group, at_once)
                 filled = np.flatnonzero(counts)
                 mixed = filled if order is None else order.permutation(filled)
                 for piece in np.array_split(mixed, min(pieces, len(filled))):
@@ -168,8 +175,9 @@ class Workload:
             inputs.append(Input(name, column.dtype, column.coded, size))
         return Signature(file.manifest.capacity, 1, tuple(inputs))
 
-    def _call(self, signature: Signature, pieces: list[tuple]) -> tuple:
-        """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on."""
+    def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
+        """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on, so
+        many blocks at once."""
         keys = table_keys(self.design, signature)
         names = [one.column for one in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
@@ -177,18 +185,25 @@ class Workload:
         blocks = np.zeros((2, len(expected)), np.int32)
         tables, filled = [], 0
         for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
-            folder = (file.folder / shard.path).resolve()
-            paths[number] = [str(folder / name) for name in names]
-            places = [column.name for column in file.manifest.columns]
+            paths[number], places = self._columns_of(file, shard, names)
             first = number * signature.blocks
-            expected[first : first + len(checksums)] = checksums[:, [places.index(name) for name in names]]
-            starts = np.arange(begin, rows, BLOCK_ROWS)
+            expected[first : first + len(checksums)] = checksums[:, places]
+            starts = np.arange(begin, rows, at_once * BLOCK_ROWS)
             where = slice(filled, filled + len(starts))
-            blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, BLOCK_ROWS)
+            blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, at_once * BLOCK_ROWS)
             filled = where.stop
             tables.append(self._tables(file, keys, signature))
         tables += [tables[0]] * (signature.shards - len(pieces))
         return paths, expected, *blocks, *map(np.stack, zip(*tables, strict=True))
+
+    def _columns_of(self, file: IngestedFile, shard: Shard, names: list[str]) -> tuple[list[str], list[int]]:
+        """Where the columns of a shard are, and their numbers."""
+        key = id(file), shard.path
+        if key not in self._columns:
+            folder = (file.folder / shard.path).resolve()
+            places = [column.name for column in file.manifest.columns]
+            self._columns[key] = [str(folder / name) for name in names], [places.index(name) for name in names]
+        return self._columns[key]
 
     def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
         if id(file) not in self._made:
