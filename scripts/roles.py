@@ -78,14 +78,21 @@ def ending(code: int) -> str:
 
 def main(arguments: argparse.Namespace) -> None:
     parent = arguments.parent or os.getppid()
-    signals: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-        signal.signal(number, lambda number, _: signals.append(number))
-
     path, count = arguments.roster, arguments.count
+    signals: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        signals.append(number)
+        if number == signal.SIGINT:
+            # From the terminal. Snakemake then cleans up nothing, would call the roster incomplete in the next run, and kills
+            # this process once the chief has ended; so at once.
+            path.unlink(missing_ok=True)
+
     roster = (
         joined(path, arguments.task_of) if arguments.task_of else called(arguments.role, count, path, arguments.log)
     )
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(number, note)
     started: list[Member | launch.Step] = []
     lease = Lease(arguments.lease, arguments.patience) if arguments.lease else None
 
@@ -115,9 +122,6 @@ def main(arguments: argparse.Namespace) -> None:
     finally:
         # The tasks of a step have the same patience with their own processes, so the step needs longer.
         stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
-        if signal.SIGINT in signals:
-            # From the terminal. Snakemake then cleans up nothing, and would call it incomplete in the next run.
-            path.unlink(missing_ok=True)
 
 
 def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:

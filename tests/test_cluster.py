@@ -266,6 +266,20 @@ def test_nothing_outlives_the_parent(tmp_path: Path, stand_in: dict) -> None:
     wait_until(lambda: not any(alive(each.pid) for each in members), 5, "the end of the workers")
 
 
+def test_control_c_takes_the_roster_back_whatever_the_processes_do(tmp_path: Path, stand_in: dict) -> None:
+    """Snakemake leaves a role no second from the end of the chief on."""
+    roles = start_roles(tmp_path, "worker", 2, environment=stand_in)
+    roster = tmp_path / "workers.json"
+    wait_until(roster.exists, 5, "the roster")
+    frozen, other = listening(roster)
+    os.kill(frozen.pid, signal.SIGSTOP)
+    roles.send_signal(signal.SIGINT)
+    wait_until(lambda: not roster.exists(), 1, "the roster is taken back")
+    assert roles.poll() is None and alive(frozen.pid)
+    assert roles.wait(10) == 0
+    assert not alive(frozen.pid) and not alive(other.pid)
+
+
 def test_started_by_hand_with_the_allocator_set(tmp_path: Path, stand_in: dict) -> None:
     line = [sys.executable, SCRIPTS / "worker.py", "--index", "0", "--announce", tmp_path / "w.json"]
     worker = subprocess.Popen(list(map(str, line)), env=stand_in, stdout=subprocess.PIPE, text=True)
