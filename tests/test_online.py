@@ -19,6 +19,7 @@ from tfglm.data.dictionary import merge
 from tfglm.errors import UserError
 from tfglm.fit import online
 from tfglm.fit.reporter import Reporter
+from tfglm.model import kernels
 from tfglm.model import workload as workloads
 from tfglm.model.updates import orders
 from tfglm.model.workload import Workload
@@ -197,9 +198,24 @@ def test_each_epoch_has_every_row_once_in_another_order(tmp_path, monkeypatch):
     assert len(first) == len(set(first)) == 120_000 == workload.rows
     assert set(second) == set(first) == set(rows_of(workload.epoch(None, 2)))
     assert first != second
-    for count in (2, 3, 100, 8192, 32_768):
+
+
+def test_a_block_is_read_in_any_order_of_its_runs():
+    sizes, most = np.array([1, 2, 4]), 8192
+    starts = np.append(0, np.cumsum(sizes[:-1])) * most // 8
+    types = np.uint8, np.uint16, np.float32
+    stored = [np.arange(most).astype(kind) for kind in types]
+    words = np.concatenate([column.view(np.int64) for column in stored])
+    for count in (1, 31, 32, 33, 100, 5_000, 8_191, 8_192):
+        found = np.zeros_like(words)
         ((multiplier, offset),) = orders([count], np.random.default_rng(count))
-        assert sorted((np.arange(count) * int(multiplier) + int(offset)) % count) == list(range(count))
+        kernels.in_runs(words, starts, sizes * kernels.RUN // 8, count, int(multiplier), int(offset), found)
+        of_columns = [part.view(kind)[:count] for part, kind in zip(np.split(found, starts[1:]), types, strict=True)]
+        order = of_columns[1].astype(int)
+        assert sorted(order) == list(range(count))
+        assert count < 100 or list(order) != sorted(order)
+        for column, was in zip(of_columns, stored, strict=True):
+            assert np.array_equal(column, was[order])
 
 
 FORMULA = "late ~ carrier * origin + C(month) + hour + scale(distance)"

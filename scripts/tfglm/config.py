@@ -249,7 +249,7 @@ class OnlineConfig(_Section):
     )
     shuffle: bool = Field(
         default=True,
-        description="Whether each epoch takes the blocks of rows, and the rows in a block, in another order.",
+        description="Whether each epoch takes the blocks of rows, and runs of 32 rows in a block, in another order.",
     )
     seed: Integer = Field(default=1, ge=0, description="Seed of these orders.")
     average: bool = Field(

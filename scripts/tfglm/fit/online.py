@@ -265,9 +265,14 @@ class _Progress:
         for counts, losses, masses in calls:
             if not np.all(np.isfinite([losses, masses])):
                 training.refuse_divergence(self.epoch)
-            for steps, *sums in zip(training.steps_of(counts), losses, masses, strict=True):
-                training.steps += int(steps)
+            ends = training.steps + np.cumsum(training.steps_of(counts))
+            first = 0
+            while first < len(ends):
+                # To the end of the block with which a report is due.
+                last = min(np.searchsorted(ends, training.next_report) + 1, len(ends))
+                sums = np.array([losses[first:last].sum(), masses[first:last].sum()])
                 self.whole, self.window = self.whole + sums, self.window + sums
+                training.steps, first = int(ends[last - 1]), last
                 if training.steps >= training.next_report:
                     self._report()
 

@@ -97,17 +97,21 @@ class Reader(contextlib.ExitStack):
         self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
         ends = np.cumsum(AT_ONCE * self._sizes)
         self._starts = ends - AT_ONCE * self._sizes
-        # All columns in one piece, which is checked in one go.
-        self._words = np.zeros(ends[-1], np.int64)
-        of_column = np.split(self._words, ends[:-1])
-        self._raw = [memoryview(words).cast("B") for words in of_column]
-        self._columns = {
-            one.column: words.view(one.dtype) for one, words in zip(signature.inputs, of_column, strict=True)
-        }
+        # All columns in one piece, which is checked in one go; and the same in the order that is asked for.
+        self._words, self._ordered = np.zeros((2, ends[-1]), np.int64)
+        self._raw = [memoryview(words).cast("B") for words in np.split(self._words, ends[:-1])]
+        self._columns, self._ordered_columns = (
+            {
+                one.column: words.view(one.dtype)
+                for one, words in zip(signature.inputs, np.split(whole, ends[:-1]), strict=True)
+            }
+            for whole in (self._words, self._ordered)
+        )
 
-    def read(self, block: int, count: int) -> dict[str, np.ndarray]:
-        """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read. Raises
-        UserError if what is there is not what was written."""
+    def read(self, block: int, count: int, order: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+        """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read; in the
+        order (multiplier, offset) of `kernels.in_runs`, if one is given. Raises UserError if what is there is not what was
+        written."""
         shard, place = divmod(block, self._signature.blocks)
         if shard not in self._files:
             if len(self._files) == MOST_OPEN:
@@ -128,7 +132,12 @@ class Reader(contextlib.ExitStack):
                 f"{self._paths[shard][column]}: the content of a shard has changed since it was written, in the block of "
                 f"{BLOCK_ROWS} rows with the number {place + which}"
             )
-        return {name: values[:count] for name, values in self._columns.items()}
+        columns = self._columns
+        if order:
+            columns = self._ordered_columns
+            sizes = self._sizes // (BLOCK_ROWS // kernels.RUN)
+            kernels.in_runs(self._words, self._starts, sizes, count, *order, self._ordered)
+        return {name: values[:count] for name, values in columns.items()}
 
 
 class _Files(contextlib.ExitStack):
@@ -338,7 +347,7 @@ def rows_of(
     orders: np.ndarray | None = None,
 ) -> Iterator[Rows]:
     """The rows of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, some blocks at a time, each valid
-    until the next; in the `orders` of `kernels.affine_order`, int32 [blocks of a call, 2], if these are given."""
+    until the next; in the `orders` of `kernels.in_runs`, int32 [blocks of a call, 2], if these are given."""
     paths, expected, blocks, counts, *tables = call
     of_shard = {}
     with Reader(signature, paths, expected) as reader:
@@ -349,20 +358,9 @@ def rows_of(
             if shard not in of_shard:
                 keys = table_keys(design, signature)
                 of_shard[shard] = {key: np.array(table[shard]) for key, table in zip(keys, tables, strict=True)}
-            columns = reader.read(int(block), int(count))
-            if orders is not None:
-                columns = _in_order(columns, *map(int, orders[number]), int(count))
+            order = None if orders is None else tuple(map(int, orders[number]))
+            columns = reader.read(int(block), int(count), order)
             yield Rows(design, columns, of_shard[shard], positions, int(count))
-
-
-def _in_order(columns: Mapping[str, np.ndarray], multiplier: int, offset: int, count: int) -> dict[str, np.ndarray]:
-    """The values of the columns in that order."""
-    place = np.empty(count, np.min_scalar_type(AT_ONCE * BLOCK_ROWS - 1))
-    kernels.affine_order(multiplier, offset, place)
-    made = {name: np.empty_like(values) for name, values in columns.items()}
-    for name, values in columns.items():
-        kernels.look_up(values, place, made[name])
-    return made
 
 
 def table_keys(design: Design, signature: Signature) -> list[str]:

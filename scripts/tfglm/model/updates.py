@@ -1,7 +1,7 @@
 """Steps of an online solver: pure functions that go through some blocks of rows batch by batch.
 
-In float32, but for what the solver shares between workers. The rows of a block are taken in the order of an affine sequence,
-(multiplier * i + offset) mod rows: they lie in random order in the shards already.
+In float32, but for what the solver shares between workers. Runs of some rows of a block are taken in the order of an affine
+sequence, (multiplier * i + offset) mod runs: the rows lie in random order in the shards already.
 """
 
 import json
@@ -140,14 +140,15 @@ def made(text: str) -> Updates:
 
 
 def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:
-    """Multiplier and offset of the order of the rows of each block, int32 [blocks, 2]; as they lie without `random`."""
+    """Multiplier and offset of the order of the rows of each block (`kernels.in_runs`), int32 [blocks, 2]; as they lie without
+    `random`."""
     made = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
     if random is None:
         return made
-    counts = np.asarray(counts)
-    left = np.flatnonzero(counts > 1)
-    made[left, 1] = random.integers(counts[left])
+    runs = np.asarray(counts) // kernels.RUN
+    left = np.flatnonzero(runs > 1)
+    made[left, 1] = random.integers(runs[left])
     while len(left):
-        made[left, 0] = random.integers(1, counts[left])
-        left = left[np.gcd(made[left, 0], counts[left]) > 1]
+        made[left, 0] = random.integers(1, runs[left])
+        left = left[np.gcd(made[left, 0], runs[left]) > 1]
     return made
