@@ -113,6 +113,14 @@ def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated, monkeypat
     assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, expit(eta)), rel=1e-12)
 
 
+@pytest.mark.parametrize(("rows", "bins"), [(1000, 7), (1000, 999), (1000, 1000), (3, 1000), (0, 7)])
+def test_bins_have_equal_shares_of_a_sample_and_ties_stay_together(rows, bins):
+    sample = np.random.default_rng(3).normal(size=rows)
+    upper = histogram.edges(np.repeat(sample, 2), bins)
+    shares = np.bincount(np.searchsorted(upper, np.round(sample, histogram.DIGITS)), minlength=1)
+    assert len(shares) == max(min(rows, bins), 1) and np.ptp(shares) <= 1
+
+
 def test_metrics_of_means_are_those_of_scikit_learn(rated):
     eta, _, mass = rated
     random = np.random.default_rng(2)
