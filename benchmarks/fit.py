@@ -205,7 +205,7 @@ def gradient_ns_per_row(rows: int) -> float:
     file = shards(rows)
     design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
     arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, SHARDS / str(rows) / "manifest.json"]
-    environment = {**os.environ, **runtime.ALLOCATOR}
+    environment = {**os.environ, **runtime.ENVIRONMENT}
     return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 

@@ -140,6 +140,6 @@ if __name__ == "__main__":
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
     parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
     arguments = parser.parse_args()
-    runtime.keep_memory()
+    runtime.set_environment()
     with watchdog.exit_at_once():
         command.run(main, arguments)

@@ -37,7 +37,7 @@ class Member:
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
         self.process = subprocess.Popen(
-            list(map(str, line)), env={**os.environ, **runtime.ALLOCATOR}, preexec_fn=runtime.kill_with_parent
+            list(map(str, line)), env={**os.environ, **runtime.ENVIRONMENT}, preexec_fn=runtime.kill_with_parent
         )
 
     def restart(self) -> None:

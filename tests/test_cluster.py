@@ -280,12 +280,16 @@ def test_control_c_takes_the_roster_back_whatever_the_processes_do(tmp_path: Pat
     assert not alive(frozen.pid) and not alive(other.pid)
 
 
-def test_started_by_hand_with_the_allocator_set(tmp_path: Path, stand_in: dict) -> None:
+def test_a_role_keeps_its_memory_and_has_one_thread_whatever_snakemake_says(tmp_path: Path, stand_in: dict) -> None:
     line = [sys.executable, SCRIPTS / "worker.py", "--index", "0", "--announce", tmp_path / "w.json"]
-    worker = subprocess.Popen(list(map(str, line)), env=stand_in, stdout=subprocess.PIPE, text=True)
+    threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+    worker = subprocess.Popen(list(map(str, line)), env=stand_in | threads, stdout=subprocess.PIPE, text=True)
     (said,) = listening(tmp_path / "w.json")
     assert said.pid == worker.pid
     assert b"MALLOC_MMAP_THRESHOLD_=4294967296" in Path(f"/proc/{worker.pid}/environ").read_bytes()
+    # OpenBLAS starts its own when it is loaded, with the name of the process.
+    names = [(task / "comm").read_text() for task in Path(f"/proc/{worker.pid}/task").iterdir()]
+    assert names.count(Path(f"/proc/{worker.pid}/comm").read_text()) == 1
     assert end(worker) == 0
     assert worker.stdout.read().endswith("ending: SIGTERM\n")
 

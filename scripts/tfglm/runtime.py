@@ -16,25 +16,31 @@ from typing import Any
 
 from tfglm import command
 
-ALLOCATOR = {
+ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
 }
-"""Environment that makes glibc keep what is freed instead of returning it to the kernel. Page faults are dear on
-virtual machines: large temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. The areas
-that threads have of their own are returned whatever it says, and so there is one for all. glibc reads these before the program
-begins, so they must be set by whoever starts the process."""
+"""Of the processes of a cluster, to be set by whoever starts them: libraries read it when they are loaded.
+
+glibc then keeps what is freed instead of returning it to the kernel. Page faults are dear on virtual machines: large
+temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. The areas that threads have of their
+own are returned whatever it says, and so there is one for all.
+
+Linear algebra has one thread, since parallelism comes from the number of workers. Snakemake says as many as the job has, and
+the workers' job has all processors: in each worker OpenBLAS then kept a second thread busy with waiting, which made fits 3 to 7
+times as slow, and it added in another order."""
 
 NOISE = ("absl::InitializeLog() is called", "cudart_stub.cc")
 """What libtensorflow_framework says at every import without a GPU. It is said from static initialisers, before any
 setting can be read: TF_CPP_MIN_LOG_LEVEL does not reach it (TensorFlow 2.21)."""
 
 
-def keep_memory() -> None:
-    """Start this program once more, in this process, with ALLOCATOR in its environment, unless it is there already."""
-    if ALLOCATOR.items() - os.environ.items():
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ALLOCATOR})
+def set_environment() -> None:
+    """Start this program once more, in this process, with ENVIRONMENT, unless that is set already."""
+    if ENVIRONMENT.items() - os.environ.items():
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ENVIRONMENT})
 
 
 @contextlib.contextmanager
@@ -47,8 +53,6 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # Parallelism comes from the number of workers. Snakemake exports OMP_NUM_THREADS=0 to a job with `threads: 0`.
-    os.environ["OMP_NUM_THREADS"] = "1"
     # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if "tensorflow" in sys.modules:

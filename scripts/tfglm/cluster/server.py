@@ -97,7 +97,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 def start(role: Role, description: str, prepare: Callable[[], None] = lambda: None) -> None:
     """What ps.py and worker.py do; `prepare` is called before the process listens."""
     arguments = parser(description).parse_args()
-    runtime.keep_memory()
+    runtime.set_environment()
     command.run(
         lambda given: serve(
             role,
