@@ -39,7 +39,7 @@ bench-fit: requirements.txt
 	.venv-bench/bin/python benchmarks/fit.py
 	.venv-bench/bin/python benchmarks/readme.py
 
-# 120 million flights from CSV to coefficients (half an hour, 16 GB); writes benchmarks/results/large.json.
+# 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready
 	$(BIN)/python benchmarks/large.py
 
