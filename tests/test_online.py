@@ -315,6 +315,15 @@ def test_repeated_calls_are_counted(file):
     assert summary["calls_repeated"] == 2
 
 
+@pytest.mark.parametrize("penalty", [{}, {"l1": 0.001}])
+@pytest.mark.parametrize("rate", [1e3, 1e30])
+def test_a_learning_rate_whose_loss_stays_finite_far_off_is_refused(file, rate, penalty):
+    solver = SolverConfig(solver=["sgd", "newton"], online={"learning_rate": rate, "epochs": 2})
+    said = r"models.m.online.learning_rate: with .* the steps are too long: sgd began at a deviance of .*\n.*such as 1$"
+    with pytest.raises(UserError, match=said):
+        fit(file, solver, **penalty)
+
+
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_a_learning_rate_that_diverges_is_refused_and_the_last_good_epoch_kept(file, synchronous):
     settings = {"learning_rate": 1e38, "synchronous": synchronous, "epochs": 2}

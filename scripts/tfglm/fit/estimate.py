@@ -14,6 +14,7 @@ from tfglm.fit.separation import leave_out_separated
 from tfglm.model.design import INTERCEPT, Design
 from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.model.optimisers import OPTIMISERS
 from tfglm.model.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
 from tfglm.model.passes import Sums
 from tfglm.model.workload import Workload
@@ -132,6 +133,20 @@ class _Learning:
         )
         return coefficients
 
+    def check(self, design: Design, counts: Sums, loss: float, null_loss: float) -> None:
+        """Raise UserError if the solver ended far above the null model, with which it began: scores of a binomial response are
+        bounded, and so its loss stays finite however long the steps are."""
+        saturated = float(counts["saturated"])
+        deviance, null_deviance = 2 * (loss - saturated), 2 * (null_loss - saturated)
+        if deviance <= FAR_ABOVE_NULL * null_deviance:
+            return
+        solver, rate = self.summary["solver"], self.summary["learning_rate"]
+        raise UserError(
+            f"models.{design.model}.online.learning_rate: with {rate:g} the steps are too long: {solver} began at a deviance of "
+            f"{null_deviance:.4g} and has come to {deviance:.4g}\n  make learning_rate smaller, such as "
+            f"{min(rate / 10, OPTIMISERS[solver].learning_rate):g}"
+        )
+
 
 def maximise(
     workload: Workload,
@@ -171,6 +186,7 @@ def maximise(
         # All levels have learnt; the same model with some held at zero, of terms that depend on each other too.
         held, null = hold(null, [*held, *aliased])
         state = problem.at(np.where(problem.free, holding_zero(held, null) @ learnt, 0.0))
+        learn.check(design, counts, state.loss, null_loss)
     elif sampled is not None:
         warm = newton.warm_start(problem, sampled, newton.share_of_rows(problem, counts), reporter)
         state = problem.at(warm)
@@ -213,6 +229,10 @@ def blocks_of(factored: Factored) -> dict[str, np.ndarray]:
     }
 
 
+FAR_ABOVE_NULL = 2.0
+"""Times the deviance of the null model: a little above it is where a solver may end that has found nothing."""
+
+
 def optimality_gap(found: Maximum) -> dict:
     """How far the log-likelihood is from its maximum: half of lambda^2 (STATISTICS: Asynchronous fits)."""
     free = int(np.count_nonzero(found.problem.free))
@@ -252,6 +272,8 @@ def lasso(
         if learn:
             start = np.where(problem.free, learn(workload, counts, start, null_loss), 0.0)
         state = problem.at(start)
+        if learn:
+            learn.check(design, counts, state.loss, null_loss)
         iterations = settings.max_iterations if settings.is_exact else 0
         found = elastic_net.minimise(problem, state, state.blocks, 0.0, design.l1, iterations, reporter)
         if design.l2:
