@@ -148,6 +148,10 @@ class _Learning:
         )
 
 
+FAR_ABOVE_NULL = 2.0
+"""Times the deviance of the null model: a little above it is where a solver may end that has found nothing."""
+
+
 def maximise(
     workload: Workload,
     pool,
@@ -227,10 +231,6 @@ def blocks_of(factored: Factored) -> dict[str, np.ndarray]:
         "loadings": factored.loadings,
         "diagonal": blocks.d,
     }
-
-
-FAR_ABOVE_NULL = 2.0
-"""Times the deviance of the null model: a little above it is where a solver may end that has found nothing."""
 
 
 def optimality_gap(found: Maximum) -> dict:

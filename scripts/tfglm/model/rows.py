@@ -97,16 +97,21 @@ class Reader(contextlib.ExitStack):
         self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
         ends = np.cumsum(AT_ONCE * self._sizes)
         self._starts = ends - AT_ONCE * self._sizes
-        # All columns in one piece, which is checked in one go; and the same in the order that is asked for.
-        self._words, self._ordered = np.zeros((2, ends[-1]), np.int64)
-        self._raw = [memoryview(words).cast("B") for words in np.split(self._words, ends[:-1])]
-        self._columns, self._ordered_columns = (
-            {
-                one.column: words.view(one.dtype)
-                for one, words in zip(signature.inputs, np.split(whole, ends[:-1]), strict=True)
-            }
-            for whole in (self._words, self._ordered)
-        )
+        # All columns in one piece, which is checked in one go.
+        self._words = np.zeros(ends[-1], np.int64)
+        self._columns = self._views(self._words)
+        self._raw = [memoryview(column).cast("B") for column in self._columns.values()]
+
+    def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns that lie in `words` one after the other."""
+        of_column = np.split(words, self._starts[1:])
+        return {one.column: part.view(one.dtype) for one, part in zip(self._signature.inputs, of_column, strict=True)}
+
+    @cached_property
+    def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Room for the columns in an order that is asked for, which passes never do, and its views."""
+        words = np.empty_like(self._words)
+        return words, self._views(words)
 
     def read(self, block: int, count: int, order: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
         """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read; in the
@@ -134,9 +139,8 @@ class Reader(contextlib.ExitStack):
             )
         columns = self._columns
         if order:
-            columns = self._ordered_columns
-            sizes = self._sizes // (BLOCK_ROWS // kernels.RUN)
-            kernels.in_runs(self._words, self._starts, sizes, count, *order, self._ordered)
+            words, columns = self._ordered
+            kernels.in_runs(self._words, self._starts, self._sizes * kernels.RUN // BLOCK_ROWS, count, *order, words)
         return {name: values[:count] for name, values in columns.items()}
 
 
