@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -16,9 +16,10 @@ report: run
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# Every failure drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM (25 minutes).
+# Every drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM; interrupted runs with an edited
+# config; and configs, CSV files and damage by the thousand (45 minutes).
 drills: $(BIN)/.ready-dev
-	$(BIN)/pytest -m drill
+	$(BIN)/pytest -m drill --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check
@@ -38,6 +39,10 @@ bench-fit: requirements.txt
 	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1
 	.venv-bench/bin/python benchmarks/fit.py
 	.venv-bench/bin/python benchmarks/readme.py
+
+# Whether tests and intervals by cluster keep their level, by simulation (hours); writes benchmarks/results/clustered_inference.json.
+bench-clusters: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/clustered_inference.py
 
 # 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

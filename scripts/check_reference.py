@@ -4,14 +4,14 @@ import argparse
 import json
 from pathlib import Path
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.model.design import Design, check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:
     reference = json.loads(arguments.reference)
     check_reference(Design.load(arguments.design), reference)
-    arguments.checked.write_text(json.dumps(reference, indent=1) + "\n")
+    digests.write_json(arguments.checked, reference)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfglm import ENGINE, command, runtime
-from tfglm.cluster import announce, lease, watchdog
+from tfglm import ENGINE, command, digests, runtime
+from tfglm.cluster import announce
 from tfglm.cluster.progress import Progress
+from tfglm.cluster.watched import Watched
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
@@ -30,31 +31,31 @@ def main(arguments: argparse.Namespace) -> None:
 
 def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> None:
     """Wait for the cluster, fit, and write."""
-    if arguments.parent:
-        runtime.end_with_parent(arguments.parent)
-    if arguments.lease:
-        lease.keep(arguments.lease)
+    watched = Watched(
+        rosters=tuple(map(str, [*arguments.ps, *arguments.workers])),
+        lease=str(arguments.lease or ""),
+        parent=arguments.parent or 0,
+        progress=str(arguments.progress or ""),
+        stall=arguments.stall,
+    )
     with runtime.quiet():
         from tfglm.cluster import journal, pool
         from tfglm.fit import estimate
         from tfglm.fit.reporter import Reporter
         from tfglm.model import fitted as checkpoint
         from tfglm.model.workload import Workload
+        from tfglm.results import coefficients
 
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    if design.data != tuple(file.manifest.digest for file in files):
+        raise digests.changed(arguments.design, "it was made for other shards", delete=arguments.design)
     progress.update(state="waiting for the cluster")
     members = announce.gather([*arguments.ps, *arguments.workers], arguments.patience, command.log)
-    ps, workers = (announce.addresses(members, role) for role in ("ps", "worker"))
-    command.log(f"{len(ps)} ps and {len(workers)} workers are listening")
-    cluster = pool.connect(ps, workers, arguments.patience)
-    watch = watchdog.Watchdog(
-        members,
-        cluster.stalled_seconds,
-        lambda reason: progress.update(state="failed", reason=reason),
-        stall=arguments.stall,
-    )
-    watch.start()
-    progress.workers_alive = watch.workers_alive
+    ps = sum(member.role == "ps" for member in members)
+    command.log(f"{ps} ps and {len(members) - ps} workers are listening")
+    watched.over(members)
+    progress.workers_alive = watched.workers_alive
+    cluster = pool.connect(members, arguments.patience, watched.waiting)
     progress.fitting()
     workload = Workload(design, files, "train")
     curves = runtime.recorder(arguments.events)
@@ -94,24 +95,26 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     checkpoint.save(fitted, design, arguments.checkpoint)
     with arguments.history.open("w", newline="") as stream:
         csv.writer(stream).writerows(history)
-    partial = arguments.fit.with_name(arguments.fit.name + ".partial")
-    said = fitted.summary | {"passport": passport.of(files, json.loads(arguments.config), ENGINE)}
-    partial.write_text(json.dumps(said, indent=2) + "\n")
-    partial.rename(arguments.fit)
+    digests.write_beside(arguments.history)
+    found = {"aliased": coefficients.aliased_by_default(design, fitted)}
+    found |= passport.identity(arguments.design, arguments.checkpoint)
+    found |= {"passport": passport.of(files, json.loads(arguments.config), ENGINE)}
+    digests.write_json(arguments.fit, fitted.summary | found, indent=2)
     kept.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(
-            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations; a coefficient may "
-            f"have no finite estimate, or `max_iterations` may be too small"
+            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations: `max_iterations` may be "
+            f"too small, rounding errors too large, or a coefficient without a finite estimate; the summary page says how far "
+            f"it is from the maximum"
         )
 
 
 def key(arguments: argparse.Namespace) -> str:
-    """What the fit depends on."""
-    digest = hashlib.sha256(f"{ENGINE} {arguments.solver.model_dump_json()}".encode())
+    """What the fit depends on: the manifests tell the content of the shards."""
+    digest = hashlib.sha256(f"{passport.versions(ENGINE)} {arguments.solver.model_dump_json()}".encode())
     for path in (arguments.design, *arguments.manifests):
-        digest.update(path.read_bytes())
+        digest.update(digests.of(path).encode())
     return digest.hexdigest()
 
 
@@ -123,7 +126,7 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
     parser.add_argument("--lease", type=Path, help="file that tells them, from time to time, that this process lives")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
-    parser.add_argument("--stall", type=float, default=900.0, help="seconds without a result after which to end")
+    parser.add_argument("--stall", type=float, default=900.0, help="seconds for one answer of the cluster")
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument(
@@ -141,5 +144,5 @@ if __name__ == "__main__":
     parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
     arguments = parser.parse_args()
     runtime.set_environment()
-    with watchdog.exit_at_once():
+    with runtime.exit_at_once():
         command.run(main, arguments)

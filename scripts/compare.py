@@ -2,14 +2,13 @@
 
 import argparse
 import html
-import json
 import math
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
-from tfglm.results import compare
+from tfglm import command, digests
+from tfglm.results import compare, csv_files
 from tfglm.results.pages import four_digits, page, read_table
 
 
@@ -17,11 +16,11 @@ def main(arguments: argparse.Namespace) -> None:
     models = []
     for folder in arguments.models:
         fit, metrics = (folder / name for name in ("fit.json", "metrics.json"))
-        said = json.loads(metrics.read_text()) if arguments.held_out else {}
-        models.append(compare.Model(json.loads(fit.read_text()), said, read_table(folder / "coefficients.csv")))
+        said = digests.read_json(metrics) if arguments.held_out else {}
+        models.append(compare.Model(digests.read_json(fit), said, read_table(folder / "coefficients.csv")))
     compare.refuse_other_rows(models)
     table = compare.table(models)
-    table.dropna(how="all", subset=table.columns[2:]).to_csv(arguments.table, index=False)
+    csv_files.write(table.dropna(how="all", subset=table.columns[2:]), arguments.table)
     arguments.page.write_text(page("Models side by side", text(models), readable(table, models), text_columns=2))
 
 

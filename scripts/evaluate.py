@@ -1,10 +1,9 @@
 """Compute the metrics of a fitted model on the rows of one split."""
 
 import argparse
-import json
 from pathlib import Path
 
-from tfglm import command, runtime
+from tfglm import command, digests, runtime
 from tfglm.config import SPLITS
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
@@ -13,25 +12,24 @@ from tfglm.results import read
 
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
-        from tfglm.model import fitted
         from tfglm.model.workload import Workload
         from tfglm.results import metrics, predict
 
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     metrics.check_groups(design, files, arguments.by)
-    model = fitted.load(design, arguments.checkpoint)
+    model = read.fitted(arguments, design, read.fit(arguments))
     unseen, substitutes = read.substitutes(arguments, design, model, files, arguments.split)
     scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
     found = metrics.evaluate(design, scored, arguments.threshold, arguments.by)
     found |= {"split": arguments.split, "unseen": unseen}
-    arguments.metrics.write_text(json.dumps(found, indent=2, allow_nan=False) + "\n")
+    digests.write_json(arguments.metrics, found, indent=2, allow_nan=False)
     command.log(f"{found['rows']:,} rows")
 
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_model(parser)
+    read.add_fit(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
     parser.add_argument("--by", nargs="*", default=[], help="columns by whose values the metrics are computed too")

@@ -5,7 +5,7 @@ import json
 import shutil
 from pathlib import Path
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.results import read
 
 
@@ -13,11 +13,11 @@ def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
     from tfglm.results import export, metrics
 
-    reference = json.loads(arguments.reference.read_text())
+    reference = digests.read_json(arguments.reference)
     substitutes = metrics.substitutes(found.design, found.fitted, arguments.unseen, reference)
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
     export.Exported(found.design, found.fitted, substitutes).save(str(arguments.saved_model))
-    fit = json.loads(arguments.fit.read_text())
+    fit = read.fit(arguments)
     said = export.description(found.design, found, fit, json.loads(arguments.derived))
     arguments.description.write_text(json.dumps(said, indent=1, allow_nan=False) + "\n")
 

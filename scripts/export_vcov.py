@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command
-from tfglm.results import read
+from tfglm.results import csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -12,7 +12,7 @@ def main(arguments: argparse.Namespace) -> None:
     from tfglm.results import coefficients
 
     table = coefficients.covariance_table(found)
-    table.to_csv(arguments.table)
+    csv_files.write(table.rename_axis("").reset_index(), arguments.table)
     command.log(f"{len(table)} coefficients")
 
 

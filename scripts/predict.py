@@ -1,7 +1,6 @@
 """Predict the rows of one ingested file, in order, with a fitted model."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +15,16 @@ from tfglm.results import read
 
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
-        from tfglm.model import fitted
-        from tfglm.results import coefficients, predict
+        from tfglm.results import predict
 
     design = Design.load(arguments.design)
-    model = fitted.load(design, arguments.checkpoint)
+    fit = read.fit(arguments)
+    model = read.fitted(arguments, design, fit)
     file = IngestedFile.load(arguments.manifest)
     unseen, substitutes = read.substitutes(arguments, design.to_predict, model, [file], "predict")
-    df_residual = json.loads(arguments.fit.read_text())["df_residual"]
-    quantile = coefficients.distribution(design, df_residual).ppf(0.5 + arguments.confidence / 2)
-    tables = predict.predictions(design, model, file, substitutes, arguments.identity, quantile)
+    tables = predict.predictions(
+        design, model, file, substitutes, arguments.identity, fit["df_residual"], arguments.confidence
+    )
     rows = write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
     for term, one in unseen.items():

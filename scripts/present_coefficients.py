@@ -2,7 +2,6 @@
 
 import argparse
 import html
-import json
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from tfglm.results.plots import coefficient_plot, ranked_plot, use_colour
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    fit = json.loads(arguments.fit.read_text())
+    fit = read.fit(arguments)
     table = read_table(arguments.table)
     effect = EFFECTS[fit["family"]]
     intervals = "confidence intervals"
@@ -35,7 +34,8 @@ def main(arguments: argparse.Namespace) -> None:
     ranked_plot(shown, title, effect, arguments.ranked)
     warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
     text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
-    rows = readable(table).to_html(index=False, border=0, na_rep="")
+    remarks = "remarks" if "aliased_with" in table else None
+    rows = readable(table).to_html(index=False, border=0, na_rep="", classes=remarks)
     arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))
 
 
@@ -52,11 +52,13 @@ def in_words(fit: dict) -> str:
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
+    likelihood = (
+        "" if fit["log_likelihood"] is None else f"Log-likelihood {fit['log_likelihood']:,.2f}, AIC {fit['aic']:,.2f}. "
+    )
     return (
         f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
-        f"{ended}. Log-likelihood {fit['log_likelihood']:,.2f}, "
-        f"deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}, AIC {fit['aic']:,.2f}."
+        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}."
     )
 
 
@@ -86,6 +88,8 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
         written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
     if "p_value" in written:
         written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
+    if "df" in written:
+        written["df"] = [f"{value:.1f}" if pd.notna(value) else "" for value in table["df"]]
     for name in written.columns.intersection(["rows", "events"]):
         written[name] = [f"{value:,.0f}" for value in table[name]]
     is_reference = (table["estimate"] == 0) & (table["reference"] != "") & table["std_error"].isna()

@@ -1,20 +1,21 @@
 """Draw how a fit went: convergence and throughput over time."""
 
 import argparse
-import json
+import io
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.results import read
 from tfglm.results.plots import history_plot, use_colour
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    fit = json.loads(arguments.fit.read_text())
-    history_plot(pd.read_csv(arguments.history), f"{fit['model']}: how the fit went", arguments.plots)
+    fit = read.fit(arguments)
+    history = digests.read_beside(arguments.history)
+    history_plot(pd.read_csv(io.BytesIO(history)), f"{fit['model']}: how the fit went", arguments.plots)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 import argparse
 import html
-import json
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.results import read
 from tfglm.results.pages import four_digits, page
 from tfglm.results.plots import binomial_plot, mean_plot, nothing_plot, use_colour
@@ -15,7 +14,7 @@ from tfglm.results.plots import binomial_plot, mean_plot, nothing_plot, use_colo
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    found = json.loads(arguments.metrics.read_text())
+    found = digests.read_json(arguments.metrics)
     model, rows = found["model"], found["rows"]
     title = f"{model}: {rows:,} rows to {found['split']}"
     if not rows:

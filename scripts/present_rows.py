@@ -2,14 +2,14 @@
 
 import argparse
 import html
-import json
 from collections import Counter
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.config import SPLITS
+from tfglm.data.shards import MEANINGS
 from tfglm.results import read
 from tfglm.results.pages import page
 from tfglm.results.plots import rows_plot, use_colour
@@ -20,14 +20,16 @@ MOST_REASONS = 8
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    account = json.loads(arguments.rows.read_text())
+    account = digests.read_json(arguments.rows)
     several = len(account["files"]) > 1
     rows = table(account["files"] | ({"all files": account} if several else {})).to_html(index=False, border=0)
     if several:
         before, last, after = rows.rpartition("<tr>")
         rows = before + last.replace("<tr>", '<tr class="total">') + after
     rows_plot(parts(account["files"]), arguments.plots)
-    arguments.page.write_text(page("Rows accounted for", text(account), rows, text_columns=1))
+    arguments.page.write_text(
+        page("Rows accounted for", text(account) + types(account["columns"]), rows, text_columns=1)
+    )
 
 
 def table(accounts: dict[str, dict]) -> pd.DataFrame:
@@ -83,6 +85,15 @@ def text(account: dict) -> str:
             f"The {rare['levels']:,} rarest levels of {column}, {rare['rows']:,} training rows together, are one level, (rare)."
         )
     return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+
+
+def types(columns: dict[str, str]) -> str:
+    """Which columns hold text and which numbers, read or derived, and what that means in a formula."""
+    by_kind: dict[str, list[str]] = {}
+    for name, kind in columns.items():
+        by_kind.setdefault(MEANINGS[kind], []).append(name)
+    listed = "; ".join(f"{meaning}: {', '.join(names)}" for meaning, names in by_kind.items())
+    return f"<p>{html.escape(f'The columns hold {listed}. A number is a factor only where a formula says C(...).')}</p>"
 
 
 if __name__ == "__main__":

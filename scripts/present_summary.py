@@ -2,24 +2,26 @@
 
 import argparse
 import html
-import json
 from pathlib import Path
 
 import pandas as pd
 import yaml
 
-from tfglm import command
+from tfglm import command, digests
+from tfglm.results import csv_files
+from tfglm.results.accuracy import convergence, errors
+from tfglm.results.aliases import NO_ROWS
 from tfglm.results.pages import four_digits, page, read_table, response_of
 
 
 def main(arguments: argparse.Namespace) -> None:
-    rows = json.loads(arguments.rows.read_text())
-    fits = [json.loads((folder / "fit.json").read_text()) for folder in arguments.models]
+    rows = digests.read_json(arguments.rows)
+    fits = [digests.read_json(folder / "fit.json") for folder in arguments.models]
     sections = [data(rows)]
     for folder, fit in zip(arguments.models, fits, strict=True):
-        metrics = json.loads((folder / "metrics.json").read_text()) if arguments.held_out else {}
+        metrics = digests.read_json(folder / "metrics.json") if arguments.held_out else {}
         sections.append(of_model(fit, metrics, folder))
-    sections.append(passport({fit["model"]: fit["passport"] for fit in fits}))
+    sections.append(passport(fits))
     arguments.page.write_text(page("What was fitted, how well, how surely", "".join(sections), "", text_columns=1))
 
 
@@ -29,11 +31,11 @@ def data(rows: dict) -> str:
     uses = {"train": "to fit the models", "evaluate": "kept back to evaluate them", "predict": "only to predict"}
     shares = ", ".join(f"{count:,} {uses[split]}" for split, count in used.items())
     left = rows["read"] - sum(used.values())
-    files = len(rows["files"])
-    return (
-        f"<p>{files} input file{'s' if files > 1 else ''} with {rows['read']:,} rows: {shares}, and {left:,} left out, each for "
-        f"a reason that the page “rows accounted for” gives.</p>"
+    others = (
+        f"{left:,} left out, each for a reason that the page “rows accounted for” gives" if left else "none left out"
     )
+    files = len(rows["files"])
+    return f"<p>{files} input file{'s' if files > 1 else ''} with {rows['read']:,} rows: {shares}, and {others}.</p>"
 
 
 RESPONSES = {
@@ -49,7 +51,7 @@ def of_model(fit: dict, metrics: dict, folder: Path) -> str:
         f"<p>{RESPONSES[fit['family']].format(html.escape(response_of(fit)))} on {fit['rows']:,} rows: "
         f"<code>{html.escape(fit['formula'])}</code>, {fit['coefficients']:,} coefficients.</p>",
         f"<p><b>How well.</b> {how_well(fit, metrics)}</p>",
-        f"<p><b>How surely.</b> {how_surely(fit)}</p>",
+        f"<p><b>How surely.</b> {errors(fit)} {convergence(fit)}</p>",
         *(f'<p class="warning"><b>Warning:</b> {html.escape(one)}.</p>' for one in fit["warnings"]),
         terms(folder / "terms.csv"),
         flagged(read_table(folder / "coefficients.csv")),
@@ -87,57 +89,64 @@ def how_well(fit: dict, metrics: dict) -> str:
     return said + "."
 
 
-def how_surely(fit: dict) -> str:
-    errors = fit["std_errors"]
-    kinds = {
-        "classical": "classical: right if rows are independent and the family's variance is true",
-        "quasi": "classical, with the dispersion estimated",
-        "robust": "robust to a wrong variance (HC1)",
-        "cluster": f"robust to rows with the same {html.escape(str(errors.get('column')))} being alike "
-        f"({errors.get('clusters') or 0:,} clusters)",
-        "none": "none, as the fit is penalised or not exact",
-    }
-    said = f"Standard errors: {kinds[errors['kind']]}. "
-    certificate = fit["certificate"]
-    if "largest_kkt_violation" in certificate:
-        reached = f"the largest violation of the optimality conditions is {certificate['largest_kkt_violation']:.1e}"
-    elif fit["exact"] and "lambda_squared" in certificate:
-        root = certificate["lambda_squared"] ** 0.5
-        reached = f"every estimate is within {max(root, 1e-16):.0e} standard errors of the maximum of the likelihood"
-    else:
-        reached = "the solver is an online one, which stops near the maximum"
-    return said + ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
-
-
 def terms(path: Path) -> str:
-    """The joint tests."""
-    table = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    if table["p_value"].isna().all():
-        return ""
+    """The joint tests, and what there is to say of each."""
+    table = csv_files.read(path, ["term", "note"])
+    notes = table["note"].unique().tolist()
+    if table["p_value"].isna().all() and len(notes) <= 1:
+        return "".join(f"<p>Joint tests: {html.escape(note)}.</p>" for note in notes)
+    # By that of which the p-value is the tail.
+    name, statistic = ("F", "F") if "F" in table else ("chi-squared", "chi_squared")
     shown = pd.DataFrame(
         {
             "term": table["term"],
-            "coefficients": table["df"],
-            "chi-squared": [f"{value:,.1f}" if pd.notna(value) else "" for value in table["chi_squared"]],
+            "coefficients": [f"{value:g}" if pd.notna(value) else "" for value in table["df"]],
+            name: [f"{value:,.1f}" if pd.notna(value) else "" for value in table[statistic]],
             "p": ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]],
         }
     )
-    return "<p>Joint tests that a term has no effect:</p>" + shown.to_html(index=False, border=0)
+    if any(notes):
+        shown["note"] = table["note"]
+    rows = shown.to_html(index=False, border=0, classes="remarks" if any(notes) else None)
+    return f"<p>Joint tests that a term has no effect:</p>{rows}"
+
+
+LISTED = 20
 
 
 def flagged(table: pd.DataFrame) -> str:
-    """The coefficients that have no estimate."""
-    found = []
-    for status in ("separated", "aliased"):
-        names = [f"{one.term} {one.level}".strip() for one in table[table["status"] == status].itertuples()]
-        if names:
-            more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-            found.append(f"<p>Without a finite estimate ({status}): {html.escape(', '.join(names[:20]))}{more}.</p>")
-    return "".join(found)
+    """The coefficients that have no estimate, and why."""
+    separated = [name_of(one) for one in table[table["status"] == "separated"].itertuples()]
+    aliased = [
+        f"{name_of(one)} ({'=' if one.aliased_with != NO_ROWS else ''} {one.aliased_with})".replace("( ", "(")
+        for one in table[table["status"] == "aliased"].itertuples()
+    ]
+    said = {
+        "Without a finite estimate, as the responses of their rows are all alike (separated)": separated,
+        "Aliased, that is made of other columns and so without a coefficient of their own": aliased,
+    }
+    return "".join(f"<p>{what}: {html.escape(listed(names))}.</p>" for what, names in said.items() if names)
 
 
-def passport(passports: dict[str, dict]) -> str:
+def name_of(row) -> str:
+    return f"{row.term} {row.level}".strip()
+
+
+def listed(names: list[str]) -> str:
+    more = f"; and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return "; ".join(names[:LISTED]) + more
+
+
+def passport(fits: list[dict]) -> str:
     """What is needed to get the same numbers again, by model; all have the same data."""
+    passports = {fit["model"]: fit["passport"] for fit in fits}
+    by_chance = [fit["model"] for fit in fits if "online" in fit and not fit["online"]["synchronous"]]
+    but = (
+        f", but for {', '.join(by_chance)}: in which order the workers of an online solver push is a matter of chance, "
+        f"unless they are <code>synchronous</code>"
+        if by_chance
+        else ""
+    )
     said = next(iter(passports.values()))
     inputs = pd.DataFrame(said["inputs"]).to_html(index=False, border=0)
     versions = ", ".join(f"{name} {version}" for name, version in said["versions"].items())
@@ -145,7 +154,7 @@ def passport(passports: dict[str, dict]) -> str:
     config = {"data": said["data"], "models": {name: one["model"] for name, one in passports.items()}}
     return (
         f"<h2>To get the same numbers</h2>{inputs}<p>Versions: {html.escape(versions)}. With these files and this "
-        f"configuration, these commands give the same digits on a like processor:</p><pre>{html.escape(commands)}</pre>"
+        f"configuration, these commands give the same digits on a like processor{but}:</p><pre>{html.escape(commands)}</pre>"
         f"<pre>{html.escape(yaml.safe_dump(config, sort_keys=False))}</pre>"
     )
 

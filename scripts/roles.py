@@ -14,8 +14,11 @@ from pathlib import Path
 from tfglm import command, runtime
 from tfglm.cluster import announce, launch
 from tfglm.cluster.announce import Announcement, Role, Roster
-from tfglm.cluster.lease import Lease
+from tfglm.cluster.lease import Lease, Signs
 from tfglm.errors import UserError
+
+LONGEST_END = 30
+"""Seconds from a signal to the end of this process."""
 
 
 class Member:
@@ -67,9 +70,9 @@ def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> No
         try:
             each.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            command.log(f"{each} does not end: killed")
             each.kill()
             each.process.wait()
+            command.log(f"{each} did not end, and was killed")
 
 
 def ending(code: int) -> str:
@@ -83,6 +86,8 @@ def main(arguments: argparse.Namespace) -> None:
 
     def note(number: int, _: object) -> None:
         signals.append(number)
+        # Should this process wait for a disk or for whoever reads what it says, the kernel ends it, and then its processes.
+        signal.alarm(LONGEST_END)
         if number == signal.SIGINT:
             # From the terminal. Snakemake then cleans up nothing, would call the roster incomplete in the next run, and kills
             # this process once the chief has ended; so at once.
@@ -95,23 +100,29 @@ def main(arguments: argparse.Namespace) -> None:
         signal.signal(number, note)
     started: list[Member | launch.Step] = []
     lease = Lease(arguments.lease, arguments.patience) if arguments.lease else None
+    signs = Signs(path.with_name(roster.signs)) if not arguments.task_of else None
 
     def wanted() -> bool:
+        if signs:
+            signs.give()
         if lease and (reason := lease.expired()):
             raise UserError(reason)
         return not signals and os.getppid() == parent
 
     try:
-        if arguments.launcher == "srun":
-            started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
-        elif arguments.task_of:
-            started.append(Member(roster, launch.task_index(), path, launch.own_address(arguments.interface)))
-        else:
-            for index in range(count):
-                started.append(Member(roster, index, path, arguments.host))
-        command.log(f"started {', '.join(map(str, started))}")
-        watch(started, arguments.restarts, wanted)
-        command.log(f"ending: {signal.Signals(signals[0]).name if signals else 'the parent process is gone'}")
+        try:
+            if arguments.launcher == "srun":
+                started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
+            elif arguments.task_of:
+                started.append(Member(roster, launch.task_index(), path, launch.own_address(arguments.interface)))
+            else:
+                for index in range(count):
+                    started.append(Member(roster, index, path, arguments.host))
+            command.log(f"started {', '.join(map(str, started))}")
+            watch(started, arguments.restarts, wanted)
+        finally:
+            # The tasks of a step have the same patience with their own processes, so the step needs longer.
+            stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
     except UserError as error:
         said = announce.read(path)
         if isinstance(said, Roster) and said.run == roster.run and said.failed:
@@ -119,9 +130,7 @@ def main(arguments: argparse.Namespace) -> None:
             raise UserError(said.failed) from error
         announce.write(path, replace(roster, failed=str(error)))
         raise
-    finally:
-        # The tasks of a step have the same patience with their own processes, so the step needs longer.
-        stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
+    command.log(f"ended: {signal.Signals(signals[0]).name if signals else 'the parent process is gone'}")
 
 
 def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:
@@ -130,7 +139,10 @@ def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:
     for name in names:
         path.with_name(name).unlink(missing_ok=True)
     logs = [log.with_name(f"{log.stem}-{index}.log").resolve() for index in range(count)] if log else []
-    roster = Roster(role, uuid.uuid4().hex, tuple(names), tuple(map(str, logs)))
+    own_log = str(log.resolve()) if log else ""
+    roster = Roster(
+        role, uuid.uuid4().hex, tuple(names), tuple(map(str, logs)), signs=f"{path.stem}.alive", log=own_log
+    )
     announce.write(path, roster)
     return roster
 

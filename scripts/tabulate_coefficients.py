@@ -1,11 +1,10 @@
 """Write the tables of a fit: named coefficients with their standard errors, and a joint test for each term."""
 
 import argparse
-import json
 from pathlib import Path
 
-from tfglm import command
-from tfglm.results import read
+from tfglm import command, digests
+from tfglm.results import csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -13,10 +12,12 @@ def main(arguments: argparse.Namespace) -> None:
     from tfglm.results import coefficients
 
     table = coefficients.table(found, arguments.confidence)
-    terms = coefficients.joint_tests(found, json.loads(arguments.fit.read_text())["likelihood_ratio_tests"])
-    table.to_csv(arguments.table, index=False)
+    terms = coefficients.joint_tests(found, read.fit(arguments)["likelihood_ratio_tests"])
+    csv_files.write(table, arguments.table)
     table.to_parquet(arguments.parquet, index=False)
-    terms.to_csv(arguments.terms, index=False)
+    csv_files.write(terms, arguments.terms)
+    for path in (arguments.table, arguments.terms):
+        digests.write_beside(path)
     command.log(f"{len(table)} coefficients in {len(terms)} terms")
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tfglm import command
-from tfglm.results import read
+from tfglm.results import csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -13,7 +13,7 @@ def main(arguments: argparse.Namespace) -> None:
     from tfglm.results import coefficients
 
     table = coefficients.contrasts(found, json.loads(arguments.contrasts), arguments.confidence)
-    table.to_csv(arguments.table, index=False)
+    csv_files.write(table, arguments.table)
     command.log(f"{len(table)} contrasts")
 
 

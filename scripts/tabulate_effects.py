@@ -1,29 +1,27 @@
 """Write the curves of numbers that stand in the formula inside a function: a table and a picture."""
 
 import argparse
-import json
 from pathlib import Path
 
 from tfglm import command, runtime
 from tfglm.data.dictionary import Dictionary
 from tfglm.model.design import Design
-from tfglm.results import read
+from tfglm.results import csv_files, read
 from tfglm.results.pages import EFFECTS
 
 
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
-        from tfglm.model import fitted
-        from tfglm.results import coefficients, effects
+        from tfglm.results import effects
     from tfglm.results.plots import effects_plot, use_colour
 
     use_colour(arguments.colour)
     design = Design.load(arguments.design)
-    fit = json.loads(arguments.fit.read_text())
-    quantile = coefficients.distribution(design, fit["df_residual"]).ppf(0.5 + arguments.confidence / 2)
+    fit = read.fit(arguments)
     dictionary = Dictionary.load(arguments.dictionary)
-    table = effects.curves(design, fitted.load(design, arguments.checkpoint), dictionary, quantile)
-    table.to_csv(arguments.table, index=False)
+    model = read.fitted(arguments, design, fit)
+    table = effects.curves(design, model, dictionary, fit["df_residual"], arguments.confidence)
+    csv_files.write(table, arguments.table)
     title = f"{design.model}: difference to the mean, with {100 * arguments.confidence:g} % intervals"
     effects_plot(table, title, EFFECTS[design.family], arguments.plots)
     command.log(f"{table['term'].nunique()} curves")

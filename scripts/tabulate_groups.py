@@ -1,18 +1,18 @@
 """Write the metrics by the values of columns as one table."""
 
 import argparse
-import json
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
+from tfglm import command, digests
+from tfglm.results import csv_files
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = json.loads(arguments.metrics.read_text())["by"]
+    found = digests.read_json(arguments.metrics)["by"]
     rows = [{"column": column, **level} for column, levels in found.items() for level in levels]
-    pd.DataFrame(rows).to_csv(arguments.table, index=False)
+    csv_files.write(pd.DataFrame(rows), arguments.table)
     command.log(f"{len(rows)} groups")
 
 

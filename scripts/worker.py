@@ -4,11 +4,11 @@ from tfglm.cluster import server
 
 
 def prepare() -> None:
-    """Run what the chief sends; and load what it will ask for, while the others start too."""
+    """Run the passes and updates that the chief sends, and nothing else; load them while the others start too."""
     from tfglm.cluster import remote
-    from tfglm.model import kernels, passes, updates  # noqa: F401
+    from tfglm.model import kernels, passes, updates
 
-    remote.offer()
+    remote.offer({passes.Pass.maker: passes.made, updates.Updates.maker: updates.made})
     kernels.load()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from tfglm import digests
 from tfglm.cluster.remote import pairwise
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
@@ -13,9 +14,9 @@ from tfglm.data.shards import IngestedFile
 from tfglm.fit import estimate
 from tfglm.fit.reporter import Reporter
 from tfglm.model.design import Design, design
-from tfglm.model.fitted import Fitted
+from tfglm.model.fitted import Fitted, save
 from tfglm.model.workload import Workload
-from tfglm.results import coefficients
+from tfglm.results import coefficients, passport
 
 
 class InProcessPool:
@@ -115,6 +116,13 @@ def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **se
 
 def estimates_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> coefficients.Estimates:
     return coefficients.estimates(made, fitted, reference or {}, fitted.summary["df_residual"])
+
+
+def write_fit(fitted: Fitted, made: Design, folder: Path) -> None:
+    """The checkpoint and fit.json of a fit, beside its design.json, as the chief writes them."""
+    save(fitted, made, folder / "checkpoint")
+    identity = passport.identity(folder / "design.json", folder / "checkpoint")
+    digests.write_json(folder / "fit.json", fitted.summary | identity)
 
 
 def table_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:

@@ -47,6 +47,7 @@ MinJobAge=600
 KillWait=2
 {nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe={sharing}
+PartitionName=hour Nodes=ALL MaxTime=60 State=UP OverSubscribe={sharing}
 """
 
 
@@ -191,7 +192,7 @@ def cluster(
             daemon = Daemon(folder / f"{name}.log", environment, *there, f"{begin} && exec {program}")
             made.daemons[name] = stack.enter_context(daemon)
         stack.callback(end_jobs, made)
-        wait(made, lambda: made.ask("sinfo", "--noheader", "--format=%T %D") == f"idle {nodes}")
+        wait(made, lambda: made.ask("sinfo", "--noheader", "--partition=main", "--format=%T %D") == f"idle {nodes}")
         yield made
 
 

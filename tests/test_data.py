@@ -18,8 +18,9 @@ from pools import ingest_frame, layout_of
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data import encoding, mixing, shards, source
 from tfglm.data.dictionary import account, merge
-from tfglm.data.ingest import ingest, uniform
+from tfglm.data.ingest import ingest
 from tfglm.data.plain_csv import PlainCsv
+from tfglm.data.reader import uniform
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
 
@@ -514,6 +515,14 @@ WRONG_SETTINGS = {
     "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
     "data.where.x: `delay > AVG(delay)` looks at other rows": {"where": {"x": "delay > AVG(delay)"}},
     "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
+    "data.where.x: `day > 1_000` ends before `_000`": {"where": {"x": "day > 1_000"}},
+    "data.split.train: `day <= 24 junk` ends before `junk`": {"split": {"train": "day <= 24 junk"}},
+    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` looks at": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
+    "data.where.x: `CORR(day, delay) > 0` looks at other rows": {"where": {"x": "CORR(day, delay) > 0"}},
+    "data.split.train: `NOW() IS NULL` depends on when": {"split": {"train": "NOW() IS NULL"}},
+    "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
+    "data.derive.d: `ARRAY[1]` looks at other rows, or is something else": {"derive": {"d": "ARRAY[1]"}},
+    "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
     "column `ratio` is infinite": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
 }
 
@@ -537,4 +546,4 @@ def test_the_manifest_reads_back_as_it_was_written(tmp_path):
     file.manifest.write(tmp_path / "again.json")
     assert shards.Manifest.load(tmp_path / "again.json") == file.manifest
     assert json.loads((tmp_path / "again.json").read_text())["read"] == 3
-    assert file.values(MISSING) == ["", "x"]
+    assert file.values(MISSING).to_list() == ["", "x"]

@@ -22,11 +22,14 @@ import pytest
 import yaml
 
 from runs import ENVIRONMENT, command_line, configure, processes_in, write_asa
-from tfglm.cluster import announce
+from tfglm.cluster import announce, probe
 
 TARGET = "results/models/path/coefficients.csv"
 SOLVED = ("fit.json", "coefficients.csv", "checkpoint/fitted.data-00000-of-00001")
 PASSES = 25
+
+A_MINUTE_OR_SO = 75
+"""Seconds until a run ends that cannot go on, as the README says."""
 
 
 def log(folder: Path) -> Path:
@@ -175,9 +178,19 @@ def cut_short(folder: Path) -> None:
 # One for each kind of failure ------------------------------------------------------------------------------------------
 
 
+def is_open_to_others(folder: Path) -> bool:
+    """Whether a process that is none of the fit reaches a worker."""
+    address = json.loads((folder / "results/models/path/cluster/workers-0.json").read_text())["address"]
+    return probe.ask(address) == "answers"
+
+
 def test_the_chief_is_killed(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
+        isolated = json.loads((folder / "results/models/path/cluster/network.json").read_text())["isolated"]
+        # Where the kernel allows no networks of their own it is, and the run has said so.
+        assert is_open_to_others(folder) != isolated
+        assert ("a network of its own is refused here" in (folder / "said").read_text()) != isolated
         (chief,) = pids(folder, "chief.py", "--progress")
         psutil.Process(chief).kill()
         assert "path: fitting" in ends(folder, run, 30)
@@ -190,9 +203,10 @@ def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
         psutil.Process(workers(folder)[0]).suspend()
-        said = ends(folder, run, 120)
-    assert "no call has come back for" in said and "worker 0 at" in said and "workers-0.log" in said
-    assert progress(folder)["state"] == "failed" and "no call has come back" in progress(folder)["reason"]
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: worker 0 at" in said and "workers-0.log" in said
+    assert "its process is stopped" in said
+    assert progress(folder)["state"] == "failed" and "worker 0 at" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES)
 
 
@@ -295,7 +309,7 @@ def test_all_workers_are_killed_for_good(folder, reference):
         for pid in [*pids(folder, "roles.py", "worker"), *workers(folder)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
-        said = ends(folder, run, 120)
+        said = ends(folder, run, A_MINUTE_OR_SO)
     assert "so the run cannot go on: worker 0 at" in said
     goes_on(folder, reference, at_least=PASSES)
 
@@ -306,9 +320,86 @@ def test_the_ps_is_killed(folder, reference):
         wait_for(lambda: fitting(folder), 240, "fitting")
         (ps,) = pids(folder, "/ps.py")
         psutil.Process(ps).kill()
-        said = ends(folder, run, 120)
+        said = ends(folder, run, A_MINUTE_OR_SO)
     assert "ps 0 at" in said and "is lost" in said
     goes_on(folder, reference, at_least=PASSES)
+
+
+@drill
+@pytest.mark.parametrize("when", ["listening", "fitting"])
+def test_the_ps_is_stopped(folder, reference, when):
+    """TensorFlow then waits for ever, and may keep Python's lock meanwhile."""
+    announcement = folder / "results/models/path/cluster/ps-0.json"
+
+    def listening() -> bool:
+        said = announce.read(announcement)
+        return isinstance(said, announce.Announcement) and said.state == "listening"
+
+    announcement.unlink()
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder) if when == "fitting" else listening(), 240, when)
+        (ps,) = pids(folder, "/ps.py")
+        psutil.Process(ps).suspend()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: ps 0 at" in said
+    assert "ps-0.log" in said
+    assert progress(folder)["state"] == "failed" and "ps 0 at" in progress(folder)["reason"]
+    goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
+
+
+@drill
+@pytest.mark.parametrize("role", ["ps", "worker"])
+@pytest.mark.parametrize("when", ["starting", "fitting"])
+def test_what_starts_the_roles_is_killed(folder, reference, role, when):
+    with running(folder) as run:
+        # Workers are there once they have found the network of the ps; before, it is they who say that the ps have ended.
+        begun = {"starting": lambda: progress(folder)["state"] and workers(folder), "fitting": lambda: fitting(folder)}
+        wait_for(begun[when], 240, when)
+        (supervisor,) = pids(folder, "roles.py", f"{role}s.json" if role == "worker" else "ps.json")
+        psutil.Process(supervisor).kill()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    rule = "ps" if role == "ps" else "workers"
+    if when == "fitting":
+        assert f"{role} 0 at" in said and progress(folder)["state"] == "failed"
+    else:
+        # Whoever sees it first ends the run: the chief, or Snakemake, whose job has ended.
+        by_chief = f"roles.py {role} (pid {supervisor} on" in said and "has given no sign for" in said
+        assert by_chief or f"Error in rule {rule}:" in said
+        assert f"logs/models/path/{rule}.log" in said
+        assert not by_chief or "roles.py" in progress(folder)["reason"]
+    goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
+
+
+@drill
+def test_a_chief_that_is_stopped(folder, reference):
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        (chief,) = pids(folder, "chief.py", "--progress")
+        psutil.Process(chief).suspend()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "the chief has been stopped for 30 s" in said
+    goes_on(folder, reference, at_least=PASSES)
+
+
+@drill
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.parametrize("what", ["chief.py", "watchdog.py", "roles.py"])
+def test_a_full_disk_of_logs_delays_no_end(folder, reference, what):
+    """Neither that of a fit that is complete, nor that of one that is asked to end."""
+    mount = 'mount -t tmpfs -o size=64k none logs && mkdir -p logs/models/path && cat /dev/zero > logs/full; exec "$@"'
+    within = ("unshare", "--mount", "sh", "-c", mount, "sh")
+    with running(folder, within=within) as run:
+        wait_for(lambda: passes_kept(folder) >= PASSES, 240, "fitting")
+        for pid in pids(folder, what):
+            psutil.Process(pid).terminate()
+        ends(folder, run, A_MINUTE_OR_SO if what == "roles.py" else 30)
+    if what == "chief.py":
+        with running(folder, within=within) as run:
+            assert run.wait(180) == 0, (folder / "said").read_text()
+        assert digests(folder) == reference
+        assert "the log cannot be written" in (folder / "said").read_text()
+    else:
+        goes_on(folder, reference, at_least=PASSES)
 
 
 def starting_late(folder: Path, seconds: dict[str, int]) -> dict[str, str]:
@@ -377,10 +468,9 @@ def test_a_run_shut_off_from_the_network(folder, reference):
     alone = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     assert "unshare --map-root-user --net sh -c 'ip link set lo up && exec snakemake --cores 4'" in readme
-    with running(folder, within=alone) as run:
+    with running(folder, "--config", "cluster={isolate: never}", within=alone) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
-        address = json.loads((folder / "results/models/path/cluster/workers-0.json").read_text())["address"]
-        assert not announce.reachable(address)
+        assert not is_open_to_others(folder)
         assert run.wait(180) == 0, (folder / "said").read_text()
     assert digests(folder) == reference
 

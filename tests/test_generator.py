@@ -13,7 +13,7 @@ from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.append(str(ROOT / "benchmarks"))  # last, where no name in it hides a package
 import asa  # noqa: E402
 
 LAYOUT = load_layout("asa2009")

@@ -128,3 +128,27 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(setting, tmp_path, monkey
         f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): a fit that is interrupted starts anew"
     ]
     assert [path.name for path in (tmp_path / "journal").iterdir()] == ["key"]
+
+
+def test_a_key_or_an_entry_that_has_changed_is_not_believed(setting, tmp_path):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path, whole)
+    files = sorted(tmp_path.glob("*.npz"))
+    for place in range(0, files[1].stat().st_size, 97):
+        content = bytearray(files[1].read_bytes())
+        content[place] ^= 1
+        files[1].write_bytes(content)
+        again, said = fit(setting, tmp_path, Counting())
+        assert "00001.npz cannot be read (it has changed since it was written)" in said[1]
+        np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+    # An entry of another fit, whose question is the same.
+    other = tmp_path / "other"
+    fit(setting, other, Counting(), key="another response")
+    files[0].write_bytes((other / files[0].name).read_bytes())
+    _, said = fit(setting, tmp_path, Counting())
+    assert "00000.npz cannot be read" in said[1]
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    anew = Counting()
+    again, said = fit(setting, tmp_path, anew)
+    assert anew.made == whole.made and not said
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)

@@ -102,7 +102,7 @@ def test_a_layout_is_known_by_the_header(files, name):
 @pytest.mark.parametrize("name", FILES)
 def test_all_layouts_say_the_same_of_a_flight(files, name):
     file = files[name]
-    assert {column: file.values(column) for column in COLUMNS} == {
+    assert {column: file.values(column).to_list() for column in COLUMNS} == {
         "late": [1], "arr_delay": [11], "carrier": ["UA"], "flight": [1545], "tailnum": ["N14228"], "origin": ["EWR"],
         "dest": ["IAH"], "year": [2013], "month": [2], "day": [1], "weekday": [5], "date": ["2013-02-01"], "dep_hour": [7],
         "distance": [1400],

@@ -165,7 +165,7 @@ def test_what_is_made_of_some_rows_is_freed_with_them(workload):
         gc.enable()
 
 
-@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "null", "separation"])
+@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "null", "separation", "magnitudes"])
 def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
     coefficients = state(workload.design, np.random.default_rng(10).normal(0, 0.3, workload.design.size))
     ((signature, (call, *_)),) = workload.calls.items()

@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
 from formulaic import model_matrix
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import t
 from sklearn import metrics as sklearn_metrics
 
 import compare as compare_script
 import predict as predict_script
-from pools import estimates_of, fit_files, ingest_frame
+from pools import estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.errors import UserError
-from tfglm.model.fitted import save
+from tfglm.fit import inference
 from tfglm.results import compare, effects, export, histogram, metrics
 from tfglm.results.predict import Scored, predictions
 
@@ -179,7 +180,10 @@ def kind(request):
 @pytest.fixture(scope="module")
 def fitted(train, kind, tmp_path_factory):
     file = ingest_frame(train, tmp_path_factory.mktemp("train"))
-    return fit_files([file], FORMULA, "binomial", offset="log(seats)", std_errors=kind)
+    with pytest.MonkeyPatch.context() as patched:
+        # By cluster, statsmodels has CR1.
+        patched.setattr(inference, "WIDEST_CR2", 0)
+        return fit_files([file], FORMULA, "binomial", offset="log(seats)", std_errors=kind)
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +223,7 @@ def new(tmp_path_factory):
 
 def table_of(fitted, file, identity=()):
     design, found, _ = fitted
-    tables = list(predictions(design, found, file, {}, list(identity), 1.959963984540054))
+    tables = list(predictions(design, found, file, {}, list(identity), found.summary["df_residual"], 0.95))
     assert tables[0].num_rows == 0
     return pd.concat([one.to_pandas() for one in tables[1:]], ignore_index=True)
 
@@ -247,6 +251,15 @@ def test_predictions_and_their_errors_are_those_of_statsmodels(fitted, exact, ne
             factor * expected["mean_se"].to_numpy(), rel=1e-5
         )
         return
+    if kind != "classical":
+        assert found.loc[good, "std_error"].to_numpy() == pytest.approx(expected["mean_se"].to_numpy(), rel=1e-5)
+        # By t with as many degrees of freedom as there are effective clusters, 40 to 59.
+        tested = found[good & found["ci_upper"].notna()]
+        assert len(tested) > 0.5 * good.sum()
+        quantile = (logit(tested["ci_upper"]) - tested["linear_predictor"]) / tested["linear_predictor_std_error"]
+        fewest, most = t([59, 40]).ppf(0.975)
+        assert quantile.between(fewest - 1e-9, most + 1e-9).all()
+        return
     for mine, theirs in (("std_error", "mean_se"), ("ci_lower", "mean_ci_lower"), ("ci_upper", "mean_ci_upper")):
         assert found.loc[good, mine].to_numpy() == pytest.approx(expected[theirs].to_numpy(), rel=1e-5), mine
 
@@ -256,8 +269,7 @@ def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted
     design, model, _ = fitted
     _, file = new
     design.write(tmp_path / "design.json")
-    save(model, design, tmp_path / "checkpoint")
-    (tmp_path / "fit.json").write_text(json.dumps(model.summary))
+    write_fit(model, design, tmp_path)
     arguments = argparse.Namespace(
         design=tmp_path / "design.json",
         checkpoint=tmp_path / "checkpoint",
@@ -319,7 +331,7 @@ def test_curves_are_differences_of_predictions(train, tmp_path):
     formula = "late ~ bs(distance, df=4) + carrier"
     file = ingest_frame(train, tmp_path)
     design, model, dictionary = fit_files([file], formula, "binomial")
-    found = effects.curves(design, model, dictionary, 1.959963984540054)
+    found = effects.curves(design, model, dictionary, np.inf, 0.95)
     assert found["value"].tolist() == sorted(train["distance"].unique())
     matrix = model_matrix(formula.partition("~")[2], train)
     done = sm.GLM(train["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton", tol=1e-14)

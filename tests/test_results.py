@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import xml.dom.minidom
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,12 @@ import pandas as pd
 import pytest
 
 import evaluate
-from pools import fit_files, fit_frame, ingest_frame, table_of
+from pools import fit_files, fit_frame, ingest_frame, table_of, write_fit
+from tfglm import digests
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.model.design import Design
-from tfglm.model.fitted import Fitted, save
+from tfglm.model.fitted import Fitted
 from tfglm.model.rows import SEPARATED, UNSEEN
 from tfglm.model.workload import Workload
 from tfglm.results import metrics, plots, predict
@@ -99,11 +101,12 @@ def run_evaluate(
 ) -> dict:
     """metrics.json as scripts/evaluate.py writes it."""
     design.write(folder / "design.json")
-    save(fitted, design, folder / "checkpoint")
-    (folder / "reference.json").write_text(json.dumps(reference))
+    write_fit(fitted, design, folder)
+    digests.write_json(folder / "reference.json", reference)
     arguments = argparse.Namespace(
         design=folder / "design.json",
         checkpoint=folder / "checkpoint",
+        fit=folder / "fit.json",
         manifests=[file.folder / "manifest.json"],
         split="evaluate",
         by=[],
@@ -201,3 +204,18 @@ def test_a_picture_of_many_levels_shows_both_ends_and_says_so(tmp_path):
     plots.coefficient_plot(table, "title", "effect", paths)
     assert paths[0].read_bytes() == first
     assert paths[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_draws_levels_as_they_are(tmp_path):
+    levels = ["$x$", "$\\bad{", "a$b", "<b>&", "=1", "\x1b[31m", "two\x00"]
+    table = pd.DataFrame(
+        {"term": "dest", "level": levels, "reference": "$\\worse{$", "estimate": np.linspace(-1, 1, 7)}
+    )
+    table["std_error"] = 0.1
+    table["ci_lower"], table["ci_upper"] = table["estimate"] - 0.2, table["estimate"] + 0.2
+    for draw in (plots.coefficient_plot, plots.ranked_plot):
+        draw(table, "$\\title{ of $y$", "effect", [tmp_path / "plot.svg"])
+        drawn = (tmp_path / "plot.svg").read_text()
+        assert xml.dom.minidom.parseString(drawn)
+        # Matplotlib says in comments what it has drawn as paths.
+        assert "<!-- $x$ -->" in drawn and "<!-- a$b -->" in drawn and "\x1b" not in drawn

@@ -4,6 +4,7 @@ The marked tests bring up a cluster of simulated nodes (slurm_cluster.py). Where
 TFGLM_REQUIRE_SLURM=1 makes that a failure.
 """
 
+import json
 import os
 import re
 import shutil
@@ -21,12 +22,13 @@ import yaml
 
 import slurm_cluster
 from slurm_cluster import Cluster
-from tfglm.cluster import announce, launch
+from tfglm.cluster import announce, launch, pending
 from tfglm.cluster.announce import Announcement, Roster
 from tfglm.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 FIT, TABLE = "results/models/late/fit.json", "results/models/late/coefficients.csv"
+PICTURE = "results/models/late/coefficients.svg"
 # The executor asks after that many seconds whether a job has ended, then 10 s later each time than the time before: at 12, 34
 # and 66 s. With the 10, 30, 60 s of the profile the tests take longer on a busy machine, whose short jobs take just over 10.
 SLURM = ("--profile", "slurm", "--slurm-init-seconds-before-status-checks", "12")
@@ -193,6 +195,53 @@ def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node:
     assert len(jobs) == int(re.search(r"^total +(\d+)$", said, re.M)[1]) - 1 - 2 - 1
     (group,) = of_the_cluster(jobs)
     assert (group["NumNodes"], group["NumCPUs"], group["MinMemoryNode"]) == ("1", "4", "8000M")
+    # On a single node nobody else reaches them; several have to reach each other.
+    assert json.loads((folder / "results/models/late/cluster/network.json").read_text())["isolated"]
+
+
+@pytest.fixture(scope="module")
+def hour(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A copy of the local checkout, and a run in it that makes table and picture on a partition with a limit of one hour."""
+    folder = tmp_path_factory.mktemp("hour") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    line = ["--default-resources", "slurm_partition=hour", "runtime=30 * attempt", "mem_mb=2000"]
+    line += ["--forcerun", "tabulate_coefficients", "--", PICTURE]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The same, but it asks for more than the hour."""
+    folder = tmp_path_factory.mktemp("never") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    line = ["--default-resources", "slurm_partition=hour", "runtime=61", "mem_mb=2000", "--retries", "0"]
+    line += ["--forcerun", "check_reference", "--", "results/models/late/reference.json"]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.mark.slurm
+def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: Running) -> None:
+    """The runtimes of the table and of its picture, which are one job, are added up."""
+    folder, running = hour
+    code, said = finish(folder, running)
+    assert code == 0, said
+    (job,) = cluster.jobs(folder)
+    assert (job["Partition"], job["TimeLimit"], job["JobState"]) == ("hour", "00:30:00", "COMPLETED")
+
+
+@pytest.mark.slurm
+def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Cluster, never: Running) -> None:
+    folder, running = never
+    code, said = finish(folder, running)
+    assert code == 1, said
+    assert said.count("(check_reference: late) can never start: PartitionTimeLimit. ") >= 2, (
+        said
+    )  # when, and at the end
+    assert [job["JobState"] for job in cluster.jobs(folder)] == ["CANCELLED"]
 
 
 @pytest.mark.slurm
@@ -309,6 +358,32 @@ def test_tasks_take_their_places_and_end_with_the_step(tmp_path: Path, stand_ins
     assert not any(Path(f"/proc/{each.pid}").exists() for each in members)
 
 
+def test_on_a_single_node_the_processes_are_started_without_a_step(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    """So that they can have a network of their own."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho 1\n")
+    script = [
+        "ps",
+        "--count",
+        "1",
+        "--launcher",
+        "srun",
+        "--roster",
+        str(tmp_path / "ps.json"),
+        "--parent",
+        str(os.getpid()),
+    ]
+    line = [sys.executable, ROOT / "scripts/isolate.py", "--launcher", "srun", "--network", tmp_path / "network.json"]
+    roles = subprocess.Popen([*map(str, line), "roles.py", *script], env=stand_ins)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ps-0.json").exists():
+        assert roles.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not Path(stand_ins["ASKED"]).exists()
+    assert json.loads((tmp_path / "network.json").read_text())["isolated"] is not None
+    roles.terminate()
+    assert roles.wait(15) == 0
+
+
 def test_what_a_task_died_of_reaches_the_roster(tmp_path: Path, stand_ins: dict[str, str]) -> None:
     (tmp_path / "stand_in" / "tensorflow.py").write_text("raise ImportError('no AVX')\n")
     assert start_roles(tmp_path, stand_ins).wait(20) == 1
@@ -328,3 +403,40 @@ def test_no_number_of_nodes_reaches_srun_unless_it_is_one(tmp_path: Path, stand_
     assert start_roles(tmp_path, stand_ins).wait(20) == 1
     assert "job 7: `squeue --noheader" in announce.read(tmp_path / "workers.json").failed
     assert not Path(stand_ins["ASKED"]).exists()
+
+
+def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_path: Path) -> None:
+    said: list[str] = []
+    given_up: list[str] = []
+    queue = pending.Queue(said.append, given_up)
+    elsewhere = tmp_path.with_name("elsewhere")
+    listed = "\n".join(
+        "\x1f".join(row)
+        for row in [
+            ("1", "PartitionTimeLimit", "rule_table_wildcards_late", str(tmp_path)),
+            ("2", "Resources", "rule_ingest_wildcards_2006", str(tmp_path)),
+            ("3", "ReqNodeNotAvail, UnavailableNodes:node3", "rule_evaluate", str(tmp_path)),
+            ("4", "BadConstraints", "rule_ingest", str(elsewhere)),
+        ]
+    )
+    (tmp_path / "link").symlink_to(tmp_path)
+    jobs = pending.jobs_in(listed, tmp_path / "link")
+    assert [job.number for job in jobs] == ["1", "2", "3"]
+    assert queue.look(jobs) == []
+    assert said == ["SLURM job 3 (evaluate) waits, and may do so for long: ReqNodeNotAvail, UnavailableNodes:node3"]
+    assert queue.look(jobs) == [jobs[0]]
+    assert given_up[0].startswith("SLURM job 1 (table: late) can never start: PartitionTimeLimit. ")
+    assert len(said) == 2
+    assert queue.look(jobs[1:]) == [] and len(said) == 2
+
+
+@pytest.mark.parametrize(
+    "reason", ["QOSMaxWallDurationPerJobLimit", "AssocMaxNodePerJobLimit", "QOSMinCpuNotSatisfied"]
+)
+def test_limits_of_an_account_are_final(reason: str) -> None:
+    assert pending.NEVER.fullmatch(reason)
+
+
+@pytest.mark.parametrize("reason", ["QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "Priority", "JobHeldUser"])
+def test_what_may_pass_is_waited_for(reason: str) -> None:
+    assert not pending.NEVER.match(reason)

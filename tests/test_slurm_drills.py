@@ -121,15 +121,19 @@ def node_down(cluster: Cluster, local: Path, folder: Path) -> Ended:
     return ended(folder, running)
 
 
+SCRIPTS = {"roles.py", "ps.py", "worker.py", "chief.py", "watchdog.py"}
+
+
 def too_slow(cluster: Cluster, local: Path, folder: Path) -> Ended:
-    """Four minutes, as to start takes a good part of one; the workers are frozen for the rest."""
+    """Four minutes, as to start takes a good part of one; all processes of the fit are frozen for the rest."""
     limits = [
         f"{rule}:{set_}" for rule in ("ps", "workers", "chief") for set_ in ("mpi=srun", "interface=auto", "runtime=4")
     ]
     running = fit_on_slurm(cluster, local, folder, "--retries", "0", "--set-resources", *limits, "chief:stall=600")
     in_the_middle(folder, running)
     for process in processes_in(folder):
-        if "worker.py" in " ".join(process.cmdline()):
+        # All, or those that are left would end the run for the sake of the others.
+        if process.name() != "srun" and {Path(word).name for word in process.cmdline()} & SCRIPTS:
             process.suspend()
     return ended(folder, running)
 

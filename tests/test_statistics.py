@@ -8,6 +8,7 @@ import scipy.stats
 from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, fit_frame, ingest_frame, table_of
 from tfglm.errors import UserError
+from tfglm.results import coefficients
 
 
 def flights(rows: int, seed: int = 0) -> pd.DataFrame:
@@ -150,6 +151,13 @@ def test_what_depends_on_earlier_columns_is_aliased_and_the_last_one_is_dropped(
     last = {("flight", f"{carrier}17"): "aliased" for carrier in ("B6", "DL", "UA", "WN")}
     # R drops the last flight of every carrier that is not the reference, and that of the reference carrier stays.
     assert flagged(table) == {**last, ("km", ""): "aliased", ("constant", ""): "aliased"}
+    # Each says of what it is made: these columns, times these weights, are its column.
+    said = table.loc[list(flagged(table)), "aliased_with"]
+    assert said["km", ""] == "1.609 distance" and said["constant", ""] == "3 Intercept"
+    assert said["flight", "DL17"] == "carrier[DL] - flight[DL10] - flight[DL11] - flight[DL12] and 4 more"
+    assert (table.loc[table["status"] == "", "aliased_with"] == "").all()
+    listed = coefficients.aliased_by_default(design, fitted)
+    assert {(one["term"], one["level"]): one["aliased_with"] for one in listed} == said.to_dict()
     matrix = treatment_contrasts(frame, {"carrier": "carrier", "flight": "flight"}, ["distance", "hour"])
     matrix = matrix.drop(columns=list(last))
     exact = linear_regression(frame["delay"], matrix)
@@ -207,7 +215,7 @@ def test_rows_in_several_files_with_other_codes_are_one_table(sample, tmp_path):
 def test_terms_that_separate_together_are_refused_by_name(tmp_path):
     # No level separates by itself, but the sign of x tells the response; loss and gradient vanish on the way to infinity.
     frame = pd.DataFrame({"late": [0, 1, 1, 0] * 50, "x": [-1.0, 1.0, 2.0, -2.0] * 50, "g": list("aabb") * 50})
-    with pytest.raises(UserError, match=r"the terms .*x.* together separate 200 rows .*have no finite estimate"):
+    with pytest.raises(UserError, match=r"`x` separates 200 rows .*has no finite estimate"):
         fit_frame(frame, "late ~ x + g", "binomial", tmp_path)
 
 
@@ -217,8 +225,37 @@ def test_terms_that_separate_some_rows_are_refused_too(tmp_path):
     frame = pd.DataFrame({"carrier": random.choice(["a", "b"], 400), "month": random.integers(1, 3, 400)})
     frame["both"] = ((frame["carrier"] == "b") & (frame["month"] == 2)).astype(int)
     frame["late"] = np.where(frame["both"] == 1, 1, random.integers(0, 2, 400))
-    with pytest.raises(UserError, match=rf"the terms .*both.* together separate {frame['both'].sum()} rows"):
+    with pytest.raises(UserError, match=rf"`both` separates {frame['both'].sum()} rows"):
         fit_frame(frame, "late ~ carrier + C(month) + both", "binomial", tmp_path)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
+def test_a_number_that_separates_is_named_with_its_rows(tmp_path, scale):
+    random = np.random.default_rng(8)
+    frame = pd.DataFrame({"x": scale * (7 + random.normal(size=300)).round(4)})
+    frame["late"] = (frame["x"] > frame["x"].quantile(0.3)).astype(int)
+    with pytest.raises(
+        UserError, match=r"`x` separates 300 rows by their response \(all there are\), so its coefficient"
+    ):
+        fit_frame(frame, "late ~ x", "binomial", tmp_path)
+    # It is told apart from other terms.
+    others = frame.assign(z=random.normal(size=300), g=random.choice(["a", "b", "c"], 300))
+    with pytest.raises(UserError, match=r"m: `x` separates 300 rows by their response"):
+        fit_frame(others, "late ~ z + x + g", "binomial", tmp_path)
+    others["late"] = (frame["x"] / scale + others["z"] > 7).astype(int)
+    with pytest.raises(UserError, match=r"m: the terms `z`, `x`.* together separate 300 rows by their response"):
+        fit_frame(others, "late ~ z + x + g", "binomial", tmp_path)
+    # Quasi-complete: in the middle there are both.
+    frame["x"] = random.integers(-3, 4, 300) * scale
+    frame["late"] = np.where(frame["x"] == 0, frame.index % 2, frame["x"] > 0).astype(int)
+    decided, other = (frame["x"] != 0).sum(), (frame["x"] == 0).sum()
+    with pytest.raises(UserError, match=rf"`x` separates {decided} rows .*the other {other} stay undecided"):
+        fit_frame(frame, "late ~ x", "binomial", tmp_path)
+    # Counts that are 0 wherever a number is not.
+    frame["x"] = np.maximum(frame["x"], 0.0)
+    frame["late"] = np.where(frame["x"] > 0, 0, random.poisson(2, 300))
+    with pytest.raises(UserError, match=rf"`x` separates {(frame['x'] > 0).sum()} rows .*stay undecided"):
+        fit_frame(frame, "late ~ x", "poisson", tmp_path)
 
 
 def test_a_linear_regression_needs_more_rows_than_coefficients(tmp_path):

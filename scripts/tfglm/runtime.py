@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tfglm import command
 
@@ -88,7 +88,8 @@ def limit_threads() -> Any:
 
 
 def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
-    """A function of a step and values by name that writes them for TensorBoard; it does nothing without a folder.
+    """A function of a step and values by name that writes them for TensorBoard; it does nothing without a folder, nor after it
+    could not write, as on a full disk: curves are no reason to end a fit.
 
     `tf.summary.scalar` does the same, but only where the package tensorboard is installed.
     """
@@ -97,22 +98,77 @@ def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
     import tensorflow as tf
 
     shutil.rmtree(folder, ignore_errors=True)
-    writer = tf.summary.create_file_writer(str(folder))
     metadata = tf.compat.v1.SummaryMetadata(
         plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"), data_class=1
     )
 
+    writer: Any = None
+    lost = False
+
     def record(step: int, values: Mapping[str, float]) -> None:
-        with writer.as_default(step):
-            for name, value in values.items():
-                tf.summary.write(name, tf.constant(value, tf.float32), metadata=metadata)
-        writer.flush()
+        nonlocal writer, lost
+        if lost:
+            return
+        try:
+            writer = writer or tf.summary.create_file_writer(str(folder))
+            with writer.as_default(step):
+                for name, value in values.items():
+                    tf.summary.write(name, tf.constant(value, tf.float32), metadata=metadata)
+            writer.flush()
+        except (tf.errors.OpError, OSError) as error:
+            lost = True
+            command.log(f"no more curves for TensorBoard, {folder} cannot be written: {error}")
 
     return record
 
 
+def leave(code: int, *last: Callable[[], object], seconds: float = 2.0) -> NoReturn:
+    """End this process with `code`, whatever else happens. The `last` calls say why, in threads of their own, which are waited
+    for so long and no longer: a log may be on a disk that is full or away, and whoever reads the terminal may be busy."""
+
+    def call(one: Callable[[], object]) -> None:
+        with contextlib.suppress(BaseException):
+            one()
+
+    try:
+        threads = [threading.Thread(target=call, args=(one,), daemon=True) for one in last]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+    finally:
+        os._exit(code)
+
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+"""What asks a process to end; SIGUSR1 is the one that srun passes on."""
+
+
+@contextlib.contextmanager
+def exit_at_once() -> Iterator[None]:
+    """Run the chief's whole program inside this: it exits with the code of its SystemExit, 0 without one.
+
+    The interpreter's own way out waits for the threads of TensorFlow, and these, for ever, for a worker that is lost. A signal
+    that asks it to end is left to the kernel: a handler in Python would wait until nobody computes or logs.
+    """
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    code, last = 2, []
+    try:
+        yield
+        code = 0
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except BaseException:
+        said = sys.exc_info()
+        last = [lambda: sys.excepthook(*said)]
+    finally:
+        leave(code, *last, sys.stdout.flush, sys.stderr.flush)
+
+
 def end_with_parent(parent: int, period_seconds: float = 0.5) -> None:
-    """From now on, end this process when the one that started it is gone: after a SIGKILL of Snakemake nobody else would.
+    """From now on, end this process when the one that started it is gone.
 
     Polled, by a thread: the kernel's parent-death signal comes when the *thread* ends that started the process.
     """
@@ -120,8 +176,7 @@ def end_with_parent(parent: int, period_seconds: float = 0.5) -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(period_seconds)
-        command.log("ending: the process that started this one is gone")
-        os._exit(1)
+        leave(1, lambda: command.log("ending: the process that started this one is gone"))
 
     threading.Thread(target=watch, name="end_with_parent", daemon=True).start()
 
@@ -130,7 +185,7 @@ PR_SET_PDEATHSIG = 1
 """The request to prctl(2) for a signal when the parent ends."""
 
 
-def kill_with_parent() -> None:
-    """Have the kernel kill this process when the one that started it, from its only thread, is gone: one that is frozen polls
-    nothing. For `preexec_fn`: so it holds before the program begins."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def kill_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal, 0 for none, when the one that started it, from its main thread, is gone: who is
+    frozen polls nothing. For `preexec_fn`: so it holds before the program begins."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)

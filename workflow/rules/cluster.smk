@@ -3,7 +3,7 @@
 # so it must not be an input, a param or a wildcard, which would re-run the fit.
 #
 # On SLURM the group is one allocation, for whose sake the resources below are there. profiles/slurm says `mpi: srun`; then
-# the service jobs start their processes by srun on all its nodes, and the chief runs on the first.
+# the service jobs start their processes by srun on all its nodes, if there are several, and the chief runs on the first.
 
 from tfglm.cluster import launch
 
@@ -28,6 +28,7 @@ rule ps:
         patience=PATIENCE_OF_ROLES,
         mpi="local",
         interface="auto",
+        isolate=CONFIG.cluster.isolate,
         # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
         nodes=ALLOCATION.nodes,
         tasks_per_node=ALLOCATION.processes,
@@ -36,7 +37,11 @@ rule ps:
     message:
         "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
-        'exec python "$TFGLM_SCRIPTS/roles.py" ps'
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " roles.py ps"
         " --count {resources.processes}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
@@ -54,18 +59,24 @@ rule workers:
         "logs/models/{model}/workers.log",
     conda:
         "../envs/tfglm.yaml"
-    # For the whole group, whose sum Snakemake refuses where it exceeds --cores; one job's threads it scales down.
+    # For the whole group, a processor for each process but the ps, which waits. With fewer --cores Snakemake takes all of
+    # those, and the processes share them: what bounds their number is the memory (`check_machine`).
     threads: CONFIG.cluster.workers + 1
     resources:
         processes=CONFIG.cluster.workers,
         patience=PATIENCE_OF_ROLES,
         mpi="local",
         interface="auto",
+        isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     message:
         "{wildcards.model}: starting the workers ({resources.processes})"
     shell:
-        'exec python "$TFGLM_SCRIPTS/roles.py" worker'
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " roles.py worker"
         " --count {resources.processes}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
@@ -86,6 +97,7 @@ rule chief:
         fit="results/models/{model}/fit.json",
         checkpoint=directory("results/models/{model}/checkpoint"),
         history="results/models/{model}/history.csv",
+        history_digest="results/models/{model}/history.sha256",
     log:
         "logs/models/{model}/chief.log",
     benchmark:
@@ -99,18 +111,24 @@ rule chief:
         # Texts have to be the same in all of a group.
         mpi="local",
         interface="auto",
+        isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
         engine=ENGINE,
         solver=solver_settings,
-        # For the record; what of it the fit depends on, `solver` and the inputs have.
+        # For the record, and so a reason to run as well: else a fit of the same numbers could tell of another config than that of
+        # the models beside it, with which it is to be compared.
         config=passport_settings,
         # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
         journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting"
     shell:
-        'exec python "$TFGLM_SCRIPTS/chief.py"'
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " chief.py"
         " --ps {input.ps}"
         " --workers {input.workers}"
         " --lease results/models/{wildcards.model}/cluster/chief.lease"

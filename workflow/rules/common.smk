@@ -1,20 +1,10 @@
 import json
-import os
 import re
 import shlex
 import shutil
-import sys
-from pathlib import Path
-
-from snakemake.exceptions import WorkflowError
-
-# This file lies in workflow/rules, also where another workflow uses this one as a module.
-SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
-# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
-os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
-sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import ENGINE
+from tfglm.addresses import SECRETS
 from tfglm.config import (
     SPLITS,
     DesignConfig,
@@ -27,10 +17,12 @@ from tfglm.config import (
     is_address,
     load,
     load_layouts,
+    secret_addresses,
     settings_to_score,
 )
+from tfglm.cluster import memory, pending
 from tfglm.data.packages import located
-from tfglm.errors import UserError, nearest
+from tfglm.errors import nearest
 
 try:
     CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
@@ -38,11 +30,15 @@ try:
     LAYOUTS = load_layouts(CONFIG.data)
     # The input files, by their name in results.
     FILES = expand_files(CONFIG.data)
-    # Those that are only predicted, and how they are read.
-    SCORED = expand_files(CONFIG.data.model_copy(update={"files": CONFIG.score})) if CONFIG.score else {}
+    # Those that are only predicted, and how they are read. A layout that they alone have says nothing of a model.
+    OF_SCORE = CONFIG.data.model_copy(update={"files": CONFIG.score})
+    SCORED = expand_files(OF_SCORE) if CONFIG.score else {}
     TO_SCORE = settings_to_score(CONFIG) if SCORED else None
+    LAYOUTS_TO_SCORE = load_layouts(OF_SCORE)
     # The files that are fetched, by their own name.
     FETCHED = fetched([*FILES.values(), *SCORED.values()])
+    # What commands, logs and records must not show reaches the script by its environment.
+    os.environ[SECRETS] = secret_addresses(FETCHED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -66,7 +62,11 @@ def path_in(files):
 
 
 def source_of(wildcards):
-    return FETCHED[wildcards.download].source
+    return FETCHED[wildcards.download].shown
+
+
+def identity_of(wildcards):
+    return FETCHED[wildcards.download].identity
 
 
 def sum_of(wildcards):
@@ -91,7 +91,13 @@ def layouts_in(files, settings):
 
 
 def layout_names_in(files, settings):
-    return lambda wildcards: Unwatched(shlex.join(possible_layouts(files[wildcards.file], settings)))
+    """A params function: the layouts that a file may have, as arguments that are no options."""
+
+    def layout_names(wildcards):
+        found = possible_layouts(files[wildcards.file], settings)
+        return Unwatched(shlex.join(f"./{name}" if name.startswith("-") else name for name in found))
+
+    return layout_names
 
 
 def possible_layouts(file, settings):
@@ -100,7 +106,7 @@ def possible_layouts(file, settings):
     from tfglm.data.layouts import choose
     from tfglm.data.source import read_header
 
-    layouts = {name: LAYOUTS[name] for name in file.layouts}
+    layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if not is_address(file.source):
         name, layout = choose(read_header(located(file.source)), layouts, settings, file.source)
         layouts = {name: layout}
@@ -157,7 +163,7 @@ def passport_settings(wildcards):
     keys = set(DesignConfig.model_fields) | set(SolverConfig.model_fields)
     model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
     command = f"snakemake results/models/{wildcards.model}/fit.json"
-    return Unwatched(json.dumps({"data": data, "model": model, "command": command}, sort_keys=True))
+    return json.dumps({"data": data, "model": model, "command": command}, sort_keys=True)
 
 
 def derived_covariates(wildcards):
@@ -239,6 +245,45 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 
+def check_machine():
+    """Before anything starts: refuse more processes than this machine has memory for, and say it if others can reach them."""
+    if not (workflow.local_exec and any(job.rule.name == "chief" for job in workflow.dag.needrun_jobs())):
+        return
+    isolate = CONFIG.cluster.isolate
+    try:
+        memory.check(CONFIG.cluster.ps, CONFIG.cluster.workers, memory.of_machine())
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    if isolate == "never":
+        return
+    # By a process of its own: Snakemake has threads.
+    line = [sys.executable, str(SCRIPTS / "isolate.py"), "--try"]
+    reason = subprocess.run(line, capture_output=True, text=True).stdout.strip()
+    if reason and isolate == "always":
+        raise WorkflowError(
+            f"`cluster: {{isolate: always}}`, but a fit cannot have a network of its own here: {reason}\n"
+            f"  with `auto` it runs all the same; README.md says what that means"
+        )
+    if reason:
+        logger.warning(
+            f"While a fit runs, whoever reaches this machine's ports, as all its users do, can read and write your files: a "
+            f"network of its own is refused here ({reason}). README.md says more."
+        )
+
+
+# What SLURM will never start, said again at the end of the run.
+GIVEN_UP = []
+
+
+def watch_queue():
+    """Have a run on SLURM end if SLURM will never start one of its jobs."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    # With `sacct` the executor does not notice a job that is cancelled.
+    interrupt = workflow.executor_settings.status_command == "sacct"
+    pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
+
+
 def targets_of_all_models():
     """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
     names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html", "history.svg"]
@@ -264,6 +309,13 @@ onstart:
     # environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time;
     # and not as a profile of the workflow, which would overrule the 60 s of profiles/slurm.
     workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
+    check_machine()
+    watch_queue()
+
+
+onerror:
+    for reason in GIVEN_UP:
+        print(reason, file=sys.stderr)
 
 
 onsuccess:

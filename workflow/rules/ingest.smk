@@ -15,15 +15,16 @@ rule fetch:
         "../envs/tfglm.yaml"
     params:
         source=source_of,
+        identity=identity_of,
         sha256="",
     message:
         "Fetching {params.source}"
     shell:
         'exec python "$TFGLM_SCRIPTS/fetch.py"'
-        " --source {params.source:q}"
+        " --source={params.source:q}"
         " --sha256={params.sha256}"
-        " --output {output:q}"
-        " --log {log:q}"
+        " --output={output:q}"
+        " --log={log:q}"
 
 
 use rule fetch as fetch_verified with:
@@ -33,6 +34,7 @@ use rule fetch as fetch_verified with:
         download=one_of(name for name, file in FETCHED.items() if file.sha256),
     params:
         source=source_of,
+        identity=identity_of,
         sha256=sum_of,
 
 
@@ -64,8 +66,8 @@ rule ingest:
         "Reading {input} into shards"
     shell:
         'exec python "$TFGLM_SCRIPTS/ingest.py"'
-        " --source {input:q}"
-        " --file {wildcards.file}"
+        " --source={input:q}"
+        " --file={wildcards.file}"
         " --layouts {params.layout_names}"
         " --settings {params.settings:q}"
         " --threads {threads}"

@@ -4,6 +4,7 @@
 rule present_coefficients:
     input:
         table="results/models/{model}/coefficients.csv",
+        digest="results/models/{model}/coefficients.sha256",
         fit="results/models/{model}/fit.json",
     output:
         plot=report(
@@ -89,6 +90,7 @@ rule present_metrics:
 rule present_history:
     input:
         history="results/models/{model}/history.csv",
+        digest="results/models/{model}/history.sha256",
         fit="results/models/{model}/fit.json",
     output:
         plot=report(
@@ -122,8 +124,8 @@ rule present_summary:
     input:
         rows="results/data/rows.json",
         fits=expand("results/models/{model}/fit.json", model=MODELS),
-        tables=expand("results/models/{model}/coefficients.csv", model=MODELS),
-        terms=expand("results/models/{model}/terms.csv", model=MODELS),
+        tables=expand("results/models/{model}/{table}.csv", model=MODELS, table=["coefficients", "terms"]),
+        digests=expand("results/models/{model}/{table}.sha256", model=MODELS, table=["coefficients", "terms"]),
         metrics=expand("results/models/{model}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
     output:
         report(

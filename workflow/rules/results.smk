@@ -11,6 +11,7 @@ rule tabulate_coefficients:
         table="results/models/{model}/coefficients.csv",
         parquet="results/models/{model}/coefficients.parquet",
         terms="results/models/{model}/terms.csv",
+        digests=expand("results/models/{{model}}/{table}.sha256", table=["coefficients", "terms"]),
     log:
         "logs/models/{model}/tabulate_coefficients.log",
     benchmark:
@@ -136,6 +137,7 @@ rule evaluate:
         design="results/models/{model}/design.json",
         reference=reference_of_unseen,
         checkpoint="results/models/{model}/checkpoint",
+        fit="results/models/{model}/fit.json",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
         "results/models/{model}/metrics.json",
@@ -157,6 +159,7 @@ rule evaluate:
         'exec python "$TFGLM_SCRIPTS/evaluate.py"'
         " --design {input.design}"
         " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
         " --manifests {input.manifests}"
         " --split {params.split}"
         " --threshold {params.threshold}"
@@ -330,6 +333,7 @@ rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
         tables=compared_files("coefficients.csv"),
+        digests=compared_files("coefficients.sha256"),
         fits=compared_files("fit.json"),
         metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:

@@ -39,6 +39,11 @@ class Announcement:
     def name(self) -> str:
         return f"{self.role} {self.index}"
 
+    @property
+    def place(self) -> str:
+        """Where to look for one that was listening once."""
+        return f"{self.name} at {self.address} on {self.node}, log: {self.log or 'its terminal'}"
+
     def __str__(self) -> str:
         facts = [self.state]
         facts += [f"at {self.address}"] if self.address else []
@@ -56,6 +61,15 @@ class Roster:
     members: tuple[str, ...]  # file names, relative to the roster; the place is the index
     logs: tuple[str, ...] = ()  # '' or one log a member
     failed: str = ""  # why no member will come any more
+    signs: str = ""  # file, relative to the roster, that its process touches as long as it lives; '' for none
+    node: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    log: str = ""  # '' when the process prints to its terminal
+
+    @property
+    def supervisor(self) -> str:
+        """The process that has written this."""
+        return f"roles.py {self.role} (pid {self.pid} on {self.node})"
 
 
 def write(path: Path, said: Announcement | Roster) -> None:
@@ -137,13 +151,3 @@ def addresses(members: Iterable[Announcement], role: Role) -> list[str]:
     if not indices or indices != list(range(len(indices))):
         raise UserError(f"the cluster needs {role} 0, 1, 2 ... once each; announced are: {indices or 'none'}")
     return [member.address for member in ordered]
-
-
-def reachable(address: str, timeout_seconds: float = 2.0) -> bool:
-    """Whether something accepts TCP connections at `host:port`."""
-    host, port = address.rsplit(":", 1)
-    try:
-        socket.create_connection((host, int(port)), timeout_seconds).close()
-    except OSError:
-        return False
-    return True

@@ -65,6 +65,12 @@ def allocated_nodes() -> int:
     return int(answer.stdout)
 
 
+def launcher(asked: str) -> str:
+    """How to start the processes: `local` where `srun` was asked for on a single node, on which the chief is as well. There they
+    can have a network of their own. Raises UserError outside of SLURM."""
+    return "local" if asked == "srun" and allocated_nodes() == 1 else asked
+
+
 class Step:
     """All processes of a role as one job step. `command` runs once for each, with its index in SLURM_PROCID."""
 

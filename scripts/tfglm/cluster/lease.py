@@ -1,59 +1,93 @@
-"""The chief's sign of life, by which the roles know that somebody still needs them.
+"""Signs of life in a shared folder: a file that one process touches from time to time, and how long another has not seen that.
 
-Snakemake ends the roles when the chief has ended. But a chief that never comes, because Snakemake gave up before it or its node
-is gone, would leave them waiting for ever, and Snakemake for them. So the chief touches a file from its start on, and who no
-longer sees that ends. Touching needs no room on a disk that is full.
+The chief's are for its roles. Snakemake ends these when the chief has ended; but a chief that never comes, because Snakemake
+gave up before it or its node is gone, would leave them waiting for ever, and Snakemake for them. Those of `roles.py` are for
+the chief, as nobody else would notice that it is gone. Touching needs no room on a disk that is full.
 """
 
 import contextlib
 import os
-import threading
 import time
+from collections.abc import Hashable
 from pathlib import Path
 
 PERIOD = 5.0
 """Seconds from one sign to the next."""
 
-TERM = 120.0
-"""Seconds without one after which the chief is held to be gone: longer than a shared file system or an import may take."""
+TERM = 60.0
+"""Seconds without one after which a process is held to be gone. Who gives signs computes nothing besides, but a file system
+that is busy or shared may be slow."""
+
+LONGEST_STEP = 10.0
+"""Seconds between two looks that are believed; what is longer, this process has spent frozen."""
 
 
-def keep(path: Path) -> None:
-    """Touch the file at `path` as long as this process lives."""
+class Silence:
+    """For how long a sign has been the same, in seconds in which this process itself could look: after Control-Z and `fg`, or a
+    suspended machine, nobody is held to be gone."""
 
-    def run() -> None:
-        while True:
+    def __init__(self) -> None:
+        self._sign: Hashable = None
+        self._seconds, self._looked = 0.0, time.monotonic()
+
+    def seconds(self, sign: Hashable) -> float:
+        """Look at the sign as it is now; 0 if it has changed since the last look."""
+        now = time.monotonic()
+        self._seconds = self._seconds + min(now - self._looked, LONGEST_STEP) if sign == self._sign else 0.0
+        self._sign, self._looked = sign, now
+        return self._seconds
+
+
+class Signs:
+    """Signs that this process gives."""
+
+    def __init__(self, path: Path, period: float = PERIOD) -> None:
+        self._path, self._period, self._next = path, period, 0.0
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def give(self) -> None:
+        """Give one if it is time. Call this often."""
+        if time.monotonic() >= self._next:
             with contextlib.suppress(OSError):
-                path.touch()
-            time.sleep(PERIOD)
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    threading.Thread(target=run, name="lease", daemon=True).start()
+                self._path.touch()
+            self._next = time.monotonic() + self._period
 
 
-class Lease:
-    """The same file, seen by a role that waits `patience` seconds for a first sign."""
+class Seen:
+    """Signs of another process. Differences count, as the clocks of two nodes may differ."""
 
-    def __init__(self, path: Path, patience: float) -> None:
-        self.path, self.patience = path, patience
-        # What is there now may be of an earlier chief.
-        self._seen, self._since, self._came = self._stamp(), time.monotonic(), False
+    def __init__(self, path: Path) -> None:
+        self._path, self._silence = path, Silence()
+        # What is there now may be of an earlier process.
+        self._first, self.came = self._stamp(), False
+        self._silence.seconds(self._first)
 
-    def expired(self) -> str:
-        """Why nobody needs this role any more, or ''. Differences count, as the clocks of two nodes may differ."""
-        stamp, now = self._stamp(), time.monotonic()
-        if stamp != self._seen:
-            self._seen, self._since, self._came = stamp, now, True
-        if self._came and now - self._since > TERM:
-            return f"the chief has given no sign for {TERM:.0f} s, so this role ends; its log may say why"
-        if not self._came and now - self._since > self.patience:
-            return f"no chief has started within {self.patience:.0f} s, so this role ends; what Snakemake said before tells why"
-        return ""
+    def silent_seconds(self) -> float:
+        """How long ago the last one was seen; since this object was made if none has `came`."""
+        stamp = self._stamp()
+        self.came = self.came or stamp != self._first
+        return self._silence.seconds(stamp)
 
     def _stamp(self) -> int:
         # Opened, because a network file system asks the server then, and may answer a mere stat from memory.
         try:
-            with self.path.open("rb") as file:
+            with self._path.open("rb") as file:
                 return os.fstat(file.fileno()).st_mtime_ns
         except OSError:
             return 0
+
+
+class Lease:
+    """The chief's signs, seen by a role that waits `patience` seconds for the first."""
+
+    def __init__(self, path: Path, patience: float, term: float = TERM) -> None:
+        self._signs, self.patience, self.term = Seen(path), patience, term
+
+    def expired(self) -> str:
+        """Why nobody needs this role any more, or ''."""
+        silent = self._signs.silent_seconds()
+        if self._signs.came and silent > self.term:
+            return f"the chief has given no sign for {self.term:.0f} s, so this role ends; its log may say why"
+        if not self._signs.came and silent > self.patience:
+            return f"no chief has started within {self.patience:.0f} s, so this role ends; what Snakemake said before tells why"
+        return ""

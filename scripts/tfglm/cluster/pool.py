@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tfglm import runtime
-from tfglm.cluster import announce, remote
+from tfglm.cluster import announce, probe, remote
+from tfglm.cluster.announce import Announcement
 from tfglm.cluster.remote import Function
 from tfglm.errors import UserError
 
@@ -36,31 +37,35 @@ _PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
 _LOST = "GRPC error information from remote target /job:ps"
 
 
-def connect(ps_addresses: Sequence[str], worker_addresses: Sequence[str], deadline_seconds: float) -> "Pool":
-    """A pool over the TensorFlow servers at these addresses (`host:port`, in the order of their indices).
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
+"""Inside `waiting()` the chief waits for its cluster, and its watchdog counts the seconds."""
 
-    Once a process, and before it runs any TensorFlow operation. Raises UserError if a server accepts no connection
-    within the deadline; left to itself TensorFlow would wait for it for ever.
+
+def connect(members: Sequence[Announcement], deadline_seconds: float, waiting: Waiting) -> "Pool":
+    """A pool over the TensorFlow servers that have announced themselves so.
+
+    Once a process, and before it runs any TensorFlow operation. Raises UserError if a server does not answer within the
+    deadline; left to itself TensorFlow would wait for it for ever.
     """
-    cluster = {"ps": list(ps_addresses), "worker": list(worker_addresses)}
+    cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
     deadline = time.monotonic() + deadline_seconds
-    for role, addresses in cluster.items():
-        for index, address in enumerate(addresses):
-            while not announce.reachable(address):
-                if time.monotonic() > deadline:
-                    raise UserError(
-                        f"{role} {index} does not answer at {address} within {deadline_seconds:.0f} s; see whether its "
-                        f"process lives and whether the network lets the port through"
-                    )
-                time.sleep(0.2)
+    for member in members:
+        while probe.ask(member.address) != "answers":
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{member.place}, does not answer within {deadline_seconds:.0f} s; see whether its process lives and "
+                    f"whether the network lets the port through"
+                )
+            time.sleep(0.2)
     runtime.limit_threads()
     # Of a few operations Grappler, half a second a function, improves nothing.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
     tf.get_logger().setLevel("CRITICAL")
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
-    strategy = tf.distribute.ParameterServerStrategy(resolver)
-    return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), cluster)
+    with waiting():
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), members, waiting)
 
 
 def _scheduled(
@@ -81,8 +86,8 @@ def _scheduled(
 class Shared:
     """An array that the ps keep together, each some of its columns. Workers add to it whenever they like."""
 
-    def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable) -> None:
-        self.parts, self.pushes = parts, pushes
+    def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable, waiting: Waiting) -> None:
+        self.parts, self.pushes, self._waiting = parts, pushes, waiting
         # In one message to each ps.
         self._values = tf.function(
             lambda: ([part.read_value() for part in parts], pushes.read_value()), autograph=False
@@ -90,8 +95,9 @@ class Shared:
 
     def read(self) -> tuple[np.ndarray, int]:
         """As it is now, float64 [rows, columns], and how often something has been added."""
-        parts, pushes = self._values()
-        return np.concatenate([part.numpy() for part in parts], axis=1), int(pushes.numpy())
+        with self._waiting():
+            parts, pushes = self._values()
+            return np.concatenate([part.numpy() for part in parts], axis=1), int(pushes.numpy())
 
 
 def _update(
@@ -153,15 +159,18 @@ class Pool:
     """The workers and the ps of one cluster."""
 
     def __init__(
-        self, coordinator: tf.distribute.coordinator.ClusterCoordinator, cluster: dict[str, list[str]]
+        self,
+        coordinator: tf.distribute.coordinator.ClusterCoordinator,
+        members: Sequence[Announcement],
+        waiting: Waiting,
     ) -> None:
-        self._coordinator, self._cluster = coordinator, cluster
+        self._coordinator, self._waiting = coordinator, waiting
+        self._ps = {each.index: each for each in members if each.role == "ps"}
+        self.workers = len(members) - len(self._ps)
         self._variables: dict[int, tf.Variable] = {}
         self._scheduled: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
-        self._ahead = 4 * len(cluster["worker"])
-        self._outstanding = 0
-        self._progress = time.monotonic()
+        self._ahead = 4 * self.workers
 
     def sum(self, pass_: Function, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
         """The sum of `pass_(state, *call)` over `calls`, a float64 vector, added pairwise in the order of the calls.
@@ -189,7 +198,6 @@ class Pool:
         """The sum of `pass_(state, *call)` over the calls of each task, (pass, calls)."""
         with self._readable():
             variable = self._put(state)
-            self._progress = time.monotonic()
             shapes = {name: np.shape(value) for name, value in state.items()}
 
             def schedule(number: int) -> Any:
@@ -205,33 +213,28 @@ class Pool:
 
     def _schedule(self, key: tuple, calls: Sequence[tuple]) -> Any:
         words = remote.pack([array for call in calls for array in call])
-        return self._coordinator.schedule(self._scheduled[key], args=(tf.constant(words),))
+        with self._waiting():
+            return self._coordinator.schedule(self._scheduled[key], args=(tf.constant(words),))
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
         waiting: deque = deque()
         for place in range(number):
             waiting.append((place, schedule(place)))
-            self._outstanding = len(waiting)
             if len(waiting) == self._ahead:
                 first, result = waiting.popleft()
                 yield first, self._fetch(result)
         while waiting:
             first, result = waiting.popleft()
             yield first, self._fetch(result)
-            self._outstanding = len(waiting)
-
-    @property
-    def workers(self) -> int:
-        """How many there are."""
-        return len(self._cluster["worker"])
 
     def share(self, array: np.ndarray) -> Shared:
         """Put an array [rows, columns] on the ps, its columns divided among them."""
-        with self._readable(), self._coordinator.strategy.scope():
-            parts = np.array_split(np.asarray(array, float), min(len(self._cluster["ps"]), array.shape[1]), axis=1)
+        with self._readable(), self._waiting(), self._coordinator.strategy.scope():
+            parts = np.array_split(np.asarray(array, float), min(len(self._ps), array.shape[1]), axis=1)
             made = [tf.Variable(part, name=f"shared_{number}", trainable=False) for number, part in enumerate(parts)]
-            return Shared(made, tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False))
+            pushes = tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False)
+            return Shared(made, pushes, self._waiting)
 
     def update(
         self, calls: Sequence[tuple[Function, tuple]], shared: Shared, weight: float
@@ -247,7 +250,6 @@ class Pool:
         of_calls = [(step, remote.kinds(call)) for step, call in calls]
         turns = _turns(of_calls, self.workers)
         with self._readable():
-            self._progress = time.monotonic()
 
             def schedule(number: int) -> Any:
                 turn = turns[number]
@@ -260,36 +262,31 @@ class Pool:
             for number, rests in self._in_order(len(turns), schedule):
                 yield list(enumerate(rests, turns[number].start))
 
-    def stalled_seconds(self) -> float:
-        """How long the chief has waited for the call that is next in order; 0 when no call is outstanding."""
-        return time.monotonic() - self._progress if self._outstanding else 0.0
-
     def _put(self, state: Mapping[str, Any]) -> tf.Variable:
         """The state on the ps, as one vector."""
         vector = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
-        if len(vector) not in self._variables:
-            # Made under the scope, it is on a ps.
-            with self._coordinator.strategy.scope():
-                self._variables[len(vector)] = tf.Variable(
-                    tf.zeros(len(vector), tf.float64), name="state", trainable=False
-                )
-        self._variables[len(vector)].assign(vector)
+        with self._waiting():
+            if len(vector) not in self._variables:
+                # Made under the scope, it is on a ps.
+                with self._coordinator.strategy.scope():
+                    self._variables[len(vector)] = tf.Variable(
+                        tf.zeros(len(vector), tf.float64), name="state", trainable=False
+                    )
+            self._variables[len(vector)].assign(vector)
         return self._variables[len(vector)]
 
     def _fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
         """Wait for one result, which cannot be written to. Raises the error that made it impossible."""
-        while True:
-            try:
-                # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
-                fetched = np.asarray(memoryview(result.get()))
-            except tf.errors.OpError:
-                # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
-                # copy of its result to here: the coordinator has put the call back and will set a new result.
-                self._coordinator.done()
-                time.sleep(0.1)
-            else:
-                self._progress = time.monotonic()
-                return fetched
+        with self._waiting():
+            while True:
+                try:
+                    # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
+                    return np.asarray(memoryview(result.get()))
+                except tf.errors.OpError:
+                    # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
+                    # copy of its result to here: the coordinator has put the call back and will set a new result.
+                    self._coordinator.done()
+                    time.sleep(0.1)
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[None]:
@@ -298,16 +295,13 @@ class Pool:
             yield
         except tf.errors.OpError as error:
             raise UserError(self._explain(error)) from error
-        finally:
-            self._outstanding = 0
 
     def _explain(self, error: tf.errors.OpError) -> str:
         lost = _PS.search(error.message)
         if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
-            index = int(lost[1])
             return (
-                f"ps {index} at {self._cluster['ps'][index]} is lost, and the state that it kept; its log says why. "
-                f"Start again: the fit resumes from its last checkpoint"
+                f"{self._ps[int(lost[1])].place}, is lost, and the state that it kept; its log says why, or that of roles.py, "
+                f"which started it. Start again: the fit goes on from the last sum that it has completed"
             )
         return f"a pass failed on a worker: {own_words(error.message)}"
 

@@ -1,5 +1,6 @@
 """What a fit is at, in a small file that is replaced as a whole: for whoever waits, and for what watches over it."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -31,12 +32,7 @@ class Progress:
             "seconds": round(time.monotonic() - self._began, 1),
             "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
         }
-        partial = self._path.with_name(self._path.name + ".partial")
-        try:
-            partial.write_text(json.dumps(said, indent=1) + "\n")
-            partial.replace(self._path)
-        except OSError:
-            partial.unlink(missing_ok=True)
+        _write(self._path, said)
 
     def fitting(self) -> None:
         """The cluster is complete."""
@@ -53,3 +49,19 @@ class Progress:
         """So many of the iterations, epochs or strengths are done, of about so many."""
         seconds = time.monotonic() - self._fitting
         self.update(done=done, of=of, seconds_left=round(seconds * (of - done) / done, 1))
+
+
+def failed(path: Path, reason: str) -> None:
+    """The same file, when the fit has been ended by another process."""
+    said = json.loads(path.read_text()) | {"state": "failed", "reason": reason}
+    _write(path, said)
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    partial = path.with_name(path.name + ".partial")
+    with contextlib.suppress(OSError):
+        try:
+            partial.write_text(json.dumps(said, indent=1) + "\n")
+            partial.replace(path)
+        except OSError:
+            partial.unlink(missing_ok=True)

@@ -1,13 +1,17 @@
 """Functions of arrays that a worker runs in Python: how the chief names one, and how a worker finds it.
 
 What TensorFlow sends to a worker is a graph of three operations: read the state from the ps, run the function, return its
-vector. A function is told by the name of what makes it (`module:function`) and a text, which that is given once in a process.
+vector. A function is told by the name of its maker, one of those that the worker was started with, and by a text, which the
+maker is given once in a process.
+
+TensorFlow asks nobody who he is, so a request may come from a stranger. He can have a maker of the list run, and no other code of
+Python; whatever else he sends is an error of that call, and the worker lives on.
 """
 
 import functools
-import importlib
 import json
 import math
+import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
@@ -26,13 +30,19 @@ TOKEN = "pyfunc_0"
 
 WORD, TEXT_BYTES = 8, 64
 
+KIND = re.compile(r"[<|]([fiu][1248]|b1|S[1-9]\d{0,6})")
+"""The types of arrays that are sent: plain numbers and bytes, as numpy writes them."""
+
+LONGEST_HEADER = 1 << 20
+"""Bytes; one of a fit has some thousands."""
+
 _GRAPH = tf.Graph()
 """TensorFlow forgets a Python function with the graph that it is in."""
 
 
 class Function(Protocol):
-    """A function `(state, *call) -> float64 vector` without side effects, of arrays by name and of arrays. What `maker` names
-    makes the same of `text`."""
+    """A function `(state, *call) -> float64 vector` without side effects, of arrays by name and of arrays. What a worker offers
+    as `maker` makes the same of `text`."""
 
     maker: str
     text: str
@@ -42,6 +52,9 @@ class Function(Protocol):
 
 Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 """Types and shapes of arrays."""
+
+Maker = Callable[[str], Callable[..., np.ndarray]]
+"""Makes a `Function` of its text."""
 
 
 def _plain(array: Any) -> np.ndarray:
@@ -120,31 +133,62 @@ def run(
     return tf.ensure_shape(vector, [None])
 
 
-def offer() -> None:
-    """Make this process run what it is sent by `run`."""
+def offer(makers: Mapping[str, Maker]) -> None:
+    """Make this process run what it is sent by `run`: functions of these makers, by name, and no others."""
+    made = functools.lru_cache(maxsize=64)(lambda maker, text: makers[maker](text))
+
+    def called(header: bytes, text: bytes, state: np.ndarray, words: np.ndarray) -> np.ndarray:
+        try:
+            maker, of_state, of_calls = _checked(header, makers, len(state), len(words))
+            ends = np.cumsum([math.prod(shape) for _, shape in of_state], dtype=int)
+            parts = np.split(state, ends[:-1])
+            named = {name: part.reshape(shape) for (name, shape), part in zip(of_state, parts, strict=True)}
+            function, arrays = made(maker, text.decode()), iter(unpack(chain(*of_calls), words))
+            return pairwise(function(named, *islice(arrays, len(call))) for call in of_calls)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        except Exception as error:
+            command.log(traceback.format_exc())
+            raise ValueError(f"{type(error).__name__}: {error}; the worker's log says where") from None
+
     with _GRAPH.as_default():
         kinds_of_inputs = (tf.string, tf.string, tf.float64, tf.int64)
         inputs = [tf.compat.v1.placeholder(kind) for kind in kinds_of_inputs]
-        token = tf.numpy_function(_run, inputs, tf.float64).op.get_attr("token").decode()
+        token = tf.numpy_function(called, inputs, tf.float64).op.get_attr("token").decode()
     assert token == TOKEN
 
 
-def _run(header: bytes, text: bytes, state: np.ndarray, words: np.ndarray) -> np.ndarray:
+Shape = list[int]
+
+
+def _checked(
+    header: bytes, makers: Iterable[str], numbers: int, words: int
+) -> tuple[str, list[tuple[str, Shape]], list[list[tuple[str, Shape]]]]:
+    """The maker, names and shapes of the state, and types and shapes of the arrays of each call, as a header says them.
+
+    Raises UserError if it says anything else, or not just what `numbers` of the state and `words` of the calls hold.
+    """
+    if len(header) > LONGEST_HEADER:
+        raise UserError(f"refused: a header of {len(header):,} bytes, more than {LONGEST_HEADER:,}")
     try:
         said = json.loads(header)
-        ends = np.cumsum([math.prod(shape) for _, shape in said["state"]], dtype=int)
-        parts = np.split(state, ends[:-1])
-        named = {name: part.reshape(shape) for (name, shape), part in zip(said["state"], parts, strict=True)}
-        function, arrays = _made(said["maker"], text), iter(unpack(chain(*said["calls"]), words))
-        return pairwise(function(named, *islice(arrays, len(call))) for call in said["calls"])
-    except UserError as error:
-        raise ValueError(str(error)) from None
-    except Exception as error:
-        command.log(traceback.format_exc())
-        raise ValueError(f"{type(error).__name__}: {error}; the worker's log says where") from None
-
-
-@functools.lru_cache(maxsize=64)
-def _made(maker: str, text: bytes) -> Callable[..., np.ndarray]:
-    module, _, name = maker.partition(":")
-    return getattr(importlib.import_module(module), name)(text.decode())
+        maker, state, calls = said["maker"], said["state"], said["calls"]
+        shapes = [shape for _, shape in state] + [shape for call in calls for _, shape in call]
+        plain = (
+            all(isinstance(name, str) for name, _ in state)
+            and all(isinstance(kind, str) and KIND.fullmatch(kind) for call in calls for kind, _ in call)
+            and all(isinstance(shape, list) for shape in shapes)
+            and all(type(length) is int and length >= 0 for shape in shapes for length in shape)
+        )
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"refused: a header that no chief writes: {type(error).__name__}: {error}") from error
+    if not plain or not calls:
+        raise UserError("refused: a header that no chief writes")
+    if not isinstance(maker, str) or maker not in makers:
+        raise UserError(f"refused: `{maker}` is no function of this worker; it runs: {', '.join(makers)}")
+    held = sum(math.prod(shape) for _, shape in state), sum(map(size, calls))
+    if held != (numbers, words):
+        raise UserError(
+            f"refused: a header for {held[0]:,} numbers and {held[1]:,} words, with {numbers:,} and {words:,} of them"
+        )
+    return maker, state, calls

@@ -1,11 +1,10 @@
 """One TensorFlow server process, a ps or a worker, from its first announcement to its end.
 
-A TensorFlow server listens on all interfaces, whatever host is announced, and speaks unauthenticated gRPC: whoever
-reaches its port can run code in it. Keep the ports inside the cluster's own network.
+A TensorFlow server, and the chief has one too, listens on all interfaces, whatever host is announced, and speaks unauthenticated
+gRPC: whoever reaches its port can read and write the files of its user. On one machine `network` keeps others away.
 """
 
 import argparse
-import os
 import signal
 import time
 from collections.abc import Callable
@@ -20,10 +19,7 @@ from tfglm.cluster.announce import Announcement, Role
 
 def _end(reason: str) -> NoReturn:
     """End now: a TensorFlow server cannot be shut down, and the interpreter's own way out waits for its threads."""
-    try:
-        command.log(f"ending: {reason}")
-    finally:
-        os._exit(0)
+    runtime.leave(0, lambda: command.log(f"ending: {reason}"))
 
 
 def serve(
@@ -77,7 +73,7 @@ EXAMPLE = """
 To start a cluster by hand, in a folder that all machines share: `ps.py --index 0 --announce run/ps-0.json --host
 ADDRESS` on the first, `worker.py --index 0 --announce run/worker-0.json --host ADDRESS` on the second, `--index 1` and
 `run/worker-1.json` on the third, where ADDRESS is that machine's own; then give these files to the chief.
-The port is open to whoever reaches the machine, and lets him run code: use a private network.
+The ports, the chief's too, are open to whoever reaches the machine, and let him read and write your files: use a private network.
 """
 
 

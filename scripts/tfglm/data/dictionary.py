@@ -1,37 +1,45 @@
 """What the columns of all input files hold together: the levels in a stable order with their counts, and the account of rows."""
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
 
+from tfglm import digests
 from tfglm.config import SPLITS
-from tfglm.data.shards import MISSING, IngestedFile
+from tfglm.data.encoding import EXACT_BELOW
+from tfglm.data.shards import MISSING, IngestedFile, Kind
 from tfglm.errors import UserError
 
 RARE, ABSENT = "(rare)", "(missing)"
 """How the level of rare values and the level of missing values are written. They come after all others."""
+
+MOST_LISTED = 2**16
+"""Distinct texts of a column that the dictionary lists; more are read from the tables of levels (`training_values`)."""
 
 
 @dataclass(frozen=True)
 class Column:
     """One column over all files.
 
-    `levels` are its distinct values in the training rows, sorted (numbers by size, text by code point), and
-    `train_rows` how often each occurs there; both are None where some file stores the column as plain numbers. `rare` are
-    the values below the count that the config asks for: as a categorical column, it has the level RARE instead of them.
-    With `missing_rows`, None if rows without a value are dropped, it has the level ABSENT, of so many training rows.
-    `mean` and `variance` (divisor n), `minimum` and `maximum` are those of the training rows, None for text. Rows that
-    lack a value in a required column count nowhere here.
+    `distinct` is how many distinct values it has in the training rows; None if some file stores it as plain numbers alone, so
+    that it cannot be categorical. `levels` are these values, sorted (numbers by size, text by code point), and `train_rows` how
+    often each occurs; both are None where some file stores it as plain numbers too, and where it has more than MOST_LISTED
+    texts. Values with fewer than `fewest` training rows are rare, `rare_levels` of them with `rare_rows` rows together: as a
+    categorical column, it has the level RARE instead of them. With `missing_rows`, None if rows without a value are dropped, it
+    has the level ABSENT, of so many training rows. `mean` and `variance` (divisor n), `minimum` and `maximum` are those of the
+    training rows, None for text. Rows that lack a value in a required column count nowhere here.
     """
 
     name: str
-    kind: str
+    kind: Kind
+    distinct: int | None
     levels: list | None
     train_rows: list[int] | None
-    rare: list
+    fewest: int
+    rare_levels: int
+    rare_rows: int
     missing_rows: int | None
     mean: float | None
     variance: float | None
@@ -40,22 +48,23 @@ class Column:
 
     @property
     def labels(self) -> list[str]:
-        """The levels of the column as a categorical one, as text."""
-        rare = set(self.rare)
-        labels = [label(level, self.kind) for level in self.levels or [] if level not in rare]
-        return [*labels, *([RARE] if rare else []), *([ABSENT] if self.missing_rows else [])]
+        """The levels of the column as a categorical one, as text; of a column whose levels are listed."""
+        return labels(self, self._counted)[0]
 
     @property
-    def rare_labels(self) -> list[str]:
-        """The values behind the level RARE, as text."""
-        return [label(level, self.kind) for level in self.rare]
+    def rare(self) -> list[str]:
+        """The values behind the level RARE, as text; of a column whose levels are listed."""
+        return labels(self, self._counted)[1]
 
     @property
-    def rare_rows(self) -> int:
-        """Training rows of the level RARE."""
-        rare = set(self.rare)
-        counts = zip(self.levels or [], self.train_rows or [], strict=True)
-        return sum(rows for level, rows in counts if level in rare)
+    def _counted(self) -> pl.DataFrame:
+        return pl.DataFrame(
+            {"value": self.levels, "rows": self.train_rows}, {"value": VALUE_TYPES[self.kind], "rows": pl.Int64}
+        )
+
+
+VALUE_TYPES = {"text": pl.String, "integer": pl.Int64, "number": pl.Float64}
+"""Of the values of a column of each kind."""
 
 
 @dataclass(frozen=True)
@@ -68,20 +77,29 @@ class Dictionary:
     rows: dict[str, int]
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self)) + "\n")
+        digests.write_json(path, asdict(self), indent=None)
 
     @classmethod
     def load(cls, path: Path) -> "Dictionary":
-        raw = json.loads(path.read_text())
+        """Raises UserError if the file has changed since it was written."""
+        raw = digests.read_json(path)
         columns = {name: Column(**column) for name, column in raw["columns"].items()}
         return cls(columns, raw["required"], raw["rows"])
 
 
-def label(value: str | float, kind: str) -> str:
-    """How a level is written in tables: text as it is, whole numbers without a point."""
-    if kind == "text":
-        return value
-    return str(int(value)) if kind == "integer" else repr(float(value))
+def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]:
+    """The levels of a categorical column and the values behind RARE, as text; `counted` are its values and their training
+    rows."""
+    rare = pl.col("rows") < column.fewest
+    ordinary, lumped = (written(counted.filter(which)["value"]).to_list() for which in (~rare, rare))
+    return [*ordinary, *([RARE] if lumped else []), *([ABSENT] if column.missing_rows else [])], lumped
+
+
+def written(values: pl.Series) -> pl.Series:
+    """How values are written in tables: text as it is, whole numbers without a point."""
+    if values.dtype == pl.Float64:
+        return pl.Series(values.name, [None if value is None else repr(value) for value in values], dtype=pl.String)
+    return values.cast(pl.String)
 
 
 def lacks(pattern: str, required: Collection[str]) -> bool:
@@ -99,7 +117,7 @@ def merge(
     another numbers, and for a column that has no value in any file.
     """
     missing, rare = missing or {}, rare or {}
-    names = [column.name for column in files[0].manifest.columns if column.name != MISSING]
+    names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
     levels = pl.concat([used_levels(file, required) for file in files])
     counted = levels.filter(pl.col("column") == MISSING).group_by("split").agg(pl.col("rows").sum())
@@ -110,11 +128,32 @@ def merge(
     return Dictionary(columns, required, rows)
 
 
-def used_levels(file: IngestedFile, required: Collection[str]) -> pl.DataFrame:
-    """The table of levels of a file without the rows that lack a required value; of the split `predict`, all rows."""
+def used_levels(file: IngestedFile, required: Collection[str], columns: Collection[str] | None = None) -> pl.DataFrame:
+    """The table of levels of a file without the rows that lack a required value; of the split `predict`, all rows. Of the given
+    stored `columns` alone, if there are any."""
     patterns = file.levels.filter(pl.col("column") == MISSING).select("code", "text").unique()
     dropped = [code for code, text in patterns.iter_rows() if lacks(text, required)]
-    return file.levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(dropped))
+    levels = file.levels if columns is None else file.levels.filter(pl.col("column").is_in(list(columns)))
+    return levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(dropped))
+
+
+def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, required: Collection[str]) -> pl.DataFrame:
+    """The distinct values of a column of this kind in the training rows that lack no required one, sorted, and their rows: as
+    they are, whatever data.rare says. Columns: `value`, `rows`."""
+    tables = [used_levels(file, required, [file.codes(column).name]) for file in files]
+    return counted_values(pl.concat(tables), kind)
+
+
+def counted_values(levels: pl.DataFrame, kind: Kind) -> pl.DataFrame:
+    """The same of some levels of one column."""
+    train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
+    known = train.select(value_of(kind).alias("value"), "rows").drop_nulls("value")
+    return known.group_by("value").agg(pl.col("rows").sum()).sort("value")
+
+
+def value_of(kind: Kind) -> pl.Expr:
+    """The values in a table of levels, of a column of this kind: where files disagree, integers are numbers."""
+    return pl.coalesce("number", pl.col("integer").cast(pl.Float64)) if kind == "number" else pl.col(kind)
 
 
 def has_values(file: IngestedFile, name: str) -> bool:
@@ -150,17 +189,25 @@ def merge_column(
             f"  give it the same type in the layouts of both"
         )
     kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
-    train = levels.filter(pl.col("column") == name, pl.col("split") == "train", pl.col("rows") > 0)
-    value = "text" if kind == "text" else "number"
-    absent = train.filter(pl.col(value).is_null() & pl.col("mean").is_null())["rows"].sum()
-    train = train.filter(pl.col(value).is_not_null() | pl.col("mean").is_not_null())
+    train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
+    codes = [file.codes(name) for file in files]
+    coded = train.filter(pl.col("column").is_in([name, *(one.name for one in codes if one)]))
+    absent = coded.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
     missing_rows = int(absent) if missing_is_level else None
-    moments = (None, None, None, None) if kind == "text" else summarise(train)
-    if kind != "text" and not all(file.column(name).coded for file in files):
-        return Column(name, kind, None, None, [], missing_rows, *moments)
-    counts = train.group_by(value).agg(pl.col("rows").sum()).sort(value)
-    rare = counts.filter(pl.col("rows") < fewest)[value].to_list()
-    return Column(name, kind, counts[value].to_list(), counts["rows"].to_list(), rare, missing_rows, *moments)
+    largest = coded["integer"].abs().max() if kind == "number" else None
+    if largest is not None and largest > EXACT_BELOW:
+        raise UserError(
+            f"column `{name}` is integer in {kinds['integer']}, with values beyond 2^53, but number in {kinds['number']}, which "
+            f"cannot tell such values apart\n  give it the type integer, or string, in the layouts of both"
+        )
+    moments = (None, None, None, None) if kind == "text" else summarise(train.filter(pl.col("column") == name), kind)
+    if None in codes:
+        return Column(name, kind, None, None, None, fewest, 0, 0, missing_rows, *moments)
+    values = counted_values(coded, kind)
+    rare = values.filter(pl.col("rows") < fewest)
+    is_listed = len(values) <= MOST_LISTED if kind == "text" else all(one.name == name for one in codes)
+    listed = [values["value"].to_list(), values["rows"].to_list()] if is_listed else [None, None]
+    return Column(name, kind, len(values), *listed, fewest, len(rare), int(rare["rows"].sum()), missing_rows, *moments)
 
 
 def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
@@ -174,21 +221,18 @@ def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: 
             )
 
 
-def summarise(train: pl.DataFrame) -> tuple[float | None, float | None, float | None, float | None]:
+def summarise(train: pl.DataFrame, kind: Kind) -> tuple[float | None, float | None, float | None, float | None]:
     """Mean, variance (divisor n), minimum and maximum over rows of a level table, values or groups with their moments."""
-    if train.is_empty():
+    value = value_of(kind).cast(pl.Float64)
+    parts = train.select(
+        "rows",
+        mean=pl.coalesce("mean", value),
+        variance=pl.col("variance").fill_null(0.0),
+        minimum=pl.coalesce("minimum", value),
+        maximum=pl.coalesce("maximum", value),
+    ).drop_nulls("mean")
+    if parts.is_empty():
         return None, None, None, None
-    parts = train.with_columns(
-        pl.lit(None, dtype=pl.Float64).alias(new)
-        for new in ("number", "mean", "variance", "minimum", "maximum")
-        if new not in train.columns
-    )
-    parts = parts.with_columns(
-        pl.coalesce("mean", "number").alias("mean"),
-        pl.col("variance").fill_null(0.0),
-        pl.coalesce("minimum", "number").alias("minimum"),
-        pl.coalesce("maximum", "number").alias("maximum"),
-    )
     rows = parts["rows"].sum()
     mean = (parts["mean"] * parts["rows"]).sum() / rows
     variance = ((parts["variance"] + (parts["mean"] - mean) ** 2) * parts["rows"]).sum() / rows
@@ -204,12 +248,9 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
     """
     by_file = {file.manifest.file: account_file(file, dictionary.required) for file in files}
     rare = {
-        name: {
-            "levels": len(column.rare),
-            "rows": column.rare_rows,
-        }
+        name: {"levels": column.rare_levels, "rows": column.rare_rows}
         for name, column in dictionary.columns.items()
-        if column.rare
+        if column.rare_levels
     }
     return {**added(list(by_file.values())), "rare": rare, "files": by_file}
 

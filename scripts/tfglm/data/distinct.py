@@ -35,6 +35,17 @@ class Distinct:
         """The rows with these positions; -1 is the last one."""
         return Distinct(self.values, self.indices.take(rows, mode="wrap"))
 
+    def compact(self) -> "Distinct":
+        """The same rows, with the values that occur in them alone."""
+        used = np.zeros(len(self.values) + 1, bool)
+        used[self.indices] = True  # -1 is the last
+        places = np.flatnonzero(used[:-1])
+        if len(places) == len(self.values):
+            return self
+        table = np.full(len(self.values) + 1, -1, np.int32)
+        table[places] = np.arange(len(places))
+        return Distinct(self.values.take(pl.Series(places).to_arrow()), table.take(self.indices, mode="wrap"))
+
     def decoded(self) -> pl.Series:
         """The values row by row."""
         # Behind the values stands a missing one, for the index -1.

@@ -14,14 +14,23 @@ from tfglm.data.shards import Kind, StoredColumn
 from tfglm.errors import UserError
 
 MOST_LEVELS = 2**22
-"""Distinct texts of a column of one file from which on it is refused: it identifies rows, and no term can be made of it."""
+"""Distinct values of a column of one file that can be told apart, 4,194,304: ingest holds them all. A text with more is refused,
+an integer with more has no codes, so that no term or cluster can be made of it."""
+
+EXACT_BELOW = 2**53
+"""Integers of this size or less are floats without rounding."""
 
 
 def kind_of(values: pa.Array) -> Kind:
-    """What the values of a column are; dates become text."""
-    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
+    """What the values of a column are; dates become text. Raises TypeError for a type that no column comes in."""
+    kind = values.type
+    if pa.types.is_integer(kind):
         return "integer"
-    return "number" if pa.types.is_floating(values.type) or pa.types.is_null(values.type) else "text"
+    if pa.types.is_floating(kind) or pa.types.is_null(kind):
+        return "number"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
+        return "text"
+    raise TypeError(f"a column of values of type {kind}")
 
 
 @dataclass(frozen=True)
@@ -42,25 +51,80 @@ def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[G
     return [Group(split, one, first + np.flatnonzero(patterns[first:last] == one)) for one in present]
 
 
+class Texts:
+    """Provisional codes of texts: they count from 1 into `values`."""
+
+    def __init__(self):
+        self.values: list[str] = []
+        self._codes: dict[str | None, int] = {None: 0}
+
+    def encode(self, values: pa.Array) -> np.ndarray:
+        """The codes of some values, new ones for those that are; 0 for a missing one."""
+        texts = values.cast(pa.string()).to_pylist()
+        for text in texts:
+            if text not in self._codes:
+                self._codes[text] = len(self.values) + 1
+                self.values.append(text)
+        return np.array([self._codes[text] for text in texts], np.uint32)
+
+    def in_order(self, codes: np.ndarray) -> np.ndarray:
+        """Codes, those of smaller values first."""
+        return np.array(sorted(codes.tolist(), key=lambda code: self.values[code - 1]), np.int64)
+
+
+class Numbers:
+    """The same of integers (int64) or numbers (float64); without a dict, which takes ten times the memory."""
+
+    def __init__(self, dtype: type):
+        self.values = np.zeros(0, dtype)
+        self._sorted, self._codes = np.zeros(0, dtype), np.zeros(0, np.uint32)
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """As `Texts.encode`; NaN is missing."""
+        known = values == values
+        places = self._places(values)
+        new = np.unique(values[known & ~self._is_at(places, values)])
+        if len(new):
+            codes = np.arange(1, len(new) + 1, dtype=np.uint32) + np.uint32(len(self.values))
+            where = np.searchsorted(self._sorted, new)
+            self._sorted, self._codes = np.insert(self._sorted, where, new), np.insert(self._codes, where, codes)
+            self.values = np.concatenate([self.values, new])
+            places = self._places(values)
+        return (
+            np.where(known, self._codes[places], np.uint32(0)) if len(self.values) else np.zeros(len(values), np.uint32)
+        )
+
+    def _places(self, values: np.ndarray) -> np.ndarray:
+        return np.minimum(np.searchsorted(self._sorted, values), max(len(self._sorted) - 1, 0))
+
+    def _is_at(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return self._sorted[places] == values if len(self._sorted) else np.zeros(len(values), bool)
+
+    def in_order(self, codes: np.ndarray) -> np.ndarray:
+        return codes[np.argsort(self.values[codes - 1], kind="stable")]
+
+
 @dataclass
 class ColumnEncoder:
     """One column of a file while it is read.
 
-    As long as `coded`, chunks are provisional codes that count from 1 into `values`, 0 for a missing value; a number column
-    that turns out to have MOST_CODES values or more goes on as plain float64, NaN for missing ones. In the end the values
-    that occur in a kept row get their codes by rank, so that these depend on the rows alone.
+    As long as `coded`, chunks are provisional codes that count from 1 into the distinct values, 0 for a missing value. A number
+    column that turns out to have MOST_CODES values or more goes on as plain float64, NaN for missing ones; an integer column
+    after MOST_LEVELS. In the end the values that occur in a kept row get their codes by rank, so that these depend on the rows
+    alone.
     """
 
     name: str
     kind: Kind
     coded: bool = True
-    values: list = field(default_factory=list)
-    codes: dict = field(default_factory=dict)
     narrow: bool = True
     counts: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """Rows by provisional code, for each split and pattern of missing values."""
     tables: dict[int, tuple[pa.Array, np.ndarray]] = field(default_factory=dict)
     """What the values of recent blocks were encoded as, by their identity: the same array often comes again."""
+
+    def __post_init__(self):
+        self.distinct = Texts() if self.kind == "text" else Numbers(np.int64 if self.kind == "integer" else np.float64)
 
     def encode(self, column: Distinct) -> np.ndarray:
         """The rows as they are kept until the end of the file: small unsigned integers or float64."""
@@ -72,26 +136,46 @@ class ColumnEncoder:
 
     def _table(self, values: pa.Array) -> np.ndarray:
         """What each of some values is encoded as, and behind them a missing one."""
-        listed = values.cast(pa.string()).to_pylist() if self.kind == "text" else values.to_numpy(False).tolist()
+        typed = values if self.kind == "text" else self._numbers(values)
         if self.coded:
-            for value in listed:
-                if value not in self.codes and value == value:
-                    self.codes[value] = len(self.values) + 1
-                    self.values.append(value)
+            # One code more, for the missing value behind them.
+            codes = np.append(self.distinct.encode(typed), np.uint32(0)).astype(code_type(len(self.distinct.values)))
             self._check_number()
-        if self.coded:
-            # A NaN is a missing value.
-            return np.array([*(self.codes.get(value, 0) for value in listed), 0], code_type(len(self.values)))
-        return np.array([*listed, np.nan], float)
+            if self.coded:
+                return codes
+        return np.append(self._plain(typed), np.nan)
+
+    def _numbers(self, values: pa.Array) -> np.ndarray:
+        """Integers as int64, others as float64, in which no zero is negative."""
+        if self.kind == "number":
+            return values.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
+        try:
+            return values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as error:
+            raise UserError(
+                f"column `{self.name}`: {error}; an integer has 64 bits with its sign\n"
+                f"  read the column as text, with `type: string` in the layout"
+            ) from error
+
+    def _plain(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers as float64. Raises UserError for an integer that would be rounded."""
+        if self.kind == "integer" and len(numbers) and max(-int(numbers.min()), int(numbers.max())) > EXACT_BELOW:
+            raise UserError(
+                f"column `{self.name}`: more than {MOST_LEVELS:,} different integers in one file, and some beyond 2^53, which "
+                f"no number holds exactly; take it out of data.columns, or derive a coarser one under data.derive"
+            )
+        return numbers.astype(np.float64)
 
     def _check_number(self) -> None:
-        if self.kind == "text" and len(self.values) > MOST_LEVELS:
+        values = self.distinct.values
+        if self.kind == "text" and len(values) > MOST_LEVELS:
             raise UserError(
                 f"column `{self.name}`: more than {MOST_LEVELS:,} different texts in one file, so it can be no term of a "
                 f"model; take it out of data.columns"
             )
-        if self.kind != "text" and len(self.values) >= shards.MOST_CODES:
-            self.coded, self.codes, self.tables = False, {}, {}
+        if (self.kind == "number" and len(values) >= shards.MOST_CODES) or len(values) > MOST_LEVELS:
+            self.coded, self.tables = False, {}
+            self._plain(values)
 
     def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
         """Count the values of a chunk of kept rows, which has these groups; every one of them comes by here."""
@@ -106,34 +190,40 @@ class ColumnEncoder:
         shorter, longer = sorted((before, rows), key=len)
         self.counts[group] = np.concatenate([shorter + longer[: len(shorter)], longer[len(shorter) :]])
 
-    def finish(self) -> "FinishedColumn":
-        """How the column is stored, once all rows have been noted."""
-        present = np.zeros(len(self.values) + 1, bool)
+    def finish(self) -> "list[FinishedColumn]":
+        """How the column is stored, once all rows have been noted. An integer with MOST_CODES values or more is stored twice: as
+        the number that it is, and as codes, for those who use it as an identifier."""
+        values = self.distinct.values
+        present = np.zeros(len(values) + 1, bool)
         for rows in self.counts.values():
             present[: len(rows)] |= rows > 0
-        used = sorted((np.flatnonzero(present[1:]) + 1).tolist(), key=lambda code: self.values[code - 1])
-        levels = [self.values[code - 1] for code in used]
+        used = self.distinct.in_order(np.flatnonzero(present[1:]) + 1)
+        levels = [values[code - 1] for code in used] if self.kind == "text" else values[used - 1]
+        stored = []
+        if self.kind != "text" and (not self.coded or len(levels) >= shards.MOST_CODES):
+            narrow = self.narrow and survives_float32(levels.astype(float))
+            final = np.append(np.nan, values).astype(np.float32 if narrow else np.float64)
+            stored.append(FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, False), [], final, {}))
         if self.coded:
-            final = np.zeros(len(self.values) + 1, code_type(len(levels)))
+            name = shards.codes_name(self.name) if stored else self.name
+            final = np.zeros(len(values) + 1, code_type(len(levels)))
             final[used] = np.arange(1, len(levels) + 1)
-        else:
-            narrow = self.narrow and survives_float32(np.array(levels, float))
-            final = np.array([np.nan, *self.values], np.float32 if narrow else np.float64)
-        rows = {
-            group: np.bincount(final[: len(rows)], rows, len(levels) + 1).astype(np.int64)
-            for group, rows in (self.counts.items() if self.coded else ())
-        }
-        return FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, self.coded), levels, final, rows)
+            rows = {
+                group: np.bincount(final[: len(rows)], rows, len(levels) + 1).astype(np.int64)
+                for group, rows in self.counts.items()
+            }
+            stored.append(FinishedColumn(StoredColumn(name, self.kind, final.dtype.name, True), levels, final, rows))
+        return stored
 
 
 @dataclass(frozen=True)
 class FinishedColumn:
-    """A column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, `final` what each
-    provisional code becomes, and `rows` how many rows have each code, by the number of the split and the provisional code
+    """A stored column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, `final` what
+    each provisional code becomes, and `rows` how many rows have each code, by the number of the split and the provisional code
     of the pattern of missing values."""
 
     stored: StoredColumn
-    levels: list
+    levels: Sequence
     final: np.ndarray
     rows: dict[tuple[int, int], np.ndarray]
 
@@ -176,6 +266,7 @@ LEVELS_SCHEMA = {
     "pattern": pl.Int64,
     "rows": pl.Int64,
     "text": pl.String,
+    "integer": pl.Int64,
     "number": pl.Float64,
     "mean": pl.Float64,
     "variance": pl.Float64,
@@ -183,8 +274,9 @@ LEVELS_SCHEMA = {
     "maximum": pl.Float64,
 }
 """`levels.parquet`: how many rows of which split have a code of a column, by the pattern of missing values in the row (the
-code of MISSING). `text` or `number` is the value that the code stands for. A column that is stored as it is has code 0,
-and instead of the value its mean, variance (divisor n), minimum and maximum, for each shard."""
+code of MISSING). `text`, `integer` or `number`, as the kind of the column is, has the value that the code stands for. A column
+that is stored as it is has code 0, and instead of the value its mean, variance (divisor n), minimum and maximum, for each
+shard."""
 
 
 def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
@@ -205,8 +297,8 @@ def levels_table(column: FinishedColumn, patterns: FinishedColumn, described: li
     """The rows of `levels.parquet` for one column; `patterns` is the column MISSING, and `described` the moments of all
     shards, if the column is stored as it is."""
     parts = [pl.DataFrame(described, LEVELS_SCHEMA)]
-    meaning = "text" if column.stored.kind == "text" else "number"
-    values = pl.Series(meaning, [None, *column.levels], dtype=LEVELS_SCHEMA[meaning], strict=False)
+    meaning = column.stored.kind
+    values = pl.concat([pl.Series(meaning, one, dtype=LEVELS_SCHEMA[meaning]) for one in ([None], column.levels)])
     for (split, pattern), rows in column.rows.items():
         codes = np.flatnonzero(rows)
         part = pl.DataFrame({"code": codes, "rows": rows[codes], meaning: values.gather(codes)})

@@ -40,11 +40,12 @@ def choose(
 def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], source: str) -> UserError:
     """What to say of a header that fits no layout."""
     absent = [f"  `{name}`{nearest(name, header)}" for name in sorted(needed[closest] - set(header))]
+    named = [name for name in header if name]
     others = f" (tried: {', '.join(needed)})" if len(needed) > 1 else ""
     return UserError(
         f"{source}: the header fits no layout{others}; nearest is `{closest}`, of which the config needs but the header lacks\n"
         + "\n".join(absent)
-        + f"\n  the header has: {', '.join(name for name in header if name)}\n"
+        + f"\n  the header has: {', '.join(named[:200])}{', ...' if len(named) > 200 else ''}\n"
         "  give the layout that the file has (data.layout), write one of your own, or take what needs these columns out of "
         "the config"
     )

@@ -92,16 +92,19 @@ class Mixer:
         if self.waiting:
             self._send()
         chunks = [chunk.result() for chunk in self.chunks]
-        return Mixed(self, chunks, [encoder.finish() for encoder in self.encoders])
+        finished = [encoder.finish() for encoder in self.encoders]
+        sources = [number for number, columns in enumerate(finished) for _ in columns]
+        return Mixed(self, chunks, [column for columns in finished for column in columns], sources)
 
 
 @dataclass(frozen=True)
 class Mixed:
-    """The rows of a file set down."""
+    """The rows of a file set down, and the columns to be stored; `sources` are the encoders that these come from, by number."""
 
     mixer: Mixer
     chunks: list[Chunk]
     columns: list[FinishedColumn]
+    sources: list[int]
 
     def total(self) -> int:
         return sum(int(chunk.sizes.sum()) for chunk in self.chunks)
@@ -143,10 +146,10 @@ class MixedShard:
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
         """The column with that number as it is stored, [rows]."""
-        column, chunks = self.mixed.columns[number], []
+        column, source, chunks = self.mixed.columns[number], self.mixed.sources[number], []
         for chunk, rows in enumerate(self.slices):
-            dtype, size = self.mixed.chunks[chunk].dtypes[number], rows.stop - rows.start
-            path = self.mixed.mixer.path(chunk, number)
+            dtype, size = self.mixed.chunks[chunk].dtypes[source], rows.stop - rows.start
+            path = self.mixed.mixer.path(chunk, source)
             chunks.append(column.finished(np.fromfile(path, dtype, size, offset=rows.start * dtype.itemsize)))
         return np.concatenate(chunks).take(order)
 

@@ -14,7 +14,11 @@ def located(source: str) -> Path:
     if not source.startswith("package:"):
         return Path(source)
     package, _, inside = source.removeprefix("package:").partition("/")
-    spec = importlib.util.find_spec(package)
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        # Of a package inside of one that is not there, or of a module without a place.
+        spec = None
     if spec is None or not spec.submodule_search_locations:
         raise UserError(f"data.files: `{source}`: no Python package `{package}` is installed; pip install it")
     path = Path(spec.submodule_search_locations[0]) / inside

@@ -1,9 +1,9 @@
 """The plain kind of CSV, compiled: short entries without a quote, which is what flight data mostly are.
 
-pyarrow reads any CSV; this loop needs a third of its time. It judges nothing: a block that holds anything out of the
-ordinary (a quote, a carriage return, an entry of more than eight bytes, a number that is not whole, a wrong number of
-fields, a blank line, no line end at the end) is left to pyarrow, which reads it or says what is wrong with it. Both give
-the same.
+pyarrow splits any CSV; this loop needs a third of its time. It judges nothing: a block that holds anything out of the
+ordinary (a quote, a carriage return, a NUL byte, an entry of more than eight bytes, a number that is not of digits alone, a
+wrong number of fields, a blank line, no line end at the end) is left to pyarrow and `values`, which read it or say what is
+wrong with it. Both give the same.
 """
 
 import threading
@@ -37,8 +37,10 @@ class PlainCsv:
         self, fields: int, wanted: Sequence[int], whole: Sequence[bool], missing: Sequence[str], encoding: str
     ):
         self.fields, self.wanted, self.whole, self.encoding = fields, np.array(wanted), whole, encoding
-        marks = [mark.encode(encoding) for mark in missing]
-        self.missing = np.array([mark for mark in marks if len(mark) <= WORD], "S8").view("<u8")
+        # What cannot be written in the encoding marks nothing.
+        marks = [mark.encode(encoding, "ignore") for mark in missing]
+        marks = [raw for raw, mark in zip(marks, missing, strict=True) if raw.decode(encoding) == mark]
+        self.missing = np.array([mark for mark in marks if len(mark) <= WORD and b"\0" not in mark], "S8").view("<u8")
         # Each thread has the entries that it has met so far: most blocks hold few new ones.
         self.of_thread = threading.local()
 
@@ -50,6 +52,8 @@ class PlainCsv:
         """
         buffer = lines.obj
         if len(buffer) < len(lines) + SLACK or QUOTE in buffer or RETURN in buffer:
+            return None
+        if buffer.find(b"\0", 0, len(lines)) >= 0:
             return None
         if not hasattr(self.of_thread, "entries"):
             slots = len(self.wanted)
@@ -68,12 +72,16 @@ class PlainCsv:
                 absent, values = self._meaning(self.of_thread.entries[1][slot, : known[slot]], self.whole[slot])
                 self.of_thread.meaning[slot] = absent, values
             if values is None:
-                del self.of_thread.entries  # or the entry that is no whole number would be there for ever
+                self.forget()  # or the entry that is no whole number would be there for ever
                 return None
             if absent.any():
                 of_rows = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(of_rows)
             columns.append(Distinct(values, of_rows))
         return columns
+
+    def forget(self) -> None:
+        """Begin anew with the entries of this thread."""
+        del self.of_thread.entries
 
     def load(self) -> None:
         """Load the compiled code, or compile it, which happens once a machine."""

@@ -11,7 +11,17 @@ import polars as pl
 
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data.distinct import Distinct
+from tfglm.data.sql import FAILURES, column_of, dtype_of, expression, parsed
 from tfglm.errors import UserError, nearest
+
+TYPES = {
+    "string": pl.String(),
+    "integer": pl.Int64(),
+    "clock": pl.Int64(),
+    "number": pl.Float64(),
+    "date": pl.Date(),
+}
+"""What an expression takes the columns of a layout for, by their type there."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Query:
     outputs: tuple[pl.Expr, ...]
 
     def evaluate(self, operands: Mapping[str, Distinct], rows: int) -> dict[str, Distinct]:
-        """The outputs by name, [rows] each. Raises pl.exceptions.PolarsError."""
+        """The outputs by name, [rows] each. Raises one of FAILURES."""
         if len(self.operands) > 1:
             frame = pl.DataFrame({name: operands[name].decoded() for name in self.operands})
             return {one.name: column(one) for one in self._select(frame)}
@@ -80,7 +90,7 @@ class Selection:
 
     def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
         """The computed columns; for each row 0 if it is kept, else the number of the first condition that it fails, counted
-        from 1; and the number of its split in SPLITS, both uint16 [rows]. Raises pl.exceptions.PolarsError."""
+        from 1; and the number of its split in SPLITS, both uint16 [rows]. Raises one of FAILURES."""
         found: dict[str, Distinct] = {}
         for query in self.queries:
             found |= query.evaluate(operands, rows)
@@ -106,14 +116,17 @@ def is_true(condition: Distinct) -> np.ndarray:
 def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     """Raises UserError for an expression that is none, or one about a column that is not there."""
     derived: dict[str, pl.Expr] = {}
-    known = dict.fromkeys([*layout.columns, FILE, RANDOM])
+    known = {name: TYPES[column.type] for name, column in layout.columns.items()}
+    known |= {FILE: pl.String(), RANDOM: pl.Float64()}
     # The operands of each column that is known.
     roots: dict[str, frozenset[str]] = {name: frozenset([name]) for name in known}
     for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
         for name, sql in added.items():
-            derived[name] = expression(sql, f"{where}.{name}", known).alias(name)
+            key = f"{where}.{name}"
+            made, dtype = column_of(expression(sql, key, known), key, known)
+            derived[name] = made.alias(name)
             roots[name] = operands_of(derived[name], roots)
-            known[name] = None
+            known[name] = dtype
     for name in settings.columns:
         if name not in known:
             raise UserError(
@@ -125,11 +138,11 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     computed = tuple(name for name in settings.columns if name not in plain)
     outputs = [pl.col(name) for name in computed]
     for number, (name, sql) in enumerate(settings.where.items(), start=1):
-        outputs.append(condition(expression(sql, f"data.where.{name}", known)).alias(_WHERE.format(number)))
+        outputs.append(condition(sql, f"data.where.{name}", known).alias(_WHERE.format(number)))
     splits = [number for number, name in enumerate(SPLITS) if getattr(settings.split, name)]
     for number in splits:
         name = SPLITS[number]
-        met = condition(expression(getattr(settings.split, name), f"data.split.{name}", known))
+        met = condition(getattr(settings.split, name), f"data.split.{name}", known)
         outputs.append(met.alias(_SPLIT.format(number)))
     by_operands: dict[frozenset[str], list[pl.Expr]] = {}
     for output in outputs:
@@ -148,8 +161,12 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     )
 
 
-def condition(made: pl.Expr) -> pl.Expr:
-    """A condition as 1 and 0."""
+def condition(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:
+    """A condition as 1 and 0. Raises UserError, as `expression` does, and for what is neither true nor false."""
+    made = expression(sql, where, known)
+    dtype = dtype_of(made, known)
+    if not (dtype == pl.Boolean or dtype.is_numeric() or dtype == pl.Null):
+        raise UserError(f"{where}: `{sql}` is neither true nor false, but {dtype}; compare it with something")
     return made.cast(pl.Boolean).cast(pl.Int64)
 
 
@@ -173,27 +190,8 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
     for added in (layout.derive, settings.derive):
         for name, sql in added.items():
             try:
-                roots = set(pl.sql_expr(sql).meta.root_names())
-            except pl.exceptions.PolarsError:
+                roots = set(parsed(sql, name).meta.root_names())
+            except (UserError, *FAILURES):
                 continue
             found = found | {name} if roots & found else found - {name}
     return found
-
-
-def expression(sql: str, where: str, known: Iterable[str]) -> pl.Expr:
-    """A polars expression for `sql`. Raises UserError naming the config key `where` and the column that is not there."""
-    try:
-        made = pl.sql_expr(sql)
-    except pl.exceptions.PolarsError as error:
-        raise UserError(f"{where}: not an SQL expression: `{sql}`: {error}") from error
-    for name in made.meta.root_names():
-        if name not in known:
-            raise UserError(
-                f"{where}: no column `{name}` in `{sql}`{nearest(name, known)}\n  there are: {', '.join(known)}"
-            )
-    # A file is read block by block, so what looks at other rows would silently look at a block.
-    if any(f'"{node}"' in made.meta.serialize(format="json") for node in ("Agg", "Over", "Len")):
-        raise UserError(
-            f"{where}: `{sql}` looks at other rows (an aggregate or a window); use the row's own columns only"
-        )
-    return made

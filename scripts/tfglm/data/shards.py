@@ -2,14 +2,18 @@
 
 A pass reads only the columns that its model uses, a block at a time. TFRecord was measured at 40 to 50 ns a row of 30 bytes on
 one core and this at 7, where a whole gradient pass may cost 50.
-Beside the shards of an input file stand `manifest.json` (what is in them), `levels.parquet` (what the codes mean) and
-`checksums.npy` (int64 [blocks of all shards in the manifest's order, columns]), and `predicted_rows.npy` (int64: the number in
-the file, from 1, of each row of the split `predict`, whose rows stay in order).
+Beside the shards of an input file stand `levels.parquet` (what the codes mean), `checksums.npy` (uint64 [blocks of all shards in
+the manifest's order, columns]), `predicted_rows.npy` (int64: the number in the file, from 1, of each row of the split `predict`,
+whose rows stay in order), and `manifest.json`: what is in all of them, and their digests. So it differs if anything differs,
+and whatever depends on the data depends on the content of the manifest.
 """
 
+import hashlib
+import io
 import json
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,7 +21,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+from xxhash import xxh3_64_intdigest
 
+from tfglm import digests
 from tfglm.errors import UserError
 
 BLOCK_ROWS = 8192
@@ -28,12 +34,23 @@ SHARDS_PER_FILE = 8
 """Aimed at while a file is small, so that a few workers share even one file."""
 
 MOST_CODES = 2**16
-"""A number column with more distinct values than this is stored as it is instead of as codes."""
+"""A column of numbers with so many distinct values is stored as it is instead of as codes; one of integers as codes too."""
+
+MANIFEST = "manifest.json"
+LEVELS, CHECKSUMS, PREDICTED_ROWS = "levels.parquet", "checksums.npy", "predicted_rows.npy"
 
 MISSING = "__missing__"
 """The column that every shard has beside its own: which of the others lack a value in a row, as a coded pattern."""
 
 Kind = Literal["text", "integer", "number"]
+MEANINGS = {"text": "text, a factor in a formula", "integer": "whole numbers", "number": "numbers"}
+"""What the kinds of columns are called to a reader."""
+
+
+def codes_name(column: str) -> str:
+    """The name of the column that holds the codes of an integer column which is stored as it is. No column of the data can have
+    it."""
+    return f"{column}.codes"
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,7 @@ class Manifest:
     """What an ingested file consists of. `capacity` is the number of rows a reader allots for each shard.
 
     `sha256` is that of the file; `read` is the number of data rows in it, `dropped` counts by reason those that no shard holds.
+    `digests` has the sha256 of the files that stand beside the manifest, by name; of these CHECKSUMS knows the shards.
     """
 
     file: str
@@ -80,13 +98,20 @@ class Manifest:
     shards: tuple[Shard, ...]
     read: int
     dropped: dict[str, int]
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """That of all that the file was made into, and of the file itself, wherever it lies."""
+        return hashlib.sha256(json.dumps(asdict(self) | {"source": ""}, sort_keys=True).encode()).hexdigest()
 
     def write(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=1) + "\n")
+        digests.write_json(path, asdict(self))
 
     @classmethod
     def load(cls, path: Path) -> "Manifest":
-        raw = json.loads(path.read_text())
+        """Raises UserError if the file has changed since it was written."""
+        raw = digests.read_json(path)
         raw["columns"] = tuple(StoredColumn(**column) for column in raw["columns"])
         raw["shards"] = tuple(Shard(**shard) for shard in raw["shards"])
         return cls(**raw)
@@ -100,30 +125,68 @@ class IngestedFile:
     manifest: Manifest
     levels: pl.DataFrame
     checksums: np.ndarray
-    _values: dict[str, list] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _values: dict[str, pl.Series] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls, manifest_path: Path) -> "IngestedFile":
-        folder = Path(manifest_path).parent
-        levels, checksums = pl.read_parquet(folder / "levels.parquet"), np.load(folder / "checksums.npy")
-        return cls(folder, Manifest.load(Path(manifest_path)), levels, checksums)
+        """Raises UserError if the manifest, or what it says of its codes and shards, has changed since it was written."""
+        path = Path(manifest_path)
+        manifest = Manifest.load(path)
+        levels, checksums = (
+            io.BytesIO(digests.read(path.with_name(name), manifest.digests[name], delete=path))
+            for name in (LEVELS, CHECKSUMS)
+        )
+        return cls(path.parent, manifest, pl.read_parquet(levels), np.load(checksums))
 
     def shard_checksums(self) -> Iterator[tuple[Shard, np.ndarray]]:
-        """Each shard with the checksums of its blocks, int64 [blocks, columns]."""
+        """Each shard with the checksums of its blocks, uint64 [blocks, columns]."""
         first = 0
         for shard in self.manifest.shards:
             yield shard, self.checksums[first : first + shard.blocks]
             first += shard.blocks
 
+    def stored(self, shard: Shard, name: str, rows: int | None = None) -> np.ndarray:
+        """The first values of a column of a shard as they are stored, `rows` of them or all. Raises UserError if they are not
+        there, or not what was written."""
+        column, rows = self.column(name), shard.rows if rows is None else rows
+        path = self.folder / shard.path / name
+        expected = next(sums for one, sums in self.shard_checksums() if one == shard)
+        blocks = -(-rows // BLOCK_ROWS)
+        values = np.zeros(blocks * BLOCK_ROWS, column.dtype)
+        with opened(path) as file:
+            fill(file, memoryview(values).cast("B"), 0)
+        damaged = np.flatnonzero(checksums(values) != expected[:blocks, self.manifest.columns.index(column)])
+        if len(damaged):
+            raise changed_block(path, int(damaged[0]))
+        return values[:rows]
+
+    def predicted_rows(self) -> np.ndarray:
+        """The number in the file, from 1, of each row of the split `predict`, int64. Raises UserError if the file has changed
+        since it was written."""
+        path = self.folder / PREDICTED_ROWS
+        digests.check(path, self.manifest.digests[PREDICTED_ROWS], delete=self.folder / MANIFEST)
+        return np.load(path)
+
     def column(self, name: str) -> StoredColumn:
         return next(column for column in self.manifest.columns if column.name == name)
 
-    def values(self, name: str) -> list:
-        """What the codes 1, 2, ... of a coded column stand for, in the order of the codes."""
+    @property
+    def names(self) -> list[str]:
+        """The columns of the data."""
+        stored = [column.name for column in self.manifest.columns]
+        return [name for name in stored if name != MISSING and name.isidentifier()]
+
+    def codes(self, name: str) -> StoredColumn | None:
+        """Where the codes of a column of the data are: there, in a column of their own, or nowhere."""
+        stored = {column.name: column for column in self.manifest.columns}
+        found = stored.get(codes_name(name), stored[name])
+        return found if found.coded else None
+
+    def values(self, name: str) -> pl.Series:
+        """What the codes 1, 2, ... of a stored column stand for, in the order of the codes."""
         if name not in self._values:
-            column = self.column(name)
             rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
-            self._values[name] = rows["text" if column.kind == "text" else "number"].to_list()
+            self._values[name] = rows[self.column(name).kind]
         return self._values[name]
 
 
@@ -142,16 +205,51 @@ def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
 
 
 def checksums(values: np.ndarray) -> np.ndarray:
-    """For each block, the sum of its 8-byte words w_i * (2 i + 1) modulo 2^64, as int64 [blocks].
-
-    The last block is padded with zeros. The factors are odd, so any change within one word changes the sum; and the sum
-    costs a pass 1 ns a row.
-    """
-    raw = values.tobytes()
+    """The XXH3 of each block, uint64 [blocks]; the last one is padded with zeros."""
+    raw = memoryview(np.ascontiguousarray(values)).cast("B")
     width = BLOCK_ROWS * values.itemsize
-    words = np.frombuffer(raw + b"\0" * (-len(raw) % width), dtype="<i8").reshape(-1, width // 8)
-    with np.errstate(over="ignore"):
-        return words @ (2 * np.arange(width // 8, dtype=np.int64) + 1)
+    blocks = [raw[first : first + width] for first in range(0, len(raw), width)]
+    if blocks and len(blocks[-1]) < width:
+        blocks[-1] = bytes(blocks[-1]).ljust(width, b"\0")
+    return np.array([xxh3_64_intdigest(block) for block in blocks], np.uint64)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[int]:
+    """The descriptor of a file of a shard. Raises UserError if it cannot be read."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(
+            f"{path}, a part of a shard, cannot be read: {error.strerror}\n  {remedy(Path(path))}"
+        ) from error
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def fill(file: int, raw: memoryview, place: int) -> None:
+    """Read from a place of a file on until `raw` is full, or zeros after the end of the file; a single call may bring less than
+    there is."""
+    while len(raw):
+        size = os.preadv(file, [raw], place)
+        if not size:
+            raw[:] = bytes(len(raw))
+        raw, place = raw[size or len(raw) :], place + size
+
+
+def changed_block(path: str | Path, number: int) -> UserError:
+    """The error for a block, the `number`-th from 0 of a column of a shard, that is not what was written."""
+    return UserError(
+        f"{path}: the content of a shard has changed since it was written, in the block of {BLOCK_ROWS} rows with the number "
+        f"{number}\n  {remedy(Path(path))}"
+    )
+
+
+def remedy(path: Path) -> str:
+    """What to do about a file of a shard that is not what was written: a folder of shards is made anew with its manifest."""
+    return digests.remedy(path.parents[2] / MANIFEST)
 
 
 def write_column(path: Path, values: np.ndarray) -> np.ndarray:

@@ -15,12 +15,13 @@ MOST_SAMPLED = 2**18
 def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
     """The combinations of codes of `columns` in the training rows of one file that lack no required value, as [combinations,
     columns]."""
+    columns = [file.codes(column).name for column in columns]
     sizes = [len(file.values(column)) + 1 for column in columns]
     found = np.zeros(0, np.int64)
     for shard in training_shards(file):
         joint = np.zeros(shard.rows, np.int64)
         for column, size in zip(columns, sizes, strict=True):
-            joint = joint * size + read(file, shard, column)
+            joint = joint * size + file.stored(shard, column)
         present = np.unique(joint[usable(file, shard, required)])
         found = np.union1d(found, present)
     return np.stack(np.unravel_index(found, sizes), axis=1) if len(found) else np.zeros((0, len(columns)), np.int64)
@@ -36,9 +37,9 @@ def sample(files: Sequence[IngestedFile], column: str, required: Collection[str]
     drawn = [np.zeros(0)]
     for file, shard in shards:
         rows = int(np.ceil(share * shard.rows))
-        values = read(file, shard, column, rows)
+        values = file.stored(shard, column, rows)
         if file.column(column).coded:
-            values = np.array([np.nan, *file.values(column)], float)[values]
+            values = number_table(file, column)[values]
         drawn.append(values[usable(file, shard, required, rows)].astype(float))
     values = np.concatenate(drawn)
     return np.unique(values[~np.isnan(values)], return_counts=True)
@@ -48,15 +49,10 @@ def training_shards(file: IngestedFile) -> Iterator[Shard]:
     return (shard for shard in file.manifest.shards if shard.split == "train")
 
 
-def read(file: IngestedFile, shard: Shard, column: str, rows: int = -1) -> np.ndarray:
-    """The first `rows` stored values of a column of a shard; all with -1."""
-    return np.fromfile(file.folder / shard.path / column, file.column(column).dtype, rows)
-
-
-def usable(file: IngestedFile, shard: Shard, required: Collection[str], rows: int = -1) -> np.ndarray:
+def usable(file: IngestedFile, shard: Shard, required: Collection[str], rows: int | None = None) -> np.ndarray:
     """Which of the rows lack no required value."""
     good = np.array([False, *(not lacks(pattern, required) for pattern in file.values(MISSING))])
-    return good[read(file, shard, MISSING, rows)]
+    return good[file.stored(shard, MISSING, rows)]
 
 
 def repeated(
@@ -78,7 +74,10 @@ def repeated(
 
 def decoded(file: IngestedFile, shard: Shard, column: str) -> np.ndarray:
     """The values of a number column of a shard."""
-    stored = read(file, shard, column)
-    return (
-        np.array([np.nan, *file.values(column)], float)[stored] if file.column(column).coded else stored.astype(float)
-    )
+    stored = file.stored(shard, column)
+    return number_table(file, column)[stored] if file.column(column).coded else stored.astype(float)
+
+
+def number_table(file: IngestedFile, column: str) -> np.ndarray:
+    """The number that each code of a coded column stands for; NaN for 0."""
+    return np.append(np.nan, file.values(column).to_numpy().astype(float))

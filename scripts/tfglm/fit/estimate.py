@@ -6,9 +6,9 @@ import numpy as np
 
 from tfglm.config import SolverConfig
 from tfglm.errors import UserError
-from tfglm.fit import elastic_net, inference, newton, online
+from tfglm.fit import certificate, elastic_net, inference, newton, online, remarks
 from tfglm.fit.information import NO_BLOCKS, Factored, factor
-from tfglm.fit.problem import Problem, State, dispersion
+from tfglm.fit.problem import Problem, State, dispersion, is_perfect
 from tfglm.fit.reporter import Reporter
 from tfglm.fit.separation import leave_out_separated
 from tfglm.model.design import INTERCEPT, Design
@@ -67,13 +67,15 @@ def fit(
     found = maximise(workload, pool, counts, settings, reporter, learn=learn)
     effective = inference.effective_coefficients(found.factored, found.problem.strength)
     df_residual = float(found.counts["rows"]) - effective
+    perfect = is_perfect(design, found.state, found.factored.blocks)
+    has_errors = settings.is_exact and not perfect
     fitted = Fitted(
         coefficients=found.state.coefficients,
         status=found.status,
         rows=by_coefficient(design, counts, "rows"),
         responses=by_coefficient(design, counts, "response"),
         null_vectors=found.null,
-        dispersion=dispersion(design, found.state.loss, df_residual) if settings.is_exact else np.nan,
+        dispersion=dispersion(design, found.state.loss, df_residual) if has_errors else np.nan,
         **blocks_of(found.factored),
     )
     result = Result(
@@ -81,32 +83,38 @@ def fit(
         state=found.state,
         null_loss=found.null_loss,
         iterations=found.iterations,
-        converged=found.certificate <= newton.CONVERGED_BELOW,
-        certificate={"lambda_squared": found.certificate, "converged_below": newton.CONVERGED_BELOW},
+        converged=perfect or found.certificate <= newton.CONVERGED_BELOW,
+        certificate=certify(found, fitted) if has_errors else {} if perfect else {"lambda_squared": found.certificate},
         effective=effective,
         l2=design.l2,
+        perfect=perfect,
     )
     said = summary(design, fitted, counts, result, settings, learn)
     violation = np.abs(found.problem.gradient(found.state)).max() / found.counts["mass"]
     said["largest_kkt_violation"] = float(violation)
     near = inference.nearly_aliased(found.factored)
-    remarks = inference.remarks_on(design, near)
-    if settings.is_exact:
+    warned = inference.remarks_on(design, near)
+    said["likelihood_ratio_tests"] = []
+    if has_errors:
         pearson = found.state.pearson
         fitted, more = inference.with_errors(fitted, found.problem.workload, pool, found.counts, df_residual, pearson)
         said["likelihood_ratio_tests"] = likelihood_ratios(workload, pool, counts, found, settings, reporter)
-        remarks = [*more, *remarks]
+        free = int(np.count_nonzero(found.problem.free))
+        warned = [
+            *more,
+            *remarks.on_dispersion(design, found.counts, pearson, df_residual),
+            *remarks.on_incidental_parameters(design, found.counts, free),
+            *warned,
+        ]
+    elif perfect:
+        warned.append(remarks.on_perfect_fit(design))
     else:
-        said["gap"] = gap = optimality_gap(found)
-        unsure = ", an unreliable estimate" if gap["unreliable"] else ""
-        remarks.append(
-            f"{settings.online_solver} comes close to the maximum of the likelihood: the log-likelihood is about "
-            f"{gap['log_likelihood']:.3g} below it{unsure}. For standard errors add `finish: newton`"
-        )
+        said["gap"] = optimality_gap(found)
+        warned.append(remarks.on_distance(design, settings.online_solver or "", said["gap"]))
     said |= inference.describe(design, fitted, near)
-    if not settings.is_exact:
-        said |= {"std_errors": {"kind": "none"}, "likelihood_ratio_tests": []}
-    return replace(fitted, summary=said | {"warnings": [*design.warnings, *remarks]})
+    if not has_errors:
+        said["std_errors"] = {"kind": "none"}
+    return replace(fitted, summary=said | {"warnings": [*design.warnings, *warned]})
 
 
 class _Learning:
@@ -214,6 +222,16 @@ def maximise(
     )
 
 
+def certify(found: Maximum, fitted: Fitted) -> dict:
+    """What fit.json says of how far the estimates can be from the maximum."""
+    rounding = certificate.rounding(found.problem, found.state, fitted.rows)
+    return {
+        "lambda_squared": found.certificate,
+        "converged_below": newton.CONVERGED_BELOW,
+        "within_standard_errors": certificate.within(found.certificate, rounding, fitted, fitted.dispersion),
+    }
+
+
 def problem_of(workload: Workload, pool, counts: Sums, free: np.ndarray, l1: float, l2: float) -> Problem:
     """The problem with these strengths, of all coefficients but the intercept."""
     design, mass = workload.design, float(counts["mass"])
@@ -234,10 +252,13 @@ def blocks_of(factored: Factored) -> dict[str, np.ndarray]:
 
 
 def optimality_gap(found: Maximum) -> dict:
-    """How far the log-likelihood is from its maximum: half of lambda^2 (STATISTICS: Asynchronous fits)."""
+    """How far the log-likelihood is from its maximum: half of lambda^2 (STATISTICS: Asynchronous fits); and the coefficients from
+    theirs, in standard errors, in root mean square."""
     free = int(np.count_nonzero(found.problem.free))
     return {
         "log_likelihood": found.certificate / 2,
+        "each_coefficient": found.certificate / 2 / free,
+        "standard_errors": float(np.sqrt(found.certificate / free)),
         "unreliable": bool(found.certificate / 2 > UNRELIABLE_ABOVE * free),
     }
 
@@ -319,12 +340,12 @@ def lasso(
             describe_step(design, counts, null_loss, one) | {"chosen": number == chosen}
             for number, one in enumerate(steps)
         ]
-    remarks = []
+    warned = []
     if steps and chosen == len(steps) - 1 and len(steps) > 1:
-        remarks.append(
+        warned.append(
             "the weakest penalty of the path is the best: let the path go further, by `smallest` or `strengths`"
         )
-    return replace(fitted, summary=said | {"warnings": [*design.warnings, *remarks]})
+    return replace(fitted, summary=said | {"warnings": [*design.warnings, *warned]})
 
 
 CRITERIA = {"held_out": "deviance on the rows held out", "aic": "AIC"}
@@ -468,7 +489,7 @@ def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
 @dataclass(frozen=True)
 class Result:
     """What a summary is made of. `counts` are those of the rows that are in the likelihood, `effective` is the effective number
-    of coefficients, `certificate` says how sure convergence is."""
+    of coefficients, `certificate` says how sure convergence is, `perfect` that the residuals are rounding errors."""
 
     counts: Sums
     state: State
@@ -479,6 +500,7 @@ class Result:
     effective: float
     l1: float = 0.0
     l2: float = 0.0
+    perfect: bool = False
 
 
 def summary(
@@ -493,7 +515,8 @@ def summary(
     family = FAMILIES[design.family]
     rows, loss, null_loss = float(found.counts["rows"]), found.state.loss, found.null_loss
     saturated = float(found.counts["saturated"])
-    log_likelihood = family.log_likelihood(loss, float(found.counts["base"]), rows)
+    # Of residuals that are rounding errors it has no meaning.
+    log_likelihood = None if found.perfect else family.log_likelihood(loss, float(found.counts["base"]), rows)
     # As in R, an estimated variance counts as a parameter.
     parameters = found.effective + (not family.dispersion_known)
     df_residual = rows - found.effective
@@ -506,6 +529,7 @@ def summary(
         "solver": ", ".join([*settings.solver, *([settings.finish] if settings.finish else [])]),
         "exact": settings.is_exact,
         "converged": found.converged,
+        "perfect_fit": found.perfect,
         "certificate": found.certificate,
         "iterations": found.iterations,
         "rows": int(counts["rows"]),
@@ -518,8 +542,8 @@ def summary(
         "null_deviance": 2 * (null_loss - saturated),
         "df_residual": df_residual if penalised else int(df_residual),
         "df_null": int(rows) - has_intercept,
-        "aic": -2 * log_likelihood + 2 * parameters,
-        "bic": -2 * log_likelihood + float(np.log(rows)) * parameters,
+        "aic": None if log_likelihood is None else -2 * log_likelihood + 2 * parameters,
+        "bic": None if log_likelihood is None else -2 * log_likelihood + float(np.log(rows)) * parameters,
         "pseudo_r_squared": 1 - (loss - saturated) / (null_loss - saturated) if null_loss > saturated else None,
         "pearson_dispersion": found.state.pearson / df_residual if df_residual > 0 else None,
     }

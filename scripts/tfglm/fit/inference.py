@@ -7,12 +7,16 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.fit.information import Factored, assemble
+from tfglm.model.clustered import Clustered
 from tfglm.model.design import Design
 from tfglm.model.fitted import Fitted
 from tfglm.model.passes import Sums
 from tfglm.model.workload import Workload
 
-FEW_CLUSTERS = 40
+WIDEST_CR2, LONGEST_CR2 = 5e7, 5e10
+"""Clusters times the square of the number of coefficients (400 MB for each copy of the information matrices of all clusters), and
+times its cube (a minute of eigenvalues), up to which standard errors are CR2's."""
+
 NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot, 1 - R^2 on the columns before."""
 
@@ -45,15 +49,47 @@ def with_errors(
     for k, part in enumerate(design.parts):
         scores[:, part.where] = sums[f"part_{k}"].reshape(len(present), part.size)
     scores = scores[np.ix_(present, [*fitted.dense, *fitted.eliminated])]
-    # The factor of statsmodels' cov_type="cluster".
-    correction = clusters / (clusters - 1) * (rows - 1) / df_residual if clusters > 1 else np.nan
-    remarks = []
-    if clusters < FEW_CLUSTERS:
-        remarks.append(
-            f"there are {clusters} clusters of `{design.cluster.column}`; with fewer than {FEW_CLUSTERS}, standard errors by "
-            f"cluster are too small"
-        )
-    return replace(fitted, scores=scores, correction=correction), remarks
+    fitted = replace(fitted, scores=scores)
+    wide = max(free.sum(), design.size)
+    if design.l2 or not fitted.dispersion > 0 or clusters * wide**2 > WIDEST_CR2 or clusters * wide**3 > LONGEST_CR2:
+        # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
+        correction = clusters / (clusters - 1) * (rows - 1) / df_residual if clusters > 1 else np.nan
+        return replace(fitted, correction=correction), []
+    sums = workload.sum(pool, "cluster_information", coefficients)
+    return bias_reduced(fitted, design, sums, np.flatnonzero(present), free), []
+
+
+def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray) -> Fitted:
+    """The fit with CR2 (model.clustered) in place of the raw scores; `clusters` are the numbers of those with rows, `sums` what
+    the pass `cluster_information` gives."""
+    count = len(fitted.dense) + len(fitted.eliminated)
+    information = np.empty((len(clusters), count, count))
+    for place, cluster in enumerate(clusters):
+        blocks = assemble(design, {name: value[cluster] for name, value in sums.items()}, free)
+        information[place] = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
+    constant = np.zeros(design.size)
+    constant[constant_direction(design, free)] = 1.0
+    constant = constant[[*fitted.dense, *fitted.eliminated]]
+    found = Clustered(information, constant).with_rho(fitted.scores, fitted.dispersion)
+    rows, columns = np.tril_indices(count)
+    return replace(
+        fitted,
+        scores=found.adjusted(fitted.scores),
+        cluster_information=information[:, rows, columns],
+        cluster_constant=constant,
+        cluster_rho=found.rho,
+    )
+
+
+def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
+    """The places of the coefficients that add the same to the linear predictor of each row; none if the free ones cannot."""
+    if design.intercept is not None:
+        return np.array([design.intercept])
+    for part in design.parts:
+        places = np.arange(part.where.start, part.where.stop)
+        if part.coding and not part.multiplier and free[part.where].all():
+            return places
+    return np.zeros(0, int)
 
 
 def effective_coefficients(factored: Factored, strength: np.ndarray) -> float:
@@ -99,6 +135,11 @@ def describe(design: Design, fitted: Fitted, near: Near) -> dict:
     errors = {"kind": design.std_errors}
     if design.std_errors == "cluster":
         errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
+        if len(fitted.cluster_information):
+            errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
+            errors["rho"] = float(fitted.cluster_rho)
+        else:
+            errors |= {"estimator": "CR1", "degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
     return {"std_errors": errors if not design.l2 else {"kind": "none"}, "nearly_aliased": found}
 
 

@@ -173,7 +173,9 @@ class Factored:
 
 
 def factor(blocks: Blocks) -> Factored:
-    """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it is not positive definite."""
+    """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it, or the diagonal, is not positive definite."""
+    if not np.all(blocks.d > 0):
+        raise scipy.linalg.LinAlgError("an eliminated coefficient has no information")
     return Factored(blocks, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
 
 

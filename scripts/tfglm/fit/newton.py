@@ -7,7 +7,7 @@ import scipy.linalg
 
 from tfglm.errors import UserError
 from tfglm.fit.information import Factored, factor, null_vectors
-from tfglm.fit.problem import MOST_STEPS, SHORTEST_STEP, Problem, Since, State, dispersion, movement
+from tfglm.fit.problem import MOST_STEPS, SHORTEST_STEP, Problem, Since, State, dispersion, is_perfect, movement
 from tfglm.fit.reporter import Reporter
 from tfglm.fit.separation import DRIFTING_ABOVE, refuse_separation
 from tfglm.model.passes import Sums
@@ -90,14 +90,17 @@ def iterate(
 ) -> tuple[State, Factored, float, int]:
     """Damped Newton from `state`, which has an information matrix; close to the optimum with one for several steps.
 
-    Returns the last state, the last information matrix factored, lambda^2 of the last state, and the number of steps. The
-    gradient is always at the returned coefficients; on all rows the information is FRESH there.
+    Returns the last state, the last information matrix factored, lambda^2 of the last state (NaN if the fit is perfect), and the
+    number of steps. The gradient is always at the returned coefficients; on all rows the information is FRESH there. Raises
+    UserError if terms separate the response.
     """
     design = problem.workload.design
     exact = converged_below == CONVERGED_BELOW
     iteration, before = 0, 0.0
     factored, since = factorise(problem, state, iteration), Since()
     while True:
+        if is_perfect(design, state, factored.blocks):
+            return state, factored, np.nan, iteration
         slope = problem.gradient(state)
         step = factored.solve(slope)
         square = float(step @ slope)
@@ -107,7 +110,7 @@ def iterate(
         objective = problem.objective(state)
         if not since.is_fresh and (decrement > SLOW * since.decrement or (exact and decrement <= converged_below)):
             state = problem.at(state.coefficients)
-            factored, since = factorise(problem, state, iteration), Since()
+            factored, since = factorise(problem, state, iteration, -step), Since()
             continue
         reporter.live(f"iteration {iteration}: loss {objective:.10g}, lambda^2 {decrement:.3g}")
         if exact:
@@ -116,15 +119,12 @@ def iterate(
                 left = np.log(converged_below / decrement) / np.log(decrement / before)
                 reporter.advance(iteration, min(iteration + int(np.ceil(left)), max_iterations))
             reporter.record(iteration, {"newton/loss": objective, "newton/lambda squared": decrement})
-        if (
-            exact
-            and decrement <= converged_below
-            and np.abs(step).max() > DRIFTING_ABOVE
-            and not problem.strength.any()
-        ):
-            refuse_separation(problem.workload, problem.pool, -step)
+        drifting = exact and not problem.strength.any() and np.abs(step).max(initial=0.0) > DRIFTING_ABOVE
         closer = exact and decrement > PRECISE_BELOW and (iteration == 0 or decrement <= SLOW * before)
-        if (decrement <= converged_below and not closer) or iteration == max_iterations:
+        ends = (decrement <= converged_below and not closer) or iteration == max_iterations
+        if drifting and (decrement <= converged_below or ends):
+            refuse_separation(problem.workload, problem.pool, [-step, state.coefficients])
+        if ends:
             return state, factored, decrement, iteration
         length, before = 1.0, decrement
         while True:
@@ -139,19 +139,24 @@ def iterate(
             length /= 2
             reporter.live(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
             if length < SHORTEST_STEP:
+                if drifting:
+                    refuse_separation(problem.workload, problem.pool, [-step, state.coefficients])
                 return state, factored, decrement, iteration
         state, since, iteration = trial, after, iteration + 1
         if again:
-            factored, since = factorise(problem, state, iteration), Since()
+            factored, since = factorise(problem, state, iteration, -step), Since()
 
 
-def factorise(problem: Problem, state: State, iteration: int) -> Factored:
-    """Raises UserError if the information matrix there is singular."""
+def factorise(problem: Problem, state: State, iteration: int, last_step: np.ndarray | None = None) -> Factored:
+    """Raises UserError if the information matrix there is singular, because terms separate the response or for another reason."""
     try:
         return factor(state.blocks.penalised(problem.strength))
     except scipy.linalg.LinAlgError as error:
+        # The weights of rows that are foretold without error vanish.
+        steps = [] if last_step is None else [last_step]
+        refuse_separation(problem.workload, problem.pool, [*steps, state.coefficients])
         raise UserError(
             f"models.{problem.workload.design.model}: the information matrix is singular after {iteration} iterations, though no "
-            f"term is aliased: some combination of terms foretells the response without error, so its coefficients have no "
-            f"finite estimate\n  leave out the terms whose coefficients grow, or merge their rare levels"
+            f"term is aliased and none was seen to separate the response\n  leave out the terms whose numbers are the largest "
+            f"or vary the least, or those with the rarest levels, one at a time"
         ) from error

@@ -100,6 +100,22 @@ def movement(design: Design, step: np.ndarray) -> float:
     return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in design.parts)
 
 
+def is_perfect(design: Design, state: State, blocks: Blocks) -> bool:
+    """Whether the residuals of a linear regression are rounding errors: then the dispersion is one too. (R's summary.lm warns of
+    an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted values.)"""
+    if design.family != "gaussian":
+        return False
+    squares = np.zeros(design.size)
+    squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
+    squares *= state.coefficients**2
+    reach = sum(float(np.sqrt(squares[part.where].sum())) for part in design.parts)
+    return bool(np.sqrt(2 * state.loss) <= PERFECT * len(design.parts) * reach)
+
+
+PERFECT = 16 * 2.0**-53
+"""Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
+
+
 def dispersion(design: Design, loss: float, df_residual: float) -> float:
     """1 where the family knows it; else the residual variance RSS / (n - p)."""
     return 1.0 if FAMILIES[design.family].dispersion_known else 2 * loss / df_residual

@@ -8,23 +8,29 @@ multiply with, and the linear predictor is a sum of lookups: eta = sum over part
 import json
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
+from tfglm import digests
 from tfglm.config import DesignConfig, PathConfig
 from tfglm.data import tally
-from tfglm.data.dictionary import ABSENT, RARE, Column, Dictionary, label
-from tfglm.data.shards import IngestedFile
+from tfglm.data.dictionary import ABSENT, RARE, VALUE_TYPES, Column, Dictionary, labels, training_values, written
+from tfglm.data.encoding import MOST_LEVELS
+from tfglm.data.shards import MOST_CODES, IngestedFile, Kind
 from tfglm.errors import UserError, nearest
 from tfglm.model import transforms
 from tfglm.model.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 
 INTERCEPT = "Intercept"
+
+MANY_LEVELS = 1000
+"""From which on a message does not list them."""
 
 MOST_COMBINATIONS = 2**26
 """Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
@@ -32,6 +38,11 @@ MOST_COMBINATIONS = 2**26
 LARGEST_INFORMATION = 4e9
 """Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
 the chief holds several of such size, each worker at least two."""
+
+
+LARGEST_SCORES = 2e9
+"""Bytes of a number for each cluster and coefficient, from which on a model is refused: the chief holds a few of such size, each
+worker one or two, and TensorFlow sends no more than 2^31 at once."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +68,23 @@ class Categorical:
         numbers |= dict.fromkeys(self.rare, len(values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
 
-    def number(self, value: str | float | None, otherwise: int) -> int:
-        """The number of the level of a value of the column."""
-        return self.numbers.get(None if value is None else label(value, self.column_kind), otherwise)
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        """The same as a table."""
+        known = {value: number for value, number in self.numbers.items() if value is not None}
+        columns = {"value": list(known), "level": list(known.values())}
+        return pl.DataFrame(columns, {"value": pl.String, "level": pl.Int32})
+
+    def levels_of(self, values: pl.Series, otherwise: int) -> np.ndarray:
+        """The numbers of the levels of some values of the column, in which none is missing, int32; `otherwise` of one that has no
+        level."""
+        texts = written(values.cast(VALUE_TYPES[self.column_kind])).alias("value").to_frame()
+        found = texts.join(self._table, on="value", how="left", maintain_order="left")["level"]
+        return found.fill_null(otherwise).to_numpy()
+
+    def level_of_missing(self, otherwise: int) -> int:
+        """The number of the level of a missing value."""
+        return self.numbers.get(None, otherwise)
 
 
 @dataclass(frozen=True)
@@ -79,6 +104,17 @@ class Numeric:
     @property
     def width(self) -> int:
         return len(self.scale)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of the standard errors: training rows with the same value of `column`, as it is in the data. What data.rare
+    makes of it for categorical terms does not concern them. `count` is how many there are; they have the numbers 0 to
+    count - 1 in the order of their values (`data.dictionary.training_values`)."""
+
+    column: str
+    column_kind: Kind
+    count: int
 
 
 @dataclass(frozen=True)
@@ -116,7 +152,8 @@ class Design:
     """A model ready to be fitted. The coefficient vector has every level of every categorical factor, in formula order.
 
     A row without a value in a `required` column is not used. `known_after_departure` are the columns in the model that a
-    prediction made before departure could not use; `remarks` what else a reader should know of how it was made.
+    prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
+    digests of the manifests of the files that it was made for.
     """
 
     model: str
@@ -133,12 +170,13 @@ class Design:
     trials: str | None = None
     offset: Numeric | None = None
     std_errors: Literal["classical", "quasi", "robust", "cluster"] = "classical"
-    cluster: Categorical | None = None
+    cluster: Clusters | None = None
     l1: float = 0.0
     l2: float = 0.0
     path: PathConfig | None = None
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
 
     @cached_property
     def factors(self) -> dict[str, Categorical | Numeric]:
@@ -209,7 +247,7 @@ class Design:
         """The smallest signed type for the number of a group, or the negative reason why there is none: what is read most often
         in a pass is read faster."""
         sizes = [self.levels_of(coding) for coding in self.codings]
-        largest = max([*sizes, len(self.cluster.levels) if self.cluster else 0], default=0)
+        largest = max([*sizes, self.cluster.count if self.cluster else 0], default=0)
         return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
 
     @property
@@ -231,11 +269,22 @@ class Design:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that a pass reads, the response first."""
+        """The columns of the data that the model uses, the response first."""
         extra = [self.response, self.weights, self.frequency, self.trials]
         used = [*filter(None, extra), *(factor.column for factor in self.factors.values())]
-        used += [factor.column for factor in (self.offset, self.cluster) if factor]
+        used += [one.column for one in (self.offset, self.cluster) if one]
         return tuple(dict.fromkeys(used))
+
+    @property
+    def number_columns(self) -> frozenset[str]:
+        """Those whose values it reads as numbers."""
+        used = [self.response, self.weights, self.frequency, self.trials, self.offset and self.offset.column]
+        return frozenset(filter(None, [*used, *(factor.column for factor in self.numeric)]))
+
+    @property
+    def identified_columns(self) -> frozenset[str]:
+        """Those whose values it tells apart, as levels or clusters."""
+        return frozenset(one.column for one in (*self.categorical, self.cluster) if one)
 
     @cached_property
     def to_predict(self) -> "Design":
@@ -266,33 +315,46 @@ class Design:
         for part in self.parts:
             names = [self.factors[name].levels for name in part.coding]
             which = [str(number + 1) for name, number in part.multiplier if self.factors[name].width > 1]
-            for group in self.levels(part.coding):
+            for group in self.levels(part.coding).tolist():
                 levels = [levels[number] for levels, number in zip(names, group, strict=True)]
                 yield part.term.name, ":".join([*levels, *which])
 
     def write(self, path: Path) -> None:
-        path.write_text(self.as_json + "\n")
+        digests.write_text(path, self.as_json)
 
     @classmethod
     def load(cls, path: Path) -> "Design":
-        return cls.from_json(path.read_text())
+        """Raises UserError if the file has changed since it was written."""
+        return cls._of(digests.read_json(path))
 
     @cached_property
     def as_json(self) -> str:
-        raw = asdict(self) | {"path": self.path and self.path.model_dump()}
-        return json.dumps(raw, indent=1)
+        # Not by `asdict`, which copies every level.
+        return json.dumps(self, default=_plain, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Design":
-        stored = json.loads(text)
+        return cls._of(json.loads(text))
+
+    @classmethod
+    def _of(cls, stored: dict) -> "Design":
         of_path = stored.pop("path")
         raw = _tuples(stored) | {"path": of_path and PathConfig.model_validate(of_path)}
         raw["terms"] = tuple(Term(**term) for term in raw["terms"])
         raw["categorical"] = tuple(Categorical(**factor) for factor in raw["categorical"])
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
         raw["offset"] = raw["offset"] and Numeric(**raw["offset"])
-        raw["cluster"] = raw["cluster"] and Categorical(**raw["cluster"])
+        raw["cluster"] = raw["cluster"] and Clusters(**raw["cluster"])
         return cls(**raw)
+
+
+def _plain(value) -> dict:
+    """What JSON has of an object."""
+    return (
+        value.model_dump()
+        if isinstance(value, PathConfig)
+        else {field.name: getattr(value, field.name) for field in fields(value)}
+    )
 
 
 def _tuples(value):
@@ -318,6 +380,7 @@ def design(
     late = tuple(name for name in made.columns[1:] if name in known_late)
     made = replace(made, known_after_departure=late)
     check_width(made, where)
+    check_scores(made, where)
     return made
 
 
@@ -361,6 +424,7 @@ class _Maker:
             l2=settings.l2,
             path=settings.path,
             remarks=tuple(self.remarks),
+            data=tuple(file.manifest.digest for file in self.files),
         )
 
     def column(self, name: str, where: str) -> Column:
@@ -386,7 +450,7 @@ class _Maker:
             if column.kind == "text" and factor.calls:
                 raise UserError(f"{where}: `{factor.name}`: `{column.name}` is text")
             if column.kind == "text" or factor.categorical:
-                self.add(self.categorical, categorical_factor(factor, column, where), where)
+                self.add(self.categorical, self.categorical_factor(factor, column, where), where)
                 categorical.append(factor.name)
             else:
                 if factor.name not in self.numeric:
@@ -454,10 +518,10 @@ class _Maker:
         for file in self.files:
             columns = [factor.column for factor in factors]
             codes = tally.combinations(file, columns, self.dictionary.required)
-            numbers = [
-                np.array([factor.number(value, -1) for value in [None, *file.values(factor.column)]])[codes[:, k]]
-                for k, factor in enumerate(factors)
-            ]
+            numbers = []
+            for k, factor in enumerate(factors):
+                levels = factor.levels_of(file.values(file.codes(factor.column).name), -1)
+                numbers.append(np.append(np.int32(factor.level_of_missing(-1)), levels)[codes[:, k]])
             found = np.union1d(found, np.ravel_multi_index(numbers, sizes))
         return tuple(found.tolist())
 
@@ -497,31 +561,67 @@ class _Maker:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
         return made
 
-    def cluster(self, name: str) -> Categorical:
+    def cluster(self, name: str) -> Clusters:
+        """Raises UserError if the column has too many values or one alone, or if training rows without a value are kept."""
         where = f"{self.where}.std_errors"
-        return categorical_factor(FormulaFactor(name, name, True), self.column(name, where), where)
+        column = self.column(name, where)
+        if column.missing_rows:
+            raise UserError(
+                f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no cluster, and "
+                f"data.missing keeps them\n"
+                f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under "
+                f"data.derive that says which cluster they belong to"
+            )
+        check_levels(name, column, where)
+        if column.distinct < 2:
+            raise UserError(
+                f"{where}: `{name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
+            )
+        return Clusters(name, column.kind, column.distinct)
+
+    def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
+        """The factor with its levels. Raises UserError if there are too many or too few."""
+        check_levels(factor.name, column, where)
+        if column.levels is None:
+            counted = training_values(self.files, column.name, column.kind, self.dictionary.required)
+            levels, rare = labels(column, counted)
+        else:
+            levels, rare = column.labels, column.rare
+        if len(levels) < 2:
+            raise UserError(
+                f"{where}: `{factor.name}` has the one level `{levels[0]}` in the training rows, so it has no effect to "
+                f"estimate; remove it from the formula"
+            )
+        if factor.reference is not None and factor.reference not in levels:
+            raise UserError(
+                f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
+                f"{there_are(factor.reference, levels)}"
+            )
+        made = (tuple(levels), tuple(rare), bool(column.missing_rows))
+        return Categorical(factor.name, column.name, column.kind, *made, factor.reference)
 
 
-def categorical_factor(factor: FormulaFactor, column: Column, where: str) -> Categorical:
-    """The factor with its levels. Raises UserError if there are too many or too few."""
-    if column.levels is None:
+def check_levels(name: str, column: Column, where: str) -> None:
+    """Raise UserError if the values of the column cannot be told apart."""
+    if column.distinct is not None:
+        return
+    if column.kind == "number":
         raise UserError(
-            f"{where}: `{factor.name}` has more than 65,535 distinct values; use it as a number, without C()"
+            f"{where}: `{name}`: `{column.name}` is a number with more than {MOST_CODES - 1:,} distinct values in one file; use "
+            f"it as a number, without C()\n"
+            f"  if it is an identifier, read it as one, with `type: integer` or `string` in the layout"
         )
-    if len(column.labels) < 2:
-        raise UserError(
-            f"{where}: `{factor.name}` has the one level `{column.labels[0]}` in the training rows, so it has no effect to "
-            f"estimate; remove it from the formula"
-            if not where.endswith("std_errors")
-            else f"{where}: `{factor.name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
-        )
-    if factor.reference is not None and factor.reference not in column.labels:
-        raise UserError(
-            f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
-            f"{nearest(factor.reference, column.labels)}\n  there are: {', '.join(column.labels)}"
-        )
-    made = (tuple(column.labels), tuple(column.rare_labels), bool(column.missing_rows))
-    return Categorical(factor.name, column.name, column.kind, *made, factor.reference)
+    raise UserError(
+        f"{where}: `{name}`: `{column.name}` has more than {MOST_LEVELS:,} distinct values in one file, too many to tell apart"
+        f"\n  use it as a number, without C(), or derive a coarser column under data.derive"
+    )
+
+
+def there_are(name: str, levels: Sequence[str]) -> str:
+    """What a message says of the levels that there are, where one is not."""
+    if len(levels) > MANY_LEVELS:
+        return f"\n  there are {len(levels):,}, from {levels[0]} to {levels[-1]}"
+    return f"{nearest(name, levels)}\n  there are: {', '.join(levels)}"
 
 
 def check_rows(dictionary: Dictionary) -> None:
@@ -577,6 +677,19 @@ def check_width(design: Design, where: str) -> None:
         )
 
 
+def check_scores(design: Design, where: str) -> None:
+    """Raise UserError if the scores by cluster would be too large to hold."""
+    if not design.cluster:
+        return
+    needed = 8.0 * design.cluster.count * design.size
+    if needed > LARGEST_SCORES:
+        raise UserError(
+            f"{where}.std_errors: {design.cluster.count:,} clusters of `{design.cluster.column}` times {design.size:,} "
+            f"coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB are the limit\n"
+            f"  cluster by a coarser column, or lump rare levels of the terms with data.rare"
+        )
+
+
 def check_reference(design: Design, reference: dict[str, str]) -> None:
     """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
     levels = {factor.name: factor.levels for factor in design.categorical}
@@ -587,7 +700,4 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
                 f"{where}: no categorical term `{name}`{nearest(name, levels)}\n  there are: {', '.join(levels)}"
             )
         if level not in levels[name]:
-            raise UserError(
-                f"{where}.{name}: no level `{level}` in the training rows{nearest(level, levels[name])}\n"
-                f"  there are: {', '.join(levels[name])}"
-            )
+            raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")

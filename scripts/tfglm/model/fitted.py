@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 import tensorflow as tf
 
+from tfglm.model.clustered import Clustered
 from tfglm.model.design import Design
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
@@ -37,7 +38,9 @@ class Fitted:
     `diagonal` = D [m]; `null_vectors` [directions that change no prediction, p]. The classical covariance is dispersion *
     the inverse information matrix I^-1, and `correction` times that if the family's variance is not believed. Robust ones are
     `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
-    `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m].
+    `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m]. If these are CR2's
+    (model.clustered), there is what its degrees of freedom need: `cluster_information`, of the lower triangle of the information
+    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`.
 
     A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
     online fit or a lasso, the dispersion is NaN. `path_coefficients` [strengths, p] are those of all strengths of a path.
@@ -59,6 +62,9 @@ class Fitted:
     meat_mixed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cluster_rho: float = 0.0
     path_strengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
@@ -88,6 +94,33 @@ class Fitted:
     def is_robust(self) -> bool:
         return bool(len(self.scores) or len(self.meat_dense) or len(self.meat_diagonal))
 
+    @cached_property
+    def clustered(self) -> Clustered | None:
+        """What knows the degrees of freedom of CR2; None if the standard errors are of another kind."""
+        if not len(self.cluster_information):
+            return None
+        free = len(self.dense) + len(self.eliminated)
+        information = np.zeros((len(self.cluster_information), free, free))
+        rows, columns = np.tril_indices(free)
+        information[:, rows, columns] = information[:, columns, rows] = self.cluster_information
+        return Clustered(information, self.cluster_constant, float(self.cluster_rho))
+
+    def on_free(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """The columns of a transformation that belong to free coefficients, [rows, q + m]."""
+        return np.hstack([transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()])
+
+    def effective_clusters(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """3 (sum z^2)^2 / sum z^4, [rows], of what each cluster adds to the error of a row of a transformation: an estimate of
+        (sum v)^2 / sum v^2 with the variances v of the z, if these are normal. So many clusters of one variance would tell as
+        much (Carter, Schnepel & Steigerwald, Review of Economics and Statistics 99, 2017)."""
+        parts = []
+        for rows in chunks(transform.shape[0]):
+            dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
+            squares = self._by_cluster(self._on_dense(dense, sparse)[1], sparse) ** 2
+            with np.errstate(invalid="ignore"):
+                parts.append(3 * squares.sum(1) ** 2 / (squares**2).sum(1))
+        return np.minimum(np.concatenate(parts), len(self.scores) - 1)
+
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
         """The diagonals of T V T' for the covariance asked for and the classical one."""
         parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
@@ -95,10 +128,7 @@ class Fitted:
 
     def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
-        # Of few columns: SciPy copies what it multiplies.
-        used = np.unique(sparse.indices)
-        reduced = dense - sparse[:, used] @ self.loadings[:, used].T
-        on_dense = reduced @ self.schur_inverse
+        reduced, on_dense = self._on_dense(dense, sparse)
         classical = np.einsum("ij,ij->i", on_dense, reduced)
         if len(self.diagonal):
             classical += sparse.power(2) @ (1.0 / self.diagonal)
@@ -106,19 +136,35 @@ class Fitted:
         if not self.is_robust:
             return Variances(self.correction * classical, classical)
         # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
-        alone = sparse @ scipy.sparse.diags_array(1.0 / self.diagonal) if len(self.diagonal) else sparse
         if len(self.scores):
-            on_clusters = on_dense @ self._reduced_scores.T
-            if len(self.diagonal):
-                on_clusters += alone @ self.scores[:, len(self.dense) :].T
+            on_clusters = self._by_cluster(on_dense, sparse)
             robust = np.einsum("ij,ij->i", on_clusters, on_clusters)
         else:
             within, between = self._reduced_meat
             robust = np.einsum("ij,ij->i", on_dense @ within, on_dense)
             if len(self.diagonal):
+                alone = self._alone(sparse)
                 robust += 2 * np.einsum("ij,ij->i", on_dense, alone @ between.T)
                 robust += alone.power(2) @ self.meat_diagonal
         return Variances(self.correction * robust, classical)
+
+    def _on_dense(self, dense: np.ndarray, sparse: scipy.sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+        """The dense part of rows of a transformation less what the eliminated part has of it, and that times S^-1."""
+        # Of few columns: SciPy copies what it multiplies.
+        used = np.unique(sparse.indices)
+        reduced = dense - sparse[:, used] @ self.loadings[:, used].T
+        return reduced, reduced @ self.schur_inverse
+
+    def _alone(self, sparse: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """The eliminated part of rows of a transformation, times D^-1."""
+        return sparse @ scipy.sparse.diags_array(1.0 / self.diagonal)
+
+    def _by_cluster(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
+        """T I^-1 Z', [rows, clusters]."""
+        found = on_dense @ self._reduced_scores.T
+        if len(self.diagonal):
+            found += self._alone(sparse) @ self.scores[:, len(self.dense) :].T
+        return found
 
     @cached_property
     def _reduced_scores(self) -> np.ndarray:
@@ -142,6 +188,7 @@ _BY_TERM = ("coefficients", "status", "rows", "responses")
 _COVARIANCE = (
     *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
+    *("cluster_information", "cluster_constant", "cluster_rho"),
 )
 
 _PATH = ("strengths", "coefficients")
@@ -150,7 +197,8 @@ _PATH = ("strengths", "coefficients")
 def save(fitted: Fitted, design: Design, folder: Path) -> None:
     """Write a checkpoint into `folder`: `coefficients/<term>`, `rows/<term>` ..., `covariance/<block>`.
 
-    SaveV2 gives the variables just these names; tf.train.Checkpoint would add the path of a Python object to each.
+    SaveV2 gives the variables just these names; tf.train.Checkpoint would add the path of a Python object to each. Numbers keep
+    the types that they have: float64 and whole ones.
     """
     values = {f"covariance/{name}": getattr(fitted, name) for name in _COVARIANCE}
     values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in _PATH}
@@ -161,7 +209,7 @@ def save(fitted: Fitted, design: Design, folder: Path) -> None:
         prefix=str(folder / "fitted"),
         tensor_names=list(values),
         shape_and_slices=[""] * len(values),
-        tensors=[tf.constant(value) for value in values.values()],
+        tensors=[tf.constant(np.asarray(value)) for value in values.values()],  # a Python float would be a float32
     )
     # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
     (folder / "checkpoint").write_text('model_checkpoint_path: "fitted"\nall_model_checkpoint_paths: "fitted"\n')

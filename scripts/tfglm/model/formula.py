@@ -1,11 +1,15 @@
 """R-style formulas, parsed by formulaic. What the engine cannot fit is refused here by name."""
 
 import ast
+import math
 from dataclasses import dataclass
 from typing import Any
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, short
 from tfglm.model.transforms import TRANSFORMS, Call
+
+MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
+"""Terms of a formula, and those that are multiplied out on the way to them, before equal ones fall together."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +55,26 @@ def parse(formula: str, where: str) -> ParsedFormula:
     """
     # Here, since it takes a second, and of all the scripts that read a design only one parses.
     from formulaic import Formula
-    from formulaic.errors import FormulaicError
+    from formulaic.parser import DefaultFormulaParser
     from formulaic.parser.types import Factor as ParsedFactor
 
+    shown = short(formula)
     try:
-        parsed = Formula(formula)
-    except FormulaicError as error:
-        raise UserError(f"{where}: not a formula: `{formula}`: {str(error).splitlines()[0]}") from error
+        products = most_products(DefaultFormulaParser().get_ast(formula))
+        parsed = Formula(formula) if products <= MOST_PRODUCTS else None
+    # The parser answers what is no formula by whatever happens to it, such as TypeError or RecursionError.
+    except Exception as error:
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(f"{where}: not a formula: `{shown}`: {said}") from error
+    if parsed is None or len(getattr(parsed, "rhs", ())) > MOST_TERMS:
+        raise UserError(f"{where}: `{shown}` stands for more than {MOST_TERMS:,} terms; leave out interactions")
+    if isinstance(getattr(parsed, "rhs", parsed), tuple):
+        raise UserError(f"{where}: `{shown}` has several parts (`|`), which is not supported; write `+` or `:`")
     if not hasattr(parsed, "lhs") or len(parsed.lhs) != 1:
-        raise UserError(f"{where}: `{formula}` needs one response, as in `late ~ carrier + distance`")
+        raise UserError(f"{where}: `{shown}` needs one response, as in `late ~ carrier + distance`")
     response = parsed.lhs[0].factors
     if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
         raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column; define it under data.derive")
-    if hasattr(parsed.rhs, "_structure"):
-        raise UserError(f"{where}: `{formula}` has several parts (`|`), which is not supported")
     intercept = "1" in map(str, parsed.rhs)
     terms = tuple(
         FormulaTerm(tuple(parse_factor(factor.expr, str(term), where) for factor in term.factors))
@@ -72,8 +82,40 @@ def parse(formula: str, where: str) -> ParsedFormula:
         if str(term) != "1"
     )
     if not terms:
-        raise UserError(f"{where}: `{formula}` has no terms besides the intercept")
+        raise UserError(f"{where}: `{shown}` has no terms besides the intercept")
     return ParsedFormula(response[0].expr, intercept, terms)
+
+
+def most_products(tree: Any) -> float:
+    """How many terms a parsed formula stands for at most, before they are multiplied out: `(a + b)**30` would be a thousand
+    million. Raises ValueError for an exponent that is no whole number."""
+    if tree is None:
+        return 0
+    # Parents before their operands, without recursion, which a long sum would end.
+    nodes = [tree]
+    for node in nodes:
+        nodes.extend(getattr(node, "args", ()))
+    counts: dict[int, float] = {}
+    for node in reversed(nodes):
+        symbol = node.operator.symbol if hasattr(node, "operator") else None
+        operands = [counts[id(operand)] for operand in getattr(node, "args", ())]
+        if symbol in ("*", ":", "%in%", "/"):
+            counts[id(node)] = sum(operands) + math.prod(operands)
+        elif symbol in ("**", "^"):
+            counts[id(node)] = power(operands[0], str(node.args[1]))
+        else:
+            counts[id(node)] = sum(operands) if symbol else 1
+    return counts[id(tree)]
+
+
+def power(terms: float, exponent: str) -> float:
+    """How many products of so many terms each there are; one term has as many factors, too."""
+    if not exponent.isdecimal():
+        raise ValueError(f"the exponent of `**` is a whole number, not `{exponent}`")
+    try:
+        return max(terms ** float(exponent), float(exponent))
+    except OverflowError:
+        return math.inf
 
 
 def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
@@ -82,15 +124,15 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
         return FormulaFactor(expression, expression)
     try:
         node = ast.parse(expression, mode="eval").body
-    except SyntaxError:
+        name = ast.unparse(node)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
-    name = ast.unparse(node)
     calls: list[Call] = []
     while isinstance(node, ast.Call):
         function, arguments = called(node, term, where)
         if function == "C":
             if calls or not isinstance(node.args[0], ast.Name):
-                raise UserError(f"{where}: `{term}`: C() takes a column and stands alone")
+                raise UserError(f"{where}: `{short(term)}`: C() takes a column and stands alone")
             return FormulaFactor(f"C({node.args[0].id})", node.args[0].id, True, reference_of(node, term, where))
         calls.append(arguments)
         node = node.args[0]
@@ -107,19 +149,22 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     if name not in TRANSFORMS or not node.args:
         raise not_supported(term, where)
     known = TRANSFORMS[name].options
-    given: dict[str, Any] = {}
-    try:
-        given = dict(zip(known, map(ast.literal_eval, node.args[1:]), strict=False))
-        given |= {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
-    except ValueError:
-        raise UserError(f"{where}: `{term}`: the arguments of {name}() must be numbers or lists of numbers") from None
-    if len(node.args) - 1 > len(known) or set(given) - set(known):
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    placed = dict(zip(known, node.args[1:], strict=False))
+    if len(node.args) - 1 > len(known) or set(named) - set(known) or set(named) & set(placed):
         raise UserError(
-            f"{where}: `{term}`: {name}() takes " + (f"the arguments {', '.join(known)}" if known else "one column")
+            f"{where}: `{short(term)}`: {name}() takes "
+            + (f"the arguments {', '.join(known)}, each once" if known else "one column")
         )
+    try:
+        given: dict[str, Any] = {key: ast.literal_eval(value) for key, value in (placed | named).items()}
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise UserError(
+            f"{where}: `{short(term)}`: the arguments of {name}() must be numbers or lists of numbers, True or False"
+        ) from None
     problem = TRANSFORMS[name].problem(given)
     if problem:
-        raise UserError(f"{where}: `{term}`: {problem}")
+        raise UserError(f"{where}: `{short(term)}`: {problem}")
     return name, Call(name, given)
 
 
@@ -132,11 +177,13 @@ def reference_of(node: ast.Call, term: str, where: str) -> str | None:
             ast.unparse(function) in ("Treatment", "contr.treatment")
         ):
             return str(value)
-    raise UserError(f'{where}: `{term}`: C() takes a column, and a reference level as in C(month, Treatment("6"))')
+    raise UserError(
+        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C(month, Treatment("6"))'
+    )
 
 
 def not_supported(term: str, where: str) -> UserError:
     return UserError(
-        f"{where}: `{term}` is not supported; define a column for it under data.derive\n"
+        f"{where}: `{short(term)}` is not supported; define a column for it under data.derive\n"
         f"  of the functions there are: C, {', '.join(TRANSFORMS)}"
     )

@@ -16,23 +16,6 @@ RUN = 32
 
 
 @compiled
-def first_damaged(words, starts, sizes, expected):
-    """Which blocks, `expected` int64 [blocks, columns], of which column are the first whose checksum (that of
-    data.shards.checksums) is another than that: column * blocks + block, or -1. In `words` (int64) the blocks of a column, of
-    `sizes` words each, start at `starts`."""
-    blocks = len(expected)
-    for column in range(len(starts)):
-        for block in range(blocks):
-            first = starts[column] + block * sizes[column]
-            of_block, total = words[first : first + sizes[column]], np.int64(0)
-            for i in range(len(of_block)):
-                total += of_block[i] * np.int64(2 * i + 1)
-            if total != expected[block, column]:
-                return column * blocks + block
-    return -1
-
-
-@compiled
 def look_up(table, codes, found):
     """found = table[codes], each [rows]."""
     for i in range(len(codes)):
@@ -193,6 +176,18 @@ def add_by_pair(sums, jobs, groups, value):
 
 
 @compiled
+def add_by_triple(sums, jobs, groups, value):
+    """Add `value` [rows] to `sums` by three groups; `jobs` int64 [jobs, 6]: where the sums of three codings start, the rows of
+    all in `groups` [codings, rows], and the numbers of groups of the second and of the third."""
+    for job in range(len(jobs)):
+        start, second_size, third_size = np.uint64(jobs[job, 0]), np.uint64(jobs[job, 4]), np.uint64(jobs[job, 5])
+        first, second, third = groups[jobs[job, 1]], groups[jobs[job, 2]], groups[jobs[job, 3]]
+        for i in range(len(value)):
+            place = (np.uint64(first[i]) * second_size + np.uint64(second[i])) * third_size + np.uint64(third[i])
+            sums[start + place] += value[i]
+
+
+@compiled
 def adagrad(weights, squares, gradient, l2, rate, epsilon, new_weights, new_squares):
     """Set `new_weights` and `new_squares` to what a step makes of the weights and of the sums of squared derivatives so far; each
     [coefficients], `l2` too. By NumPy's functions it took a tenth of an epoch."""
@@ -211,7 +206,6 @@ def load() -> None:
         look_up(np.zeros(1), np.zeros(1, dtype), eta)
         look_up(np.zeros(1, np.int32), np.zeros(1, dtype), flag)
         look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups.view(np.int16)[0], flag)
-    first_damaged(np.zeros(1, np.int64), np.array([0]), np.array([1]), np.zeros((1, 1), np.int64))
     for dtype in (np.float32, np.float64):
         standardise(np.zeros(1, dtype), 0.0, 1.0, flag, eta)
     keep(eta, eta)
@@ -219,3 +213,4 @@ def load() -> None:
     binomial(eta, np.ones(1), eta, eta, True, np.zeros(1), np.zeros(1))
     add_by_group(eta, np.array([[0, 0]]), groups, eta)
     add_by_pair(eta, np.array([[0, 0, 0, 1]]), groups, eta)
+    add_by_triple(eta, np.array([[0, 0, 0, 0, 1, 1]]), groups, eta)

@@ -8,15 +8,16 @@ Precision).
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, combinations_with_replacement
 from typing import ClassVar
 
 import numpy as np
 
+from tfglm.data.shards import BLOCK_ROWS
 from tfglm.model.design import Design, Part
 from tfglm.model.families import FAMILIES, Terms
-from tfglm.model.rows import CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
+from tfglm.model.rows import AT_ONCE, CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
 from tfglm.model.sums import Layout, Sum, concatenated
 
 Sums = dict[str, np.ndarray]
@@ -25,21 +26,28 @@ Sums = dict[str, np.ndarray]
 Values = dict[str, np.ndarray | float]
 
 
+ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
+"""Rows that are added one after the other, at most: then sums are added, since a long chain of additions loses digits."""
+
+
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Sums that are made together, of `values(rows)`."""
+    """Sums that are made together, of `values(rows)` times `numbers(rows)`. If `block` is set, those of each block of rows are
+    made by themselves before they are added, which takes as much memory again."""
 
     layout: Layout
     values: Callable[["Evaluated"], Values]
+    numbers: Callable[["Evaluated"], np.ndarray] = lambda found: found.numbers
+    block: bool = False
 
 
 class Pass:
     """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums.
 
-    `maker` and `text` say how another process makes the same (`made`).
+    `maker` is the name under which workers offer `made`, which makes the same of `text`.
     """
 
-    maker: ClassVar[str] = "tfglm.model.passes:made"
+    maker: ClassVar[str] = "pass"
 
     def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage]):
         self._passes, self.name, self._stages = passes, name, stages
@@ -63,9 +71,14 @@ class Pass:
     def __call__(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
         whole = np.zeros(self.size)
         sums = np.split(whole, np.cumsum([stage.layout.size for stage in self._stages])[:-1])
+        of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self._stages]
         for found in self._passes.evaluated(coefficients, call):
-            for stage, of_stage in zip(self._stages, sums, strict=True):
-                stage.layout.add(of_stage, stage.values(found), lambda found=found: found.numbers, found.rows.groups)
+            for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
+                to = of_stage if alone is None else alone
+                stage.layout.add(to, stage.values(found), partial(stage.numbers, found), found.rows.groups)
+                if alone is not None:
+                    of_stage += alone
+                    alone.fill(0.0)
         return whole
 
     def unpack(self, vector: np.ndarray) -> Sums:
@@ -74,9 +87,12 @@ class Pass:
 
 
 def made(text: str) -> Pass:
-    """The pass that a text describes."""
+    """The pass that a text describes. Raises ValueError if it names none."""
     said = json.loads(text)
-    return getattr(_made(said["design"], json.dumps(said["signature"])), said["pass"])
+    found = getattr(_made(said["design"], json.dumps(said["signature"])), said["pass"])
+    if not isinstance(found, Pass):
+        raise ValueError(f"`{said['pass']}` is no pass")
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -102,6 +118,13 @@ class Evaluated:
         return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
 
     @cached_property
+    def reach(self) -> np.ndarray:
+        """1 plus the sizes of all that the linear predictor consists of."""
+        rows, numbers = self.rows, np.abs(self.numbers)
+        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._passes.parts, numbers)
+        return reach + np.abs(rows.offset) if self._passes.design.offset else reach
+
+    @cached_property
     def terms(self) -> Terms:
         rows = self.rows
         return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_mass)
@@ -117,14 +140,17 @@ class Passes:
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each coding c `rows_c`,
       `mass_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
+    - `magnitudes`: what bounds the rounding errors of a gradient (fit.certificate): `part_s` and `part_k` summed of the sizes of
+      what is added, and `reach`, weight * (1 + the sum of the sizes of what the linear predictor consists of)^2
     - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
       `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
       last and else j < k
     - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors
     - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
+    - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
-      towards their response (`along`) and away from it (`against`)
+      towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
 
     `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `mass`,
     `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
@@ -150,6 +176,12 @@ class Passes:
         first = Stage(
             layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
             lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.terms.score},
+            block=True,
+        )
+        sizes = Stage(
+            layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
+            lambda found: {"reach": found.terms.weight * found.reach**2, "residual": np.abs(found.terms.score)},
+            lambda found: np.abs(found.numbers),
         )
         products = layout(design, self._products())
         self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
@@ -157,25 +189,31 @@ class Passes:
         self.information = Pass(
             self, "information", [first, Stage(products, lambda found: {"weight": found.terms.weight})]
         )
+        self.magnitudes = Pass(self, "magnitudes", [sizes])
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
-        self.separation = self._whole("separation", self._directions, "along", "against")
+        self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
 
     @cached_property
     def scores(self) -> Pass:
         sums = {"rows": Sum("rows", (), (CLUSTER,)), **derivative(self.design, self.parts, CLUSTER)}
         return Pass(self, "scores", [Stage(layout(self.design, sums), self._of_clusters)])
 
+    @cached_property
+    def cluster_information(self) -> Pass:
+        stage = Stage(layout(self.design, self._products(CLUSTER)), self._weights_of_clusters)
+        return Pass(self, "cluster_information", [stage])
+
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
         return Pass(self, name, [Stage(layout(self.design, {one: Sum(one) for one in names}), values)])
 
-    def _products(self) -> dict[str, Sum]:
+    def _products(self, *by: Hashable) -> dict[str, Sum]:
         """The blocks of X' diag(weight) X."""
         parts = self.design.parts
         made = {}
 
         def put(name: str, j: int, k: int, groups: tuple[Hashable, ...]) -> None:
-            made[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), groups)
+            made[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), (*by, *groups))
 
         for s, t in combinations_with_replacement(self.single, 2):
             put(f"pair_{s}_{t}", s, t, ())
@@ -248,8 +286,11 @@ class Passes:
         return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
 
     def _of_clusters(self, found: Evaluated) -> Values:
-        within = found.rows.level(self.design.cluster) >= 0
+        within = found.rows.cluster >= 0
         return {"rows": found.rows.frequency, "residual": np.where(within, found.terms.score, 0.0)}
+
+    def _weights_of_clusters(self, found: Evaluated) -> Values:
+        return {"weight": np.where(found.rows.cluster >= 0, found.terms.weight, 0.0)}
 
     def _of_null(self, found: Evaluated) -> Values:
         return {"loss": found.terms.loss, "residual": found.terms.score, "weight": found.terms.weight}
@@ -262,7 +303,8 @@ class Passes:
         # A row that a separating direction leaves where it is moves by the rounding error of the direction.
         up, down = ((sign * eta > 1e-6 * largest) & rows.kept for sign in (1.0, -1.0))
         along = (down & (rows.y == 0)) | (up & (rows.y == 1) & (self.design.family == "binomial"))
-        return {"along": along, "against": (up | down) & ~along}
+        wrong = {"wrongly_up": up & ~along, "wrongly_down": down & ~along}
+        return {"along": along, **wrong, "left": rows.kept & ~(up | down)}
 
 
 def joined(blocks: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -295,7 +337,7 @@ def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
     """Where these sums stand, for rows with the groups of the design."""
     sizes: dict[Hashable, int] = {coding: design.levels_of(coding) for coding in design.codings}
     if design.cluster:
-        sizes[CLUSTER] = len(design.cluster.levels)
+        sizes[CLUSTER] = design.cluster.count
     return Layout(sums, sizes)
 
 

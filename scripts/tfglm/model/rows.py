@@ -6,16 +6,15 @@ one look-up. A negative level takes the row out and says why.
 
 import contextlib
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
-from tfglm.data.shards import BLOCK_ROWS, MISSING
+from tfglm.data.shards import BLOCK_ROWS, MISSING, changed_block, codes_name, fill, opened
 from tfglm.errors import UserError
 from tfglm.model import kernels, transforms
 from tfglm.model.design import Categorical, Design, Numeric, Part
@@ -62,16 +61,18 @@ class Input:
 
 @dataclass(frozen=True)
 class Signature:
-    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most."""
+    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most, of up to `files`
+    ingested files."""
 
     capacity: int
     shards: int
+    files: int
     inputs: tuple[Input, ...]
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "Signature":
         """What `asdict` has made a dict."""
-        return cls(raw["capacity"], raw["shards"], tuple(Input(**one) for one in raw["inputs"]))
+        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**one) for one in raw["inputs"]))
 
     @property
     def blocks(self) -> int:
@@ -88,7 +89,7 @@ MOST_OPEN = 8
 
 
 class Reader(contextlib.ExitStack):
-    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums int64 [blocks, inputs]."""
+    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums uint64 [blocks, inputs]."""
 
     def __init__(self, signature: Signature, paths: np.ndarray, expected: np.ndarray):
         super().__init__()
@@ -97,10 +98,14 @@ class Reader(contextlib.ExitStack):
         self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
         ends = np.cumsum(AT_ONCE * self._sizes)
         self._starts = ends - AT_ONCE * self._sizes
-        # All columns in one piece, which is checked in one go.
         self._words = np.zeros(ends[-1], np.int64)
         self._columns = self._views(self._words)
         self._raw = [memoryview(column).cast("B") for column in self._columns.values()]
+        widths = [len(raw) // AT_ONCE for raw in self._raw]
+        self._raw_blocks = [
+            [raw[place * width : (place + 1) * width] for place in range(AT_ONCE)]
+            for raw, width in zip(self._raw, widths, strict=True)
+        ]
 
     def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         """The columns that lie in `words` one after the other."""
@@ -125,18 +130,12 @@ class Reader(contextlib.ExitStack):
         number = -(-count // BLOCK_ROWS)
         for file, whole in zip(self._files[shard].numbers, self._raw, strict=True):
             width = len(whole) // AT_ONCE
-            raw = whole[: number * width]
-            size = os.preadv(file, [raw], place * width)
-            if size < len(raw):
-                raw[size:] = bytes(len(raw) - size)
-        expected = self._expected[block : block + number]
-        damaged = kernels.first_damaged(self._words, self._starts, self._sizes, expected)
-        if damaged >= 0:
-            column, which = divmod(damaged, number)
-            raise UserError(
-                f"{self._paths[shard][column]}: the content of a shard has changed since it was written, in the block of "
-                f"{BLOCK_ROWS} rows with the number {place + which}"
-            )
+            fill(file, whole[: number * width], place * width)
+        expected = self._expected[block : block + number].T.tolist()
+        for column, (blocks, sums) in enumerate(zip(self._raw_blocks, expected, strict=True)):
+            for at, (raw, checksum) in enumerate(zip(blocks, sums, strict=False)):
+                if xxh3_64_intdigest(raw) != checksum:
+                    raise changed_block(self._paths[shard][column], place + at)
         columns = self._columns
         if order:
             words, columns = self._ordered
@@ -149,14 +148,11 @@ class _Files(contextlib.ExitStack):
 
     def __init__(self, paths: Sequence[str]):
         super().__init__()
-        self.numbers = [self._open(path) for path in paths]
-
-    def _open(self, path: str) -> int:
         try:
-            return self.enter_context(Path(path).open("rb", buffering=0)).fileno()
-        except OSError as error:
+            self.numbers = [self.enter_context(opened(path)) for path in paths]
+        except UserError:
             self.close()
-            raise UserError(f"{path}, a part of a shard, cannot be read: {error.strerror}") from error
+            raise
 
 
 class Rows:
@@ -191,11 +187,22 @@ class Rows:
         """Numbers that are stored as they are."""
         return self._columns[column].astype(float)
 
+    def _codes(self, column: str) -> str:
+        """Where the codes of a column are: there, or in a column of their own."""
+        apart = codes_name(column)
+        return apart if apart in self._columns else column
+
     def level(self, factor: Categorical) -> np.ndarray:
         """The number of the level of a factor, or the negative reason why there is none."""
         if factor.name not in self._levels:
-            self._levels[factor.name] = self.looked_up(f"level/{factor.name}", factor.column)
+            self._levels[factor.name] = self.looked_up(f"level/{factor.name}", self._codes(factor.column))
         return self._levels[factor.name]
+
+    @cached_property
+    def cluster(self) -> np.ndarray:
+        """The number of a row's cluster, 0 to design.cluster.count - 1; negative for a row that belongs to none, which takes no
+        part."""
+        return self.looked_up("cluster", self._codes(self._design.cluster.column))
 
     def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
         """The numbers of a factor, on the scale of the data, of any type."""
@@ -219,11 +226,12 @@ class Rows:
         for group, coding in zip(groups, codings, strict=False):
             if len(coding) == 1:
                 factor = self._design.factors[coding[0]]
-                kernels.look_up_level(self._tables[f"level/{factor.name}"], self._columns[factor.column], group, flag)
+                codes = self._columns[self._codes(factor.column)]
+                kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)
             else:
                 kernels.look_up_level(self._tables[f"group/{':'.join(coding)}"], self._joint(coding), group, flag)
         if self._design.cluster:
-            groups[-1] = np.maximum(self.level(self._design.cluster), 0)
+            groups[-1] = np.maximum(self.cluster, 0)
         return groups.view(np.dtype(f"u{signed.name}")), flag
 
     def _joint(self, coding: tuple[str, ...]) -> np.ndarray:
@@ -324,7 +332,12 @@ class Rows:
 
     def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """`coefficients` [coefficients], `parts` as `kernels.add_linear_predictor` takes them, `numbers` [multipliers, rows]."""
-        eta = self.offset.copy() if self._design.offset else np.zeros(self._count)
+        eta = self.without_offset(coefficients, parts, numbers)
+        return eta + self.offset if self._design.offset else eta
+
+    def without_offset(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The linear predictor without the offset."""
+        eta = np.zeros(self._count)
         kernels.add_linear_predictor(eta, coefficients, parts, self.groups, numbers)
         return eta
 
@@ -352,28 +365,27 @@ def rows_of(
 ) -> Iterator[Rows]:
     """The rows of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, some blocks at a time, each valid
     until the next; in the `orders` of `kernels.in_runs`, int32 [blocks of a call, 2], if these are given."""
-    paths, expected, blocks, counts, *tables = call
-    of_shard = {}
+    paths, expected, blocks, counts, files, *tables = call
+    keys, of_file = table_keys(design, signature)[1:], {}
     with Reader(signature, paths, expected) as reader:
         for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
             if not count:
                 break
-            shard = block // signature.blocks
-            if shard not in of_shard:
-                keys = table_keys(design, signature)
-                of_shard[shard] = {key: np.array(table[shard]) for key, table in zip(keys, tables, strict=True)}
+            file = int(files[block // signature.blocks])
+            if file not in of_file:
+                of_file[file] = {key: np.array(table[file]) for key, table in zip(keys, tables, strict=True)}
             order = None if orders is None else tuple(map(int, orders[number]))
             columns = reader.read(int(block), int(count), order)
-            yield Rows(design, columns, of_shard[shard], positions, int(count))
+            yield Rows(design, columns, of_file[file], positions, int(count))
 
 
 def table_keys(design: Design, signature: Signature) -> list[str]:
-    """The names of the tables that a pass gets, in their order."""
+    """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
     coded = {one.column for one in signature.inputs if one.coded}
     numbers = [design.response, design.weights, design.frequency, design.trials]
     factors = [*design.numeric, *([design.offset] if design.offset else [])]
-    levels = [*design.categorical, *([design.cluster] if design.cluster else [])]
     return [
+        "file",
         "missing",
         *dict.fromkeys(f"number/{column}" for column in numbers if column in coded),
         *dict.fromkeys(
@@ -384,6 +396,7 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
             for factor in design.numeric
             if factor.column in coded and transforms.learns_range(factor.learnt)
         ),
-        *dict.fromkeys(f"level/{factor.name}" for factor in levels),
+        *(f"level/{factor.name}" for factor in design.categorical),
+        *(["cluster"] if design.cluster else []),
         *(f"group/{':'.join(coding)}" for coding in design.codings if len(coding) > 1),
     ]

@@ -1,4 +1,4 @@
-"""Sums over rows, in all, by group or by pair of groups."""
+"""Sums over rows, in all, by group, by pair or by triple of groups."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,8 +12,8 @@ from tfglm.model import kernels
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of `value` times each of `numbers` (both are what `Layout.add` is given): over all rows, or by the groups of one
-    or of two codings."""
+    """The sum of `value` times each of `numbers` (both are what `Layout.add` is given): over all rows, or by the groups of
+    one, two or three codings."""
 
     value: str
     numbers: tuple[int, ...] = ()
@@ -39,21 +39,22 @@ class Layout:
         return tuple(self._sizes[group] for group in one.groups)
 
     @cached_property
-    def _products(self) -> dict[tuple[str, tuple[int, ...]], tuple[int | None, np.ndarray, np.ndarray]]:
-        """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group` and
-        `add_by_pair`."""
+    def _products(self) -> dict[tuple[str, tuple[int, ...]], tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
+        """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group`,
+        `add_by_pair` and `add_by_triple`."""
         jobs: dict[tuple[str, tuple[int, ...]], list[list]] = {}
         for one, start in self._starts.items():
             codings = [self._codings.index(group) for group in one.groups]
-            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], []])[len(codings)]
-            of_kind.append((start, *codings, *([self._sizes[one.groups[1]]] if len(codings) == 2 else [])))
+            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], [], []])[len(codings)]
+            of_kind.append((start, *codings, *(self._sizes[group] for group in one.groups[1:])))
         return {
             product: (
                 whole[0][0] if whole else None,
                 np.array(single, np.int64).reshape(-1, 2),
                 np.array(pairs, np.int64).reshape(-1, 4),
+                np.array(triples, np.int64).reshape(-1, 6),
             )
-            for product, (whole, single, pairs) in jobs.items()
+            for product, (whole, single, pairs, triples) in jobs.items()
         }
 
     def add(
@@ -76,7 +77,7 @@ class Layout:
                 made = products[value, which[:end]]
             return made
 
-        for (value, which), (whole, single, pairs) in self._products.items():
+        for (value, which), (whole, single, pairs, triples) in self._products.items():
             if whole is not None:
                 whole_value = values[value]
                 if which:
@@ -87,6 +88,8 @@ class Layout:
                 kernels.add_by_group(sums, single, groups, product(value, which))
             if len(pairs):
                 kernels.add_by_pair(sums, pairs, groups, product(value, which))
+            if len(triples):
+                kernels.add_by_triple(sums, triples, groups, product(value, which))
 
     def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The sums by name, as views of the vector."""

@@ -112,6 +112,20 @@ def _elementwise(name: str) -> Transform:
     return Transform((), lambda values, rows, options: {}, lambda xp, x, learnt: [getattr(xp, name)(x)])
 
 
+def _is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= 1e300
+
+
+def _no_flag(options: Mapping[str, Any], function: str, *names: str) -> str | None:
+    """What is wrong with options that switch something."""
+    wrong = next((name for name in names if type(options.get(name, False)) is not bool), None)
+    return f"{wrong} of {function}() is True or False" if wrong else None
+
+
 # scale, center --------------------------------------------------------------------------------------------------------
 
 
@@ -140,9 +154,9 @@ def _apply_scale(xp, x, learnt: Mapping[str, Any]) -> list:
 
 def _problem_of_poly(options: Mapping[str, Any]) -> str | None:
     degree = options.get("degree", 1)
-    return (
-        None if isinstance(degree, int) and 1 <= degree <= 20 else "the degree of poly() is a whole number from 1 to 20"
-    )
+    if not _is_whole(degree) or not 1 <= degree <= 20:
+        return "the degree of poly() is a whole number from 1 to 20"
+    return _no_flag(options, "poly", "raw")
 
 
 def _learn_poly(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
@@ -179,15 +193,31 @@ def _apply_poly(xp, x, learnt: Mapping[str, Any]) -> list:
 # bs -------------------------------------------------------------------------------------------------------------------
 
 
+MOST_KNOTS = 200
+"""Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
+
+
 def _problem_of_bs(options: Mapping[str, Any]) -> str | None:
-    df, degree = options.get("df"), options.get("degree", 3)
-    if (df is None) == (options.get("knots") is None):
+    df, knots, degree = options.get("df"), options.get("knots"), options.get("degree", 3)
+    if (df is None) == (knots is None):
         return "bs() takes df or knots"
-    if not isinstance(degree, int) or not 0 <= degree <= 10:
+    if not _is_whole(degree) or not 0 <= degree <= 10:
         return "the degree of bs() is a whole number from 0 to 10"
-    fewest = degree + bool(options.get("include_intercept", False))
-    if df is not None and (not isinstance(df, int) or df < max(fewest, 1)):
-        return f"df of bs() is a whole number of at least {max(fewest, 1)} for degree {degree}"
+    no_flag = _no_flag(options, "bs", "include_intercept")
+    if no_flag:
+        return no_flag
+    fewest = max(degree + options.get("include_intercept", False), 1)
+    if df is not None and (not _is_whole(df) or df < fewest):
+        return f"df of bs() is a whole number of at least {fewest} for degree {degree}"
+    if df is not None and df > fewest + MOST_KNOTS:
+        return f"df of bs() is at most {fewest + MOST_KNOTS} for degree {degree}, received {df}"
+    if knots is not None and not (isinstance(knots, list | tuple) and all(map(_is_finite, knots))):
+        return "the knots of bs() are a list of numbers"
+    if knots is not None and len(knots) > MOST_KNOTS:
+        return f"bs() takes at most {MOST_KNOTS} knots, received {len(knots):,}"
+    for bound in ("lower_bound", "upper_bound"):
+        if bound in options and not _is_finite(options[bound]):
+            return f"the {bound} of bs() is a number"
     return None
 
 
@@ -244,7 +274,9 @@ def _apply_bs(xp, x, learnt: Mapping[str, Any]) -> list:
 
 TRANSFORMS: dict[str, Transform] = {
     **{name: _elementwise(name) for name in ("log", "log2", "log10", "log1p", "exp", "sqrt", "abs")},
-    "scale": Transform(("center", "scale"), _learn_scale, _apply_scale),
+    "scale": Transform(
+        ("center", "scale"), _learn_scale, _apply_scale, lambda options: _no_flag(options, "scale", "center", "scale")
+    ),
     "center": Transform((), lambda values, rows, _: _learn_scale(values, rows, {"scale": False}), _apply_scale),
     "poly": Transform(("degree", "raw"), _learn_poly, _apply_poly, _problem_of_poly),
     "bs": Transform(

@@ -45,10 +45,10 @@ class Updates:
     weights at the ends of the blocks.
 
     The first row of the state ends in the number of steps. `orders` int32 [blocks of a call, 2] are multiplier and offset of
-    each block. `maker` and `text` say how another process makes the same (`made`).
+    each block. `maker` is the name under which workers offer `made`, which makes the same of `text`.
     """
 
-    maker: ClassVar[str] = "tfglm.model.updates:made"
+    maker: ClassVar[str] = "update"
 
     def __init__(self, design: Design, signature: Signature, solver: str, batch_size: int):
         self.design, self.signature, self.solver, self.batch_size = design, signature, solver, batch_size

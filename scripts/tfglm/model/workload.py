@@ -8,9 +8,12 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
+import polars as pl
 
-from tfglm.data.dictionary import lacks
-from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard
+from tfglm.data.dictionary import lacks, training_values
+from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
+from tfglm.data.tally import number_table
+from tfglm.errors import UserError
 from tfglm.model import transforms, updates
 from tfglm.model.design import Categorical, Design
 from tfglm.model.passes import Passes, Sums
@@ -80,7 +83,7 @@ class Workload:
     def sum(self, pool, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
         """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
         total: Sums = {}
-        for signature, calls in self.calls.items():
+        for signature, calls in self._calls_of(name).items():
             one = getattr(self.passes(signature), name)
             part = one.unpack(pool.sum(one, calls, dict(coefficients)))
             total = {key: total[key] + value if total else value for key, value in part.items()}
@@ -106,14 +109,31 @@ class Workload:
         """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
         Shapes: paths and checksums as `rows.Reader` takes them; blocks, the numbers of the first of some (rows.AT_ONCE), and
-        counts of their rows, int32 [blocks of a call], where those with no rows come last; tables [shards of a call, entries].
+        counts of their rows, int32 [blocks of a call], where those with no rows come last; tables [files of a call, entries], but
+        for the first of `rows.table_keys`, [shards of a call].
         """
+        return self._cut_into(self._numbers_of_calls("information"))
+
+    def _calls_of(self, name: str) -> dict[Signature, list[tuple]]:
+        """The calls of the pass `name`: fewer than others have, if it sums so many numbers that to bring them to the chief would
+        take longer than the rows."""
+        usual, numbers = self._numbers_of_calls("information"), self._numbers_of_calls(name)
+        fewer = any(numbers[alone] < usual[alone] for alone in usual)
+        return self._cut_into(numbers) if fewer else self.calls
+
+    def _numbers_of_calls(self, name: str) -> dict[Signature, int]:
+        """Into how many calls a pass would best be cut, by the signature of a call that reads one shard."""
+        return {
+            alone: _calls(getattr(self.passes(alone), name).size, sum(rows for *_, rows in self._used(shards)))
+            for alone, shards in self._alike.items()
+        }
+
+    def _cut_into(self, numbers: Mapping[Signature, int]) -> dict[Signature, list[tuple]]:
         made = {}
-        for alone, shards in self._alike.items():
-            used = self._used(shards)
-            rows = sum(rows for *_, rows in used)
-            pieces = _cut(used, _calls(self.passes(alone).information.size, rows))
-            signature = replace(alone, shards=max(map(len, pieces)))
+        for alone, number in numbers.items():
+            pieces = _cut(self._used(self._alike[alone]), number)
+            files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
+            signature = replace(alone, shards=max(map(len, pieces)), files=files)
             made[signature] = [self._call(signature, of_call) for of_call in pieces]
         return made
 
@@ -133,7 +153,8 @@ class Workload:
         for alone, shards in self._alike.items():
             used = self._used(shards)
             of_shards = min(ROWS_PER_UPDATE // alone.capacity, len(used) // fewest_calls)
-            signature = replace(alone, shards=max(1, of_shards))
+            of_shards = max(1, of_shards)
+            signature = replace(alone, shards=of_shards, files=min(of_shards, len({id(file) for file, *_ in used})))
             which = np.arange(len(used)) if order is None else order.permutation(len(used))
             groups = np.array_split(which, -(-len(used) // signature.shards))
             pieces = -(-fewest_calls // len(groups))
@@ -167,23 +188,32 @@ class Workload:
     def _signature(self, file: IngestedFile) -> Signature:
         """That of a call which reads one shard of the file."""
         inputs = []
-        for name in (MISSING, *self.design.columns):
-            column = file.column(name)
+        for column in self._read(file):
             size = 1
-            while column.coded and size <= len(file.values(name)):
+            while column.coded and size <= len(file.values(column.name)):
                 size *= 2
-            inputs.append(Input(name, column.dtype, column.coded, size))
-        return Signature(file.manifest.capacity, 1, tuple(inputs))
+            inputs.append(Input(column.name, column.dtype, column.coded, size))
+        return Signature(file.manifest.capacity, 1, 1, tuple(inputs))
+
+    def _read(self, file: IngestedFile) -> list[StoredColumn]:
+        """The stored columns that a pass reads of a file."""
+        read = [file.column(MISSING)]
+        for name in self.design.columns:
+            if name in self.design.number_columns:
+                read.append(file.column(name))
+            if name in self.design.identified_columns:
+                read.append(file.codes(name))
+        return list(dict.fromkeys(read))
 
     def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
         """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on, so
         many blocks at once."""
-        keys = table_keys(self.design, signature)
+        keys = table_keys(self.design, signature)[1:]
         names = [one.column for one in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
-        expected = np.zeros((signature.shards * signature.blocks, len(names)), np.int64)
+        expected = np.zeros((signature.shards * signature.blocks, len(names)), np.uint64)
         blocks = np.zeros((2, len(expected)), np.int32)
-        tables, filled = [], 0
+        tables, files, of_shard, filled = [], {}, np.zeros(signature.shards, np.int32), 0
         for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
             paths[number], places = self._columns_of(file, shard, names)
             first = number * signature.blocks
@@ -192,9 +222,11 @@ class Workload:
             where = slice(filled, filled + len(starts))
             blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, at_once * BLOCK_ROWS)
             filled = where.stop
-            tables.append(self._tables(file, keys, signature))
-        tables += [tables[0]] * (signature.shards - len(pieces))
-        return paths, expected, *blocks, *map(np.stack, zip(*tables, strict=True))
+            of_shard[number] = files.setdefault(id(file), len(files))
+            if of_shard[number] == len(tables):
+                tables.append(self._tables(file, keys, signature))
+        tables += [tables[0]] * (signature.files - len(tables))
+        return paths, expected, *blocks, of_shard, *map(np.stack, zip(*tables, strict=True))
 
     def _columns_of(self, file: IngestedFile, shard: Shard, names: list[str]) -> tuple[list[str], list[int]]:
         """Where the columns of a shard are, and their numbers."""
@@ -216,6 +248,8 @@ class Workload:
         if key == "missing":
             patterns = [DROPPED if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)]
             return padded([0, *patterns], sizes[MISSING], np.int32)
+        if key == "cluster":
+            return padded(self._clusters_of(file), sizes[file.codes(self.design.cluster.column).name], np.int32)
         what, name = key.split("/", 1)
         if what == "group":
             coding = next(one for one in self.design.codings if ":".join(one) == name)
@@ -223,25 +257,45 @@ class Workload:
             groups[sorted(self.excluded.get(coding, ()))] = SEPARATED
             return np.concatenate([np.arange(-REASONS, 0, dtype=np.int32), groups])
         if what == "number":
-            return padded([np.nan, *file.values(name)], sizes[name], np.float64)
+            return padded(number_table(file, name), sizes[name], np.float64)
         if what == "level":
-            factor = next(one for one in (*self.design.categorical, self.design.cluster) if one and one.name == name)
-            return padded(self.level_codes(factor, [None, *file.values(factor.column)]), sizes[factor.column], np.int32)
+            factor = next(one for one in self.design.categorical if one.name == name)
+            return padded(self._levels_of(factor, file), sizes[file.codes(factor.column).name], np.int32)
         name, which = (name, 0) if what == "outside" else name.rsplit("/", 1)
         factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
         with np.errstate(all="ignore"):
-            values = np.array([np.nan, *file.values(factor.column)], float)
+            values = number_table(file, factor.column)
             if what == "outside":
                 return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
             column = transforms.apply(np, factor.learnt, values)[int(which)]
         return padded(column, sizes[factor.column], np.float64)
 
-    def level_codes(self, factor: Categorical, values: list) -> list[int]:
-        """The number of each value (None: a missing one) among the levels of a factor, or why it takes no part."""
-        replaced = dict.fromkeys(self.excluded.get((factor.name,), ()), SEPARATED)
+    @cached_property
+    def _cluster_numbers(self) -> pl.DataFrame:
+        """The number of each cluster by its value. Raises UserError if the files have not as many as the design."""
+        clusters = self.design.cluster
+        values = training_values(self.files, clusters.column, clusters.column_kind, self.design.required)["value"]
+        if len(values) != clusters.count:
+            raise UserError(
+                f"models.{self.design.model}: the shards have {len(values):,} values of `{clusters.column}`, the clusters, where "
+                f"the design has {clusters.count:,}: they belong to different data\n  delete results/ and run again"
+            )
+        return pl.DataFrame({"value": values, "cluster": np.arange(clusters.count, dtype=np.int32)})
+
+    def _clusters_of(self, file: IngestedFile) -> np.ndarray:
+        """The number of the cluster of each code of a file; DROPPED for no value, UNSEEN for one that no training row has."""
+        numbers = self._cluster_numbers
+        values = file.values(file.codes(self.design.cluster.column).name).alias("value")
+        codes = values.cast(numbers.schema["value"]).to_frame()
+        found = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
+        return np.append(np.int32(DROPPED), found.fill_null(UNSEEN).to_numpy())
+
+    def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
+        """The number of the level of each code of a file, or why a row with it takes no part."""
         unseen = self.unseen.get(factor.name, UNSEEN)
-        found = [factor.number(value, unseen) for value in values]
-        return [replaced.get(number, number) for number in found]
+        values = file.values(file.codes(factor.column).name)
+        levels = np.append(np.int32(factor.level_of_missing(unseen)), factor.levels_of(values, unseen))
+        return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED, levels)
 
 
 def padded(entries, size: int, dtype) -> np.ndarray:

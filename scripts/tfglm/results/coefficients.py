@@ -5,7 +5,7 @@ those of the reference levels, and of columns that depend on each other, the las
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,25 +15,29 @@ import scipy.stats
 
 from tfglm.errors import UserError, nearest
 from tfglm.model.design import Design
-from tfglm.model.families import FAMILIES
 from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.model.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
+from tfglm.results.aliases import aliased_with
+from tfglm.results.reference import (
+    DETERMINED_ALONE,
+    JointReference,
+    Reference,
+    determined_alone,
+    joint_reference,
+    reference_of,
+    statistic,
+)
 
 RATIOS = {"binomial": "odds_ratio", "poisson": "rate_ratio"}
 """What the exponential of a coefficient is called."""
-
-
-def distribution(design: Design, df_residual: float):
-    """That of an estimate over its standard error: normal, or t if the dispersion is estimated."""
-    known = FAMILIES[design.family].dispersion_known and design.std_errors != "quasi"
-    return scipy.stats.norm if known else scipy.stats.t(df_residual)
 
 
 @dataclass(frozen=True)
 class Estimates:
     """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
 
-    `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN. The others are `kept`.
+    `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN, and `aliased_with` says by place what each is
+    made of. The others are `kept`.
     """
 
     design: Design
@@ -44,6 +48,7 @@ class Estimates:
     reference: np.ndarray
     separated: np.ndarray
     aliased: np.ndarray
+    aliased_with: Mapping[int, str]
     df_residual: float
 
     @property
@@ -51,13 +56,8 @@ class Estimates:
         return ~(self.reference | self.separated | self.aliased)
 
     @property
-    def distribution(self):
-        """That of an estimate over its standard error."""
-        return distribution(self.design, self.df_residual)
-
-    @property
     def statistic(self) -> str:
-        return "t" if self.design.family == "gaussian" or self.design.std_errors == "quasi" else "z"
+        return statistic(self.design)
 
 
 def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
@@ -71,20 +71,34 @@ def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     is_held = np.isin(np.arange(design.size), held)
     is_reference = is_held & (at_reference(design, references) > 0)
     aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
-    values = transform @ np.where(separated, 0.0, fitted.coefficients)
+    # Sums of large numbers that cancel, such as an intercept far from the data, keep their digits in extended precision.
+    exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)
+    values = (transform.astype(np.longdouble) @ exact).astype(float)
     values[is_reference] = 0.0
     values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
     values[aliased] = np.nan
     levels = {name: design.factors[name].levels[level] for name, level in references.items()}
-    return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, df_residual)
+    made_of = aliased_with(design, aliased, held, basis)
+    return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, made_of, df_residual)
+
+
+def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
+    """What fit.json says of aliased coefficients: those of the table whose reference levels are the first that can be."""
+    plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
+    names = list(design.coefficients())
+    made_of = estimates(plain, fitted, {}, np.nan).aliased_with
+    return [
+        {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
+    ]
 
 
 def table(found: Estimates, confidence: float) -> pd.DataFrame:
     """One row for each coefficient, on the scale of the data.
 
     Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
-    with unknown dispersion), p_value, neg_log10_p, ci_lower, ci_upper, odds_ratio (binomial) or rate_ratio (poisson),
-    rows, events (binomial), status. Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
+    with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, odds_ratio
+    (binomial) or rate_ratio (poisson), rows, events (binomial), status; aliased_with, if something is aliased; note (by cluster:
+    why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
     sets coefficients to zero.
     """
     design, fitted = found.design, found.fitted
@@ -106,44 +120,41 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     else:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
-        columns |= tests(found, found.values, errors, confidence)
+        reference = reference_of(design, fitted, found.transform, found.df_residual)
+        columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
+        columns |= tests(found.statistic, reference, found.values, errors, confidence)
     if design.family in RATIOS:
-        columns[RATIOS[design.family]] = np.exp(found.values)
+        with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
+            columns[RATIOS[design.family]] = np.exp(found.values)
     columns["rows"] = fitted.rows.astype(np.int64)
     if design.family == "binomial":
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (found.values == 0) & found.kept & penalised
     columns["status"] = np.select([found.separated, found.aliased, zero], ["separated", "aliased", "zero"], "")
+    if found.aliased_with:
+        columns["aliased_with"] = [found.aliased_with.get(place, "") for place in range(design.size)]
+    if not penalised and reference.by_cluster:
+        columns["note"] = np.where(found.kept, reference.notes(), "")
     return pd.DataFrame(columns)
 
 
-def tests(found: Estimates, values: np.ndarray, errors: np.ndarray, confidence: float) -> dict[str, np.ndarray]:
-    """Statistic, p-value and confidence limits of estimates with these standard errors."""
+def tests(
+    statistic: str, reference: Reference, values: np.ndarray, errors: np.ndarray, confidence: float
+) -> dict[str, np.ndarray]:
+    """Statistic, degrees of freedom (by cluster), p-value and confidence limits of estimates with these standard errors."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        statistic = values / errors
-    margin = found.distribution.ppf(0.5 + confidence / 2) * errors
+        ratio = values / errors
+    margin = reference.quantile(confidence) * errors
+    shown = {"df": np.where(np.isfinite(errors), reference.df, np.nan)} if reference.by_cluster else {}
     return {
-        found.statistic: statistic,
-        "p_value": 2 * found.distribution.sf(np.abs(statistic)),
-        "neg_log10_p": neg_log10_p(found, np.abs(statistic)),
+        statistic: ratio,
+        **shown,
+        "p_value": reference.p_value(np.abs(ratio)),
+        "neg_log10_p": reference.neg_log10_p(np.abs(ratio)),
         "ci_lower": values - margin,
         "ci_upper": values + margin,
     }
-
-
-def neg_log10_p(found: Estimates, statistic: np.ndarray) -> np.ndarray:
-    """-log10 of the two-sided p-value, also where that is too small for a float64."""
-    if found.distribution is scipy.stats.norm:
-        log_p = scipy.stats.norm.logsf(statistic) + np.log(2)
-    else:
-        df = found.df_residual
-        with np.errstate(divide="ignore"):
-            log_p = found.distribution.logsf(statistic) + np.log(2)
-        # Where that underflows, Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
-        deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
-        log_p = np.where(np.isneginf(log_p), scipy.stats.norm.logsf(deviate) + np.log(2), log_p)
-    return np.abs(log_p) / np.log(10)
 
 
 def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
@@ -180,7 +191,8 @@ classical standard errors has one."""
 def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
     """A test for each term that all its coefficients are zero: a Wald test, or the likelihood ratio test of fit.json for it.
 
-    Columns: term, df, chi_squared, F (for a family with unknown dispersion), p_value, neg_log10_p, note.
+    Columns: term, df, chi_squared, F (for a family with unknown dispersion, or errors by cluster), df_denominator (by cluster),
+    p_value, neg_log10_p, note.
     """
     design = found.design
     inside = {
@@ -192,35 +204,64 @@ def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> 
         and set(term.numeric) <= set(other.numeric)
         and (term.categorical or term.numeric)
     }
+    by_cluster = design.std_errors == "cluster" and not design.penalised
     rows = []
     for term, where in design.slices.items():
         if term == "Intercept":
             continue
+        if design.penalised:
+            rows.append((term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"))
+            continue
         places = np.arange(where.start, where.stop)[found.kept[where]]
         note = "depends on the reference levels and on where numbers are zero" if term in inside else ""
         if found.separated[where].any():
-            note = "; ".join(filter(None, [note, f"without {int(found.separated[where].sum())} separated levels"]))
+            left_out = int(found.separated[where].sum())
+            which = f"without {left_out:,} separated level{'s' if left_out > 1 else ''}"
+            note = "; ".join(filter(None, [note, which]))
         ratio = next((one for one in likelihood_ratios if one["term"] == term and "df" in one), None)
         if ratio:
-            rows.append((term, ratio["df"], ratio["chi_squared"], "likelihood ratio, as there are separated levels"))
+            note = "likelihood ratio, as there are separated levels"
+            rows.append((term, ratio["df"], ratio["chi_squared"], 1.0, found.df_residual, note))
             continue
+        if by_cluster and len(places) and len(found.fitted.scores):
+            alone = determined_alone(found.fitted, found.transform[places])
+            if alone.any() and not alone.all():
+                places = places[~alone]
+                which = f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}"
+                note = "; ".join(filter(None, [note, which]))
         value, df, problem = wald(found, places, term in inside)
-        rows.append((term, df, value, "; ".join(filter(None, [note, problem]))))
-    frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "note"])
-    value, df = frame["chi_squared"].to_numpy(float), frame["df"].to_numpy(float)
+        reference = JointReference(1.0, found.df_residual)
+        if by_cluster and np.isfinite(value):
+            reference = of_clusters(found, places, df)
+            value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
+        note = "; ".join(filter(None, [note, problem]))
+        rows.append((term, df, value, reference.scale, reference.df, note))
+    frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "F", "df_denominator", "note"])
+    value, df, denominator = (frame[name].to_numpy(float) for name in ("chi_squared", "df", "df_denominator"))
     if found.statistic == "t":
-        frame.insert(3, "F", value / df)
-        distribution = scipy.stats.f(df, found.df_residual)
-        p, log_p = distribution.sf(value / df), distribution.logsf(value / df)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            frame["F"] *= value / df
+        ratio = frame["F"].to_numpy(float)
+        p, log_p = scipy.stats.f.sf(ratio, df, denominator), scipy.stats.f.logsf(ratio, df, denominator)
         # Where that underflows, the chi-squared variable whose tail falls as fast.
-        value = found.df_residual * np.log1p(value / found.df_residual)
+        value = denominator * np.log1p(ratio * df / denominator)
     else:
+        frame = frame.drop(columns="F")
         p, log_p = scipy.stats.chi2.sf(value, df), scipy.stats.chi2.logsf(value, df)
+    if not by_cluster:
+        frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)
     log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
     frame.insert(frame.columns.get_loc("note"), "p_value", p)
     frame.insert(frame.columns.get_loc("note"), "neg_log10_p", np.abs(log_p) / np.log(10))
     return frame
+
+
+def of_clusters(found: Estimates, places: np.ndarray, rank: int) -> JointReference:
+    """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
+    if rank < len(places):
+        return JointReference(problem=f"the covariance matrix of {len(places)} coefficients by cluster has rank {rank}")
+    return joint_reference(found.fitted, found.transform[places])
 
 
 def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
@@ -238,8 +279,8 @@ def wald(found: Estimates, places: np.ndarray, inside: bool) -> tuple[float, int
     fitted = found.fitted
     if not len(places) or not np.isfinite(fitted.dispersion):
         return np.nan, 0, "no coefficient with a standard error"
-    if len(fitted.scores) and len(places) >= len(fitted.scores):
-        return np.nan, len(places), f"not more clusters ({len(fitted.scores)}) than coefficients"
+    if len(fitted.scores) and len(places) >= len(fitted.scores) - 1:
+        return np.nan, len(places), f"{len(fitted.scores)} clusters are too few for {len(places)} coefficients"
     if len(places) > WIDEST_JOINT_TEST:
         if fitted.is_robust or inside or not np.isin(places, fitted.eliminated).mean() > 0.5:
             return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
@@ -268,8 +309,9 @@ def eliminated_wald(fitted: Fitted) -> float:
 def contrasts(found: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
     """Linear combinations of coefficients, each given as weights by `term` or `term[level]`.
 
-    Columns: contrast, estimate, std_error, z or t, p_value, neg_log10_p, ci_lower, ci_upper. Raises UserError for a
-    coefficient that is not there or has no finite estimate.
+    Columns: contrast, estimate, std_error, z or t, df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, note (by cluster:
+    why there is no error or no test); of a penalised fit posterior_sd instead of the errors and tests, or neither of a lasso.
+    Raises UserError for a coefficient that is not there or has no finite estimate.
     """
     names = [f"{term}[{level}]" if level else term for term, level in found.design.coefficients()]
     places = {name: place for place, name in enumerate(names)}
@@ -285,16 +327,15 @@ def contrasts(found: Estimates, wanted: Mapping[str, Mapping[str, float]], confi
                 raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")
             combination[row, place] = weight
     values = combination @ np.where(np.isfinite(found.values), found.values, 0.0)
-    rows = scipy.sparse.csr_array(combination) @ found.transform
-    errors = np.sqrt(found.fitted.variances(rows.tocsr()).chosen) if len(wanted) else np.zeros(0)
-    return pd.DataFrame(
-        {
-            "contrast": list(wanted),
-            "estimate": values,
-            "std_error": errors,
-            **tests(found, values, errors, confidence),
-        }
-    )
+    rows = (scipy.sparse.csr_array(combination) @ found.transform).tocsr()
+    errors = np.sqrt(found.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
+    shown = {"contrast": list(wanted), "estimate": values}
+    if found.design.penalised:
+        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(found.fitted.dispersion) else {}))
+    reference = reference_of(found.design, found.fitted, rows, found.df_residual)
+    errors = np.where(reference.unseen, np.nan, errors)
+    shown |= {"std_error": errors, **tests(found.statistic, reference, values, errors, confidence)}
+    return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))
 
 
 def covariance_table(found: Estimates) -> pd.DataFrame:

@@ -8,15 +8,18 @@ from tfglm.data.dictionary import Column, Dictionary
 from tfglm.model import transforms
 from tfglm.model.design import Design, Numeric
 from tfglm.model.fitted import Fitted
+from tfglm.results.reference import reference_of
 
 POINTS = 101
 
 
-def curves(design: Design, fitted: Fitted, dictionary: Dictionary, quantile: float) -> pd.DataFrame:
+def curves(
+    design: Design, fitted: Fitted, dictionary: Dictionary, df_residual: float, confidence: float
+) -> pd.DataFrame:
     """The difference that each value of a number makes to the linear predictor, against the value nearest the mean.
 
-    Columns: term, column, value, reference, effect, std_error, ci_lower, ci_upper (`quantile` errors on either side). A term that
-    is a product of several factors has no curve of its own.
+    Columns: term, column, value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper
+    (`confidence`). A term that is a product of several factors has no curve of its own.
     """
     found = []
     for term in design.terms:
@@ -28,12 +31,16 @@ def curves(design: Design, fitted: Fitted, dictionary: Dictionary, quantile: flo
         reference = values[np.argmin(np.abs(values - column.mean))]
         rows = differences(design, factor, term.name, values, reference)
         effect = rows @ fitted.coefficients
-        error = np.full(len(values), np.nan)
+        error = margin = np.full(len(values), np.nan)
         if np.isfinite(fitted.dispersion):
             error = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
-        margin = quantile * error
+            distribution = reference_of(design, fitted, rows, df_residual)
+            error = np.where(distribution.unseen, np.nan, error)
+            # At the value that others are compared with nothing is estimated.
+            margin = np.where(error == 0, 0.0, distribution.quantile(confidence) * error)
         columns = {"term": term.name, "column": factor.column, "value": values, "reference": reference}
-        columns |= {"effect": effect, "std_error": error, "ci_lower": effect - margin, "ci_upper": effect + margin}
+        columns |= {"effect": effect, "posterior_sd" if design.penalised else "std_error": error}
+        columns |= {"ci_lower": effect - margin, "ci_upper": effect + margin}
         found.append(pd.DataFrame(columns))
     return pd.concat(found, ignore_index=True)
 

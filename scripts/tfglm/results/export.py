@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.experimental.numpy as tnp
 
+from tfglm.data.encoding import EXACT_BELOW
+from tfglm.errors import UserError
 from tfglm.model import transforms
 from tfglm.model.design import Categorical, Design
 from tfglm.model.fitted import SEPARATED, Fitted
@@ -30,6 +32,7 @@ class Exported(tf.Module):
         super().__init__()
         self.design, self.substitutes = design.to_predict, substitutes
         self.kinds = kinds(self.design)
+        check_exact(self.design)
         coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
         self.coefficients = tf.constant(coefficients, tf.float64)
         texts = [factor for factor in self.design.categorical if factor.column_kind == "text"]
@@ -100,6 +103,17 @@ class Exported(tf.Module):
         place = tf.minimum(tf.searchsorted(known, joint, out_type=tf.int64), known.shape[0] - 1)
         least = tf.reduce_min(tf.stack([levels[name] for name in coding]), 0)
         return tf.where((least >= 0) & tf.equal(tf.gather(known, place), joint), place, tf.constant(UNSEEN, tf.int64))
+
+
+def check_exact(design: Design) -> None:
+    """Raise UserError for integers that the numbers which the exported function takes cannot tell apart."""
+    for factor in design.categorical:
+        values = (value for value in factor.numbers if value is not None) if factor.column_kind == "integer" else ()
+        if any(abs(int(value)) > EXACT_BELOW for value in values):
+            raise UserError(
+                f"models.{design.model}.export: `{factor.name}` has levels beyond 2^53, which float64, the type of numbers in an "
+                f"exported model, cannot tell apart\n  read `{factor.column}` as text, with `type: string` in the layout"
+            )
 
 
 def kinds(design: Design) -> dict[str, str]:

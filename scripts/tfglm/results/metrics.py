@@ -14,9 +14,8 @@ import polars as pl
 from scipy.special import expit, ndtri, xlogy
 from sklearn import metrics
 
-from tfglm.data.dictionary import ABSENT, label, used_levels
+from tfglm.data.dictionary import ABSENT, used_levels, value_of, written
 from tfglm.data.shards import IngestedFile
-from tfglm.data.tally import read
 from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.fitted import Fitted
@@ -64,10 +63,10 @@ def unseen_levels(design: Design, files: Sequence[IngestedFile], split: str) -> 
     found = {}
     for term in design.categorical:
         known, rows = term.numbers, Counter()
-        part = tables.filter(pl.col("column") == term.column)
-        for text, number, count in part.select("text", "number", "rows").iter_rows():
-            value = number if text is None else text
-            level = None if value is None else label(value, term.column_kind)
+        names = {file.codes(term.column).name for file in files}
+        part = tables.filter(pl.col("column").is_in(names))
+        values = written(part.select(value_of(term.column_kind).alias("value"))["value"])
+        for level, count in zip(values, part["rows"], strict=True):
             # A row without a required value lacks it; that is no level.
             if level not in known and not (level is None and term.column in design.required):
                 rows[ABSENT if level is None else level] += count
@@ -176,7 +175,7 @@ def known(scored: Scored) -> dict[str, np.ndarray]:
 
 def grouped(scored: Scored, column: str) -> Iterator[tuple[str, np.ndarray]]:
     """The values of a column that occur, with the places of their rows among those that have a part."""
-    codes = read(scored.file, scored.shard, column)[has_part(scored)].astype(np.int64)
+    codes = scored.file.stored(scored.shard, column)[has_part(scored)].astype(np.int64)
     names = level_labels(scored.file, column)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)

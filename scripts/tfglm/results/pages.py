@@ -1,10 +1,13 @@
 """Tables for readers: pages of their own, to read in a browser or in the report, and how numbers are written there."""
 
 import html
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
+
+from tfglm.results import csv_files
 
 EFFECTS = {
     "binomial": "log odds ratio",
@@ -25,6 +28,7 @@ thead tr:first-child:not(:last-child) th:not(:empty) {{
 }}
 thead tr:last-child th {{ border-bottom: 2px solid #555 }}
 td {{ text-align: right; padding: .12em .7em; border-bottom: 1px solid #eee; white-space: nowrap }}
+table.remarks th:last-child, table.remarks td:last-child {{ text-align: left; white-space: normal }}
 tr.total td {{ border-top: 2px solid #555; font-weight: bold }}
 tr.rule td {{ border-top: 2px solid #555 }}
 th:nth-child(-n+{text_columns}), td:nth-child(-n+{text_columns}) {{ text-align: left }}
@@ -41,17 +45,27 @@ def page(title: str, text: str, table: str, text_columns: int) -> str:
     return PAGE.format(title=html.escape(title), text=text, table=table, text_columns=text_columns)
 
 
+TEXTS = ["term", "level", "reference", "status", "aliased_with", "note"]
+"""Columns of a table of coefficients that are no numbers."""
+
+
 def read_table(path: Path) -> pd.DataFrame:
-    """A table of coefficients from its CSV; names are text, also where a level is called NA."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)
-    numbers = table.columns.difference(["term", "level", "reference", "status"])
-    table[numbers] = table[numbers].apply(pd.to_numeric)
-    return table
+    """A table of coefficients from its CSV; names are text, also where a level is called NA. Raises UserError if it has changed
+    since it was written."""
+    return csv_files.read(path, TEXTS)
 
 
 def four_digits(value: float) -> str:
     """Four decimals, or where the number is small three digits that count."""
     return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"
+
+
+def rounded_up(value: float) -> str:
+    """One digit of a bound, which it does not exceed."""
+    if not value > 0:
+        return f"{value:g}"
+    unit = 10.0 ** math.floor(math.log10(value))
+    return f"{math.ceil(value / unit - 1e-9) * unit:.0e}"
 
 
 def response_of(fit: Mapping) -> str:

@@ -1,23 +1,20 @@
 """What is needed to get the same numbers again: inputs, shards, settings and versions."""
 
 import hashlib
-import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import Path
 
+from tfglm import digests
 from tfglm.data.shards import IngestedFile
 
-PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "polars", "pyarrow", "formulaic")
+PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "numba", "polars", "pyarrow", "formulaic")
 
 
 def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
     """The passport of a fit; `config` is what the config says of the data and the model."""
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(json.dumps(asdict(file.manifest) | {"source": ""}, sort_keys=True).encode())
-        digest.update(file.checksums.tobytes())
+    digest = hashlib.sha256("".join(file.manifest.digest for file in files).encode())
     inputs = [
         {
             "file": file.manifest.file,
@@ -29,5 +26,14 @@ def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
         }
         for file in files
     ]
-    versions = {"engine": engine, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-    return {"inputs": inputs, "shards_sha256": digest.hexdigest(), **config, "versions": versions}
+    return {"inputs": inputs, "shards_sha256": digest.hexdigest(), **config, "versions": versions(engine)}
+
+
+def identity(design: Path, checkpoint: Path) -> dict:
+    """The digests of the design that was fitted and of the files of the checkpoint, which `read.fitted` looks at."""
+    return {"design": digests.of(design), "checkpoint": digests.of_folder(checkpoint)}
+
+
+def versions(engine: str) -> dict[str, str]:
+    """Those of this workflow, of Python, and of the packages that the numbers depend on."""
+    return {"engine": engine, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}

@@ -7,11 +7,20 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from tfglm.command import visible
+
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
 # With the date left out below, the same picture is the same file.
 plt.rcParams["svg.hashsalt"] = "tfglm"
+
+
+def literal(text: str) -> str:
+    """Text from the data or the config, which Matplotlib is to draw as it is: dollars begin no formula, and a control character,
+    which an SVG cannot hold, is an escape."""
+    return visible(text).replace("$", r"\$")
+
 
 MOST_LEVELS = 24
 """A panel with more levels shows half this many from each end."""
@@ -53,7 +62,7 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
                 reference = rows["reference"].iloc[0] if len(rows) else ""
                 name = names[which] + (f", against {reference}" if reference else "")
                 draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[which], rows))
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     figure.supxlabel(effect, fontsize=9)
     save(figure, paths)
 
@@ -101,20 +110,19 @@ def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path])
         axis.errorbar(rows["estimate"], place, xerr=[lower, upper], fmt="none", ecolor=MAIN, elinewidth=0.7, alpha=0.6)
         axis.scatter(rows["estimate"], place, s=6, color=MAIN, zorder=3)
         which = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), LABELLED)).astype(int))
-        axis.set_yticks(which, rows["level"].iloc[which])
+        axis.set_yticks(which, rows["level"].iloc[which].map(literal))
         bare(axis)
         axis.tick_params(axis="y", labelsize=4.5 if len(rows) > 60 else 7, length=1.5)
         axis.set_ylim(-1, len(rows))
         reference = rows["reference"].iloc[0]
-        axis.set_title(
-            f"{term}, {len(rows)} levels" + (f", against {reference}" if reference else ""), fontsize=9, loc="left"
-        )
+        against = f", against {reference}" if reference else ""
+        axis.set_title(literal(f"{term}, {len(rows)} levels{against}"), fontsize=9, loc="left")
         widest = rows["estimate"].abs().max()
         axis.set_xlim(*np.clip(axis.get_xlim(), -4 * widest, 4 * widest) if widest else (-1, 1))
     if not panels:
         axes[0, 0].text(0.5, 0.5, "no term has levels", ha="center", transform=axes[0, 0].transAxes)
         axes[0, 0].set_axis_off()
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     figure.supxlabel(effect, fontsize=9)
     save(figure, paths)
 
@@ -123,7 +131,7 @@ def nothing_plot(title: str, paths: list[Path]) -> None:
     """A picture that says that there is none."""
     figure, axis = plt.subplots(figsize=(6, 1), layout="constrained")
     axis.set_axis_off()
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     save(figure, paths)
 
 
@@ -163,7 +171,7 @@ def binomial_plot(metrics: dict, title: str, paths: list[Path]) -> None:
     )
     for axis in axes.flat:
         bare(axis)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     save(figure, paths)
 
 
@@ -198,7 +206,7 @@ def mean_plot(metrics: dict, title: str, paths: list[Path]) -> None:
     quantile.set_title("quantiles of the residuals", fontsize=9, loc="left")
     for axis in (calibration, residual, quantile):
         bare(axis)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     save(figure, paths)
 
 
@@ -226,7 +234,7 @@ def effects_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path]
         bare(axis)
     for axis in axes.flat[len(panels) :]:
         axis.set_axis_off()
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     figure.supylabel(effect, fontsize=9)
     save(figure, paths)
 
@@ -253,7 +261,7 @@ def history_plot(history: pd.DataFrame, title: str, paths: list[Path]) -> None:
             axis.set_ylim(bottom=0)
         bare(axis)
     axes[-1, 0].set_xlabel("seconds since the first pass", fontsize=9)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(literal(title), fontsize=11)
     save(figure, paths)
 
 
@@ -270,14 +278,14 @@ def rows_plot(parts: pd.DataFrame, paths: list[Path]) -> None:
             width,
             left=left,
             height=0.7,
-            label=name,
+            label=literal(name),
             color=COLOURS[number % len(COLOURS)],
             hatch=hatches[number // len(COLOURS) % len(hatches)],
             edgecolor="white",
             linewidth=0.5,
         )
         left += width
-    axis.set_yticks(place, parts.index, fontsize=8)
+    axis.set_yticks(place, parts.index.map(literal), fontsize=8)
     axis.xaxis.set_major_formatter(lambda rows, _: f"{rows:,.0f}")
     axis.set_xlabel("rows", fontsize=9)
     axis.legend(fontsize=7, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
@@ -322,7 +330,7 @@ def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], t
         axis.axvline(chosen, color=GREY, linewidth=0.8, linestyle="--")
         axis.invert_xaxis() if axis is above else None
         axis.spines["right"].set_visible(False)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(literal(title), fontsize=10)
     save(figure, paths)
 
 
@@ -361,8 +369,8 @@ def draw_panel(axis, rows: pd.DataFrame, labels: list[str], title: str) -> None:
     axis.scatter(
         rows["estimate"], y, s=16, color=[("white" if one else MAIN) for one in held], edgecolors=MAIN, zorder=3
     )
-    axis.set_yticks(y, labels, fontsize=7)
+    axis.set_yticks(y, [literal(label) for label in labels], fontsize=7)
     axis.tick_params(axis="x", labelsize=7)
     axis.set_ylim(-0.8, len(rows) - 0.2)
-    axis.set_title(title, fontsize=9, loc="left")
+    axis.set_title(literal(title), fontsize=9, loc="left")
     axis.spines[["top", "right"]].set_visible(False)

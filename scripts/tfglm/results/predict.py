@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
-from tfglm.data.dictionary import label
+from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
-from tfglm.data.tally import read
 from tfglm.errors import UserError
 from tfglm.model.design import Design
 from tfglm.model.families import FAMILIES
@@ -18,6 +17,7 @@ from tfglm.model.fitted import SEPARATED, Fitted
 from tfglm.model.rows import DROPPED, NOT_FINITE, UNSEEN
 from tfglm.model.rows import SEPARATED as SEPARATED_ROW
 from tfglm.model.workload import Workload
+from tfglm.results.reference import reference_of
 
 PREDICTED = {"binomial": "probability", "poisson": "mean", "gaussian": "mean"}
 """What a prediction is called."""
@@ -56,19 +56,20 @@ def predictions(
     file: IngestedFile,
     unseen: Mapping[str, int],
     identity: Sequence[str],
-    quantile: float,
+    df_residual: float,
+    confidence: float,
 ) -> Iterator[pa.Table]:
     """A table for each shard of the split `predict` of a file, and an empty one before them; together they have its rows in
     order.
 
     Columns: `file`, `row` (its number in the file, from 1), those of `identity` as they are in the data, `linear_predictor` and
     its `linear_predictor_std_error`; `probability` or `mean`, its `std_error` (by the delta method; of the mean, not of a single
-    response), `ci_lower` and `ci_upper` (`quantile` errors on either side, through the link); `unseen`, the terms of whose level
-    no training row is; `remark`, why there is no prediction, or that a number is OUTSIDE. `posterior_sd` takes the place of the
-    standard errors if the fit is penalised; of a fit without either they are empty.
+    response), `ci_lower` and `ci_upper` (`confidence`, through the link; by cluster with its `effective_clusters`);
+    `unseen`, the terms of whose level no training row is; `remark`, why there is no prediction, or that a number is OUTSIDE.
+    `posterior_sd` takes the place of the standard errors if the fit is penalised; of a fit without either they are empty.
     """
     check_identity(design, file, identity)
-    numbers = np.load(file.folder / "predicted_rows.npy")
+    numbers = file.predicted_rows()
     workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
     first = 0
     for scored in chain([nothing(design, file)], score(workload, fitted, "rows_of_design")):
@@ -77,7 +78,7 @@ def predictions(
         columns["row"] = pa.array(numbers[first : first + rows])
         first += rows
         columns |= {name: decoded(file, scored.shard, name) for name in identity}
-        yield pa.table(columns | estimated(design, fitted, scored, quantile) | remarks(design, scored))
+        yield pa.table(columns | estimated(design, fitted, scored, df_residual, confidence) | remarks(design, scored))
 
 
 def nothing(design: Design, file: IngestedFile) -> Scored:
@@ -96,14 +97,19 @@ def check_identity(design: Design, file: IngestedFile, identity: Sequence[str]) 
             raise UserError(f"models.{design.model}.identity: {file.manifest.source} was read without `{name}`")
 
 
-def estimated(design: Design, fitted: Fitted, scored: Scored, quantile: float) -> dict[str, pa.Array]:
+def estimated(
+    design: Design, fitted: Fitted, scored: Scored, df_residual: float, confidence: float
+) -> dict[str, pa.Array]:
     """Predictions and their errors."""
     known = scored.rows["flag"] >= 0
     eta = np.where(known, scored.rows["eta"], np.nan)
-    error = np.full(len(eta), np.nan)
+    error, quantile = np.full((2, len(eta)), np.nan)
     if np.isfinite(fitted.dispersion):
-        variances = fitted.variances(design_rows(design, scored.rows, known)).chosen
-        error[known] = np.sqrt(np.maximum(variances, 0.0))
+        rows = design_rows(design, scored.rows, known)
+        error[known] = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
+        reference = reference_of(design, fitted, rows, df_residual, exactly=False)
+        error[known] = np.where(reference.unseen, np.nan, error[known])
+        quantile[known] = reference.quantile(confidence)
     family = FAMILIES[design.family]
     mean = family.mean(eta)
     # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
@@ -137,10 +143,11 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
     """The columns `unseen` and `remark`; missing where there is nothing to say."""
     unseen = np.full(scored.shard.rows, "", object)
     for factor in design.categorical:
-        values = [None, *scored.file.values(factor.column)]
-        new = np.array([factor.number(value, UNSEEN) == UNSEEN for value in values])
+        column = scored.file.codes(factor.column).name
+        levels = factor.levels_of(scored.file.values(column), UNSEEN)
+        new = np.append(factor.level_of_missing(UNSEEN), levels) == UNSEEN
         new[0] &= factor.column not in design.required  # else the row lacks a value
-        which = new[stored_values(scored.file, scored.shard, factor.column)]
+        which = new[stored_values(scored.file, scored.shard, column)]
         unseen[which] = [f"{one}, {factor.name}" if one else factor.name for one in unseen[which]]
     remark = np.full(scored.shard.rows, "", object)
     remark[scored.rows["outside"]] = OUTSIDE
@@ -154,21 +161,18 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
 
 def decoded(file: IngestedFile, shard: Shard, name: str) -> pa.Array:
     """The values of a column of a shard as they are in the data: text or numbers, missing ones included."""
-    stored, column = stored_values(file, shard, name), file.column(name)
+    column = file.codes(name) or file.column(name)
+    stored = stored_values(file, shard, column.name)
     if not column.coded:
         return pa.array(stored.astype(float), from_pandas=True)
     types = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64()}
-    values = file.values(name)
-    if column.kind == "integer":
-        values = [int(value) for value in values]
-    return pa.array([None, *values], types[column.kind]).take(pa.array(stored.astype(np.int32)))
+    return pa.array([None, *file.values(column.name)], types[column.kind]).take(pa.array(stored.astype(np.int32)))
 
 
 def stored_values(file: IngestedFile, shard: Shard, name: str) -> np.ndarray:
-    return read(file, shard, name) if shard.rows else np.zeros(0, file.column(name).dtype)
+    return file.stored(shard, name) if shard.rows else np.zeros(0, file.column(name).dtype)
 
 
 def level_labels(file: IngestedFile, name: str) -> list[str]:
     """How the values of a coded column are written, by code; '' for a missing one."""
-    kind = file.column(name).kind
-    return ["", *(label(value, kind) for value in file.values(name))]
+    return ["", *written(file.values(name))]

@@ -1,22 +1,18 @@
 """What the scripts that show a fit have in common on the command line, and what they read first."""
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfglm import runtime
+from tfglm import digests, runtime
 from tfglm.data.shards import IngestedFile
 from tfglm.model.design import Design
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
 
-
-def add_fit(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
 
 
@@ -48,14 +44,28 @@ def add_plots(parser: argparse.ArgumentParser) -> None:
 def estimates(arguments: argparse.Namespace):
     """The `Estimates` of the fit. Raises UserError if a reference level asked for has no finite estimate."""
     with runtime.quiet():
-        from tfglm.model import fitted
         from tfglm.results import coefficients
 
-    design = Design.load(arguments.design)
-    checkpoint = fitted.load(design, arguments.checkpoint)
-    reference = json.loads(arguments.reference.read_text())
-    df_residual = json.loads(arguments.fit.read_text())["df_residual"]
-    return coefficients.estimates(design, checkpoint, reference, df_residual)
+    design, of_fit = Design.load(arguments.design), fit(arguments)
+    reference = digests.read_json(arguments.reference)
+    return coefficients.estimates(design, fitted(arguments, design, of_fit), reference, of_fit["df_residual"])
+
+
+def fit(arguments: argparse.Namespace) -> dict:
+    """fit.json. Raises UserError if it has changed since it was written."""
+    return digests.read_json(arguments.fit)
+
+
+def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping):
+    """The `Fitted` model of fit.json. Raises UserError if the checkpoint has changed since the fit, or the design is not the one
+    that was fitted."""
+    with runtime.quiet():
+        from tfglm.model import fitted
+
+    digests.check(arguments.design, of_fit["design"], delete=arguments.fit)
+    for name, digest in of_fit["checkpoint"].items():
+        digests.check(arguments.checkpoint / name, digest, delete=arguments.fit)
+    return fitted.load(design, arguments.checkpoint)
 
 
 def substitutes(
@@ -70,5 +80,5 @@ def substitutes(
     unseen = metrics.unseen_levels(design, files, split)
     if arguments.unseen == "error":
         metrics.refuse_unseen(design, unseen)
-    reference = json.loads(arguments.reference.read_text()) if arguments.reference else {}
+    reference = digests.read_json(arguments.reference) if arguments.reference else {}
     return unseen, metrics.substitutes(design, model, arguments.unseen, reference)

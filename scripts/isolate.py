@@ -1,0 +1,69 @@
+"""Run a script of this folder in the network that the ps, the workers and the chief of a fit have to themselves.
+
+    isolate.py --network network.json roles.py ps --parent $PPID ...
+
+The ps make the network, the others wait for them and enter it. The script then takes the place of this process.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tfglm import command, runtime
+from tfglm.cluster import launch, network
+from tfglm.errors import UserError
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Make the network or enter it, or neither."""
+    if arguments.launcher == "srun":
+        if arguments.isolate == "always":
+            raise UserError(
+                "`cluster: {isolate: always}` cannot be kept on several nodes, which have to reach each other; say "
+                "`cluster: {nodes: 1}`"
+            )
+    elif arguments.script[:2] == ["roles.py", "ps"]:
+        network.make(arguments.network, arguments.isolate, arguments.parent)
+    elif arguments.isolate != "never":
+        network.follow(arguments.network, arguments.parent, arguments.patience)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", type=Path, help="file in which the ps say where they are")
+    parser.add_argument(
+        "--isolate",
+        choices=["auto", "always", "never"],
+        default="auto",
+        help="`auto`: where the kernel allows it; `always`: or not at all",
+    )
+    parser.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
+    parser.add_argument("--try", dest="only_try", action="store_true", help="print why it is impossible here, if it is")
+    parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT ...", help="its name and arguments")
+    arguments = parser.parse_args()
+    if arguments.only_try:
+        print(network.refusal())
+        sys.exit()
+    # Of those of the script, as it needs them too.
+    of_script = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    of_script.add_argument("--parent", type=int, default=os.getppid())
+    of_script.add_argument("--patience", type=float, default=300.0)
+    of_script.add_argument("--log", type=Path)
+    of_script.parse_known_args(arguments.script, arguments)
+    try:
+        # Asked out here: no SLURM is to be reached from the network of a fit.
+        launcher = launch.launcher(arguments.launcher)
+        arguments.script = [launcher if word == arguments.launcher else word for word in arguments.script]
+        arguments.launcher = launcher
+        main(arguments)
+    except UserError as error:
+
+        def fail(_: argparse.Namespace, error: UserError = error) -> None:
+            raise error
+
+        command.run(fail, arguments)
+    name, *rest = arguments.script
+    script = str(Path(__file__).with_name(name))
+    # The environment that they would start once more for.
+    os.execve(sys.executable, [sys.executable, script, *rest], {**os.environ, **runtime.ENVIRONMENT})

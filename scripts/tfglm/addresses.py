@@ -1,0 +1,54 @@
+"""Addresses as they may be shown: without the passwords and tokens in them."""
+
+import hashlib
+import re
+from urllib.parse import urlsplit
+
+HIDDEN = "***"
+
+SECRETS = "TFGLM_SECRET_ADDRESSES"
+"""The environment variable with the addresses that are not to be shown, by the name of the file, as JSON. Other users of a
+machine can read command lines, but not environments."""
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s`\"<>]+")
+_CHANGING = re.compile(
+    r"token|sig|secret|passw|pwd|credential|auth|key|session|expires|policy|x-amz|x-goog|^(se|st|sp|sv|sr|ske|skt|sks|skv)$",
+    re.IGNORECASE,
+)
+"""Names in a query of what lets one in, and may be another tomorrow for the same file."""
+
+
+def redacted(address: str) -> str:
+    """An address without user and password, and without the values of its query and its fragment."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    host = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    # A password may hold what should have been written as %2F or %3F: then a colon without a port is its sign.
+    cut_short = "@" not in host and "@" in rest and re.search(r":(?!\d*$)", host)
+    user, at, _ = rest.rpartition("@") if cut_short else host.rpartition("@")
+    if at:
+        rest = HIDDEN + at + rest[len(user) + len(at) :]
+    place, mark, query = re.match(r"([^?#]*)([?#]?)(.*)", rest, re.DOTALL).groups()
+    if mark == "#":
+        query = HIDDEN if query else ""
+    else:
+        query, fragment, _ = query.partition("#")
+        parts = [part.partition("=") for part in re.split("[&;]", query) if part]
+        query = "&".join(f"{name}={HIDDEN}" if equals else HIDDEN for name, equals, _ in parts)
+        query += f"#{HIDDEN}" if fragment else ""
+    return f"{scheme}{separator}{place}{mark}{query}"
+
+
+def without_secrets(text: str) -> str:
+    """A text with every address in it redacted."""
+    return _ADDRESS.sub(lambda found: redacted(found.group()), text)
+
+
+def identity(address: str) -> str:
+    """What tells one file at an address from another: a digest that is the same for another user, password or token."""
+    parts = urlsplit(address)
+    kept = [part for part in re.split("[&;]", parts.query) if not _CHANGING.search(part.partition("=")[0])]
+    host = parts.netloc.rpartition("@")[2]
+    stable = f"{parts.scheme}://{host}{parts.path}?{'&'.join(kept)}"
+    return hashlib.sha256(stable.encode()).hexdigest()[:16]

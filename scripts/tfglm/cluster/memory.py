@@ -1,0 +1,50 @@
+"""Whether a machine has the memory for the processes of a fit. Only the standard library: the Snakefile imports this."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfglm.errors import UserError
+
+LEAST, MOST = 0.7e9, 2e9
+"""Bytes that a process of a fit holds: with a few hundred coefficients, and with 8,800 at its fullest."""
+
+
+def of_machine() -> int:
+    """Bytes that processes here may hold together: those of the machine, or of the container or job that they are in."""
+    return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_limits()])
+
+
+def _limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> Iterator[int]:
+    """The limits of the control groups that this process is in, and of those around them (cgroups(7))."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, inside = line.split(":", 2)
+        if kinds not in ("", "memory"):
+            continue
+        name = "memory.limit_in_bytes" if kinds else "memory.max"
+        group = root / kinds / inside.lstrip("/")
+        for folder in (group, *group.parents):
+            try:
+                limit = (folder / name).read_text().strip()
+            except OSError:
+                continue
+            if limit.isdecimal():
+                yield int(limit)
+
+
+def check(ps: int, workers: int, there: int) -> None:
+    """Raises UserError if these processes and the chief cannot have the memory that they hold at the very least."""
+    processes = ps + workers + 1
+    if processes * LEAST <= there:
+        return
+    fits = max(1, int(there / LEAST) - ps - 1)
+    raise UserError(
+        f"cluster: {ps} ps, {workers} workers and the chief are {processes} processes of {LEAST / 1e9:.1f} to "
+        f"{MOST / 1e9:.0f} GB each, {processes * LEAST / 1e9:.0f} GB at the least; there are {there / 1e9:.0f} GB of memory "
+        f"here, and {os.cpu_count()} processors\n"
+        f"  ask for {fits} workers at most; more of them than there are processors make no fit faster"
+    )

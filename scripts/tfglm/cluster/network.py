@@ -1,0 +1,197 @@
+"""A network of their own for the ps, the workers and the chief of one fit on one machine.
+
+A TensorFlow server listens on all interfaces, asks nobody who he is and runs every graph that it is sent, with operations that
+read and write files: any user of the machine could act as the one whose fit is running. TensorFlow has no other way of serving.
+So the kernel shuts the door: in a network namespace (network_namespaces(7)) there is nothing but a loopback of its own, and only
+its processes reach that. One who is not root makes it inside a user namespace in which he is himself and nobody else exists;
+other users cannot enter that, and files belong to whom they always did.
+
+The ps make the namespace and say so in a file, the others enter it. All of them are started by the same process, by which they
+know each other. Only the standard library, and no threads: the kernel lets only a process with a single thread in.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from tfglm.errors import UserError
+
+Isolate = Literal["auto", "always", "never"]
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+"""What unshare(2) is asked for."""
+
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
+"""The requests to ioctl for the flags of an interface, and that of one that is up (netdevice(7))."""
+
+GONE = 30.0
+"""Seconds after which the maker of the namespace, if it is seen to have ended, is not replaced by another any more."""
+
+REMEDY = "`cluster: {isolate: never}` does without; README.md says what that means"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What the ps say. Processes are told by `identity`."""
+
+    parent: str  # who has started them, and starts the others
+    process: str
+    isolated: bool
+
+
+def identity(pid: int) -> str:
+    """The number of a process and the time of its start, which no later one has; '' if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if fields[0] == "Z" else f"{pid} {fields[19]}"
+
+
+def shut_off() -> None:
+    """Leave for a network namespace of its own, with a loopback that is up. Raises OSError where that is not allowed."""
+    user, group = os.geteuid(), os.getegid()
+    # Root needs no user namespace, in which he would lose his rights to the files of others.
+    _call("unshare", CLONE_NEWNET if user == 0 else CLONE_NEWUSER | CLONE_NEWNET)
+    if user != 0:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        (flags,) = struct.unpack_from("h", fcntl.ioctl(asking, SIOCGIFFLAGS, struct.pack("16sh22x", b"lo", 0)), 16)
+        fcntl.ioctl(asking, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
+
+
+def enter(pid: int) -> None:
+    """Enter the network namespace of another process of the same user. Raises OSError."""
+    with contextlib.ExitStack() as stack:
+        kinds = ("user", "net") if _namespace(pid, "user") != _namespace("self", "user") else ("net",)
+        opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+        for descriptor in opened:
+            stack.callback(os.close, descriptor)
+        for descriptor in opened:
+            _call("setns", descriptor, 0)
+
+
+def _namespace(pid: int | str, kind: str) -> str:
+    return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
+
+
+def _call(name: str, *arguments: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+def refusal() -> str:
+    """Why processes cannot be given a network of their own here, '' if they can. Tried out by children, as one that is refused
+    half-way is left with no rights at all."""
+    if sys.platform != "linux":
+        return "only Linux has network namespaces"
+    with _child(shut_off) as (maker, reason):
+        if reason:
+            return reason
+
+        def use() -> None:
+            enter(maker)
+            with socket.create_server(("127.0.0.1", 0)) as server:
+                socket.create_connection(server.getsockname(), 2).close()
+
+        with _child(use) as (_, reason):
+            return reason
+
+
+@contextlib.contextmanager
+def _child(work: Callable[[], None]) -> Iterator[tuple[int, str]]:
+    """A child that has done this and waits: its number, and why it could not do it, or ''."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            work()
+            os.write(writing, b".")
+        except Exception as error:
+            os.write(writing, f"{type(error).__name__}: {error}".encode())
+        finally:
+            signal.pause()
+            os._exit(0)
+    os.close(writing)
+    try:
+        said = os.read(reading, 1000).decode() or "the process that tried was ended"
+        yield pid, "" if said == "." else said
+    finally:
+        os.close(reading)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def make(path: Path, isolate: Isolate, parent: int) -> None:
+    """What the ps do: shut this process off if possible, and say at `path` whether it is.
+
+    Raises UserError if that has to be and cannot.
+    """
+    reason = "" if isolate == "never" else refusal()
+    if reason and isolate == "always":
+        raise UserError(f"no network of their own for ps, workers and chief: {reason}; {REMEDY}")
+    isolated = isolate != "never" and not reason
+    if isolated:
+        try:
+            shut_off()
+        except OSError as error:
+            raise UserError(f"no network of their own for ps, workers and chief: {error}; {REMEDY}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    part.write_text(json.dumps(asdict(Made(identity(parent), identity(os.getpid()), isolated))) + "\n")
+    part.replace(path)
+
+
+def follow(path: Path, parent: int, patience: float) -> None:
+    """What the others do: go where the ps of the same parent are, once they have said so at `path`.
+
+    Raises UserError if they do not within `patience` seconds, if they have ended, or if there is no way in.
+    """
+    ours = identity(parent)
+    deadline, seen = time.monotonic() + patience, 0.0
+    while os.getppid() == parent:
+        made = _read(path)
+        now = time.monotonic()
+        if made and made.parent == ours:
+            if identity(int(made.process.split()[0])) == made.process:
+                return _follow(made)
+            # A second attempt of the same parent meets what the first one has left.
+            seen = seen or now
+        if now > deadline or (seen and now - seen > GONE):
+            what = "have ended" if seen else f"have not started within {patience:.0f} s"
+            raise UserError(f"the parameter servers {what}: {path} names none that lives; their log may say why")
+        time.sleep(0.05)
+    raise UserError("ending: the process that started this one is gone")
+
+
+def _read(path: Path) -> Made | None:
+    try:
+        return Made(**json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path} does not say where the parameter servers are: {error}; delete it") from error
+
+
+def _follow(made: Made) -> None:
+    if not made.isolated:
+        return
+    try:
+        enter(int(made.process.split()[0]))
+    except OSError as error:
+        raise UserError(f"no way into the network of the parameter servers: {error}; {REMEDY}") from error

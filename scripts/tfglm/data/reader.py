@@ -1,0 +1,249 @@
+"""One file on its way from lines to kept rows: conditions and splits applied, lines that cannot be read named or counted."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tfglm.config import FILE, RANDOM, Layout, SelectionConfig
+from tfglm.data.csv_lines import Problem
+from tfglm.data.distinct import Distinct
+from tfglm.data.encoding import ColumnEncoder, kind_of
+from tfglm.data.selection import Selection, selection
+from tfglm.data.shards import MISSING
+from tfglm.data.source import UNREADABLE, Block, Parsed, Parser, Unreadable
+from tfglm.errors import UserError
+
+SHOWN = 10
+"""Dropped lines that are named one by one."""
+
+FEW, LARGEST_SHARE = 100, 0.1
+"""Lines that cannot be read: so many may be dropped of any file, and this share of a larger one. More are no accident."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is kept of a block: the number of the split of each row, [rows], its place in the block, [rows], and the columns in
+    the encoders' order.
+
+    `dropped` counts the rows that are not kept by reason, `read` all rows, and `lines` the lines, of which some may be blank;
+    `first` is the number of the block's first row in the file, from 1.
+    """
+
+    split: np.ndarray
+    places: np.ndarray
+    columns: list[Distinct]
+    dropped: Counter
+    read: int
+    lines: int
+    first: int = 0
+
+
+@dataclass
+class Reader:
+    """One file; `read`, `lines` and `dropped` count what has passed."""
+
+    file: str
+    parser: Parser
+    selection: Selection
+    settings: SelectionConfig
+    log: Callable[[str], None]
+    encoders: list[ColumnEncoder]
+    dropped: Counter
+    read: int = 0
+    lines: int = 0
+    unreadable: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, path: Path, file: str, header: list[str], layout: Layout, settings: SelectionConfig, log) -> "Reader":
+        """Raises UserError for an expression that cannot be evaluated, whatever the rows."""
+        selected = selection(layout, settings)
+        needed = {name: column for name, column in layout.columns.items() if name in selected.needed}
+        parser = Parser(path, tuple(header), layout, needed, whole_records=settings.bad_rows == "drop")
+        dropped = Counter(dict.fromkeys(selected.reasons, 0))
+        reader = cls(file, parser, selected, settings, log, [], dropped)
+        try:
+            nothing = reader.select(Block(memoryview(b""), 2))
+        except UNREADABLE as error:
+            raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
+        kinds = [kind_of(column.values) for column in nothing.columns]
+        reader.encoders += [
+            ColumnEncoder(name, kind) for name, kind in zip((MISSING, *settings.columns), kinds, strict=True)
+        ]
+        return reader
+
+    def parts(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[Part]:
+        """The kept rows, block by block in the order of the file. Raises UserError for what cannot be read.
+
+        With `compiled` plain lines are parsed by compiled code from the first block on, without it never; by default it is
+        loaded beside the first blocks of a large file.
+        """
+        if compiled:
+            self.parser.compile()
+        loading = executor.submit(self.parser.compile) if compiled is None and self.parser.is_large() else None
+        blocks = self.parser.blocks(threads, numbered=RANDOM in self.selection.operands)
+        for block, future in in_order(executor, self.select, blocks, threads + 1):
+            try:
+                part = future.result()
+            except UNREADABLE as error:
+                part = self.mended(block, error)
+            yield replace(part, first=self.read + 1)
+            self.read += part.read
+            self.lines += part.lines
+            self.dropped.update(part.dropped)
+        if loading:
+            loading.result()  # raises what went wrong there
+
+    def select(self, block: Block) -> Part:
+        """The kept rows of a block. Raises one of UNREADABLE."""
+        parsed = self.parser.parse(block.data)
+        part, infinite = self.kept(parsed, block.first)
+        if infinite:
+            raise Unreadable(next(iter(infinite.values())).remark)
+        return part
+
+    def kept(self, parsed: Parsed, first: int) -> tuple[Part, dict[int, Problem]]:
+        """The kept rows of a block whose first line has the number `first`, and among them those with a value that is not
+        finite, by their place in `parsed`. Raises one of UNREADABLE."""
+        computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
+        kept = np.flatnonzero(reason == 0)
+        columns, infinite = [], {}
+        for name in self.settings.columns:
+            columns.append((computed if name in computed else parsed.columns)[name].take(kept))
+            remark = f"column `{name}` is infinite; drop such rows with a condition in data.where"
+            problem = Problem("expression", remark)
+            infinite = dict.fromkeys(kept[infinite_rows(columns[-1])].tolist(), problem) | infinite
+        counts = np.bincount(reason, minlength=len(self.selection.reasons) + 1)[1:].tolist()
+        dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
+        missing = patterns(self.settings.columns, columns, len(kept))
+        split = split.take(kept).astype(np.uint8)
+        return Part(split, kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
+
+    def operands(self, parsed: Parsed, first: int) -> dict[str, Distinct]:
+        """What the expressions look at; `first` is the number of the first line, or of the first row of a Parquet file."""
+        made = dict(parsed.columns)
+        if FILE in self.selection.operands:
+            made[FILE] = Distinct(pl.Series([self.file]).to_arrow(), np.zeros(parsed.rows, np.int32))
+        if RANDOM in self.selection.operands:
+            drawn = uniform(self.settings.seed, self.file, first, parsed.lines)
+            drawn = drawn if parsed.with_rows is None else drawn[parsed.with_rows]
+            made[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
+        return made
+
+    def mended(self, block: Block, error: Exception) -> Part:
+        """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
+
+        Raises UserError, which names the first such line, if they do not; and where they are too many.
+        """
+        if isinstance(block.data, pa.RecordBatch):
+            rows = f"rows {block.first} to {block.first + block.data.num_rows - 1}"
+            raise UserError(f"{self.parser.path}, {rows}: {str(error).splitlines()[0]}") from error
+        first = self.lines + 2  # the header is line 1
+        problems, parsed = self.parser.examine(block.data)
+        self.report(problems, first)
+        rows = parsed.rows + len(problems)
+        self.check_share(len(problems), rows)
+        failing = self.failing(parsed, first, rows - parsed.rows, rows)
+        failed = dict(failing if self.settings.bad_rows == "drop" else islice(failing, 1))
+        if failed:
+            self.report({int(parsed.with_rows[row]): problem for row, problem in failed.items()}, first)
+            problems |= {int(parsed.with_rows[row]): problem for row, problem in failed.items()}
+            parsed = parsed.taken(np.setdiff1d(np.arange(parsed.rows), list(failed)))
+        part, _ = self.kept(parsed, first)
+        self.unreadable += len(problems)
+        # Among the lines that are not blank.
+        places = np.searchsorted(np.sort([*parsed.with_rows.tolist(), *problems]), parsed.with_rows)[part.places]
+        dropped = Counter(f"unreadable: {problem.reason}" for problem in problems.values())
+        return replace(part, places=places, dropped=part.dropped + dropped, read=rows)
+
+    def report(self, problems: dict[int, Problem], first: int) -> None:
+        """Log what is wrong with lines of a block, by their number in it, or raise UserError, as the settings have it."""
+        for number in sorted(problems):
+            place = f"{self.parser.path}, line {first + number}: {problems[number].remark}"
+            if self.settings.bad_rows == "error":
+                raise UserError(f"{place}\n  or set data.bad_rows to `drop`, to count and leave out such lines")
+            if len(self.shown) == SHOWN:
+                return
+            self.log(f"dropped {place}")
+            self.shown.append(place)
+
+    def check_share(self, bad: int, rows: int) -> None:
+        """Raise UserError if more rows are to be dropped than may be, `bad` of the next `rows` and those before."""
+        bad, rows = self.unreadable + bad, self.read + rows
+        if self.settings.bad_rows == "drop" and bad > max(FEW, LARGEST_SHARE * rows):
+            first = "\n  ".join(self.shown[:3])
+            raise UserError(
+                f"{self.parser.path}: {bad:,} of the first {rows:,} rows cannot be read, more than data.bad_rows drops ({FEW} "
+                f"rows, and {LARGEST_SHARE:.0%} of a larger file): something is wrong with the file or its layout\n  {first}"
+            )
+
+    def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, Problem]]:
+        """The rows of which no expression can be evaluated or a value is not finite, by their place in `parsed`, with what is
+        wrong. By halves. `bad` of the `rows` of the block are known to be unreadable."""
+        waiting = [np.arange(parsed.rows)]
+        while waiting:
+            part = waiting.pop()
+            taken = parsed.taken(part)
+            try:
+                _, infinite = self.kept(taken, first)
+            except UNREADABLE as error:
+                if len(part) > 1:
+                    waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+                    continue
+                infinite = {0: Problem("expression", str(error).splitlines()[0])}
+            bad += len(infinite)
+            self.check_share(bad, rows)
+            for row, problem in sorted(infinite.items(), key=itemgetter(0)):
+                yield int(part[row]), problem
+
+
+def in_order(
+    executor: ThreadPoolExecutor, function: Callable, items: Iterable, most: int
+) -> Iterator[tuple[object, Future]]:
+    """Each item with the future of `function(item)`, in order, with at most `most` under way."""
+    under_way: deque = deque()
+    for item in items:
+        under_way.append((item, executor.submit(function, item)))
+        if len(under_way) >= most:
+            yield under_way.popleft()
+    yield from under_way
+
+
+def infinite_rows(column: Distinct) -> np.ndarray:
+    """Which rows hold an infinite value, by their places."""
+    if not pa.types.is_floating(column.values.type):
+        return np.zeros(0, np.int64)
+    infinite = np.flatnonzero(np.isinf(column.values.to_numpy(False)))
+    return np.flatnonzero(np.isin(column.indices, infinite)) if len(infinite) else np.zeros(0, np.int64)
+
+
+def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
+    """Which of the columns each row lacks, as the names with commas between: the column MISSING."""
+    lacking = {name: column.indices < 0 for name, column in zip(names, columns, strict=True)}
+    lacking = {name: rows for name, rows in lacking.items() if rows.any()}
+    if not lacking:
+        return Distinct(pl.Series([""]).to_arrow(), np.zeros(rows, np.int32))
+    some = np.flatnonzero(np.logical_or.reduce(list(lacking.values())))
+    masks, which = np.unique(np.stack([rows[some] for rows in lacking.values()], 1), axis=0, return_inverse=True)
+    texts = [",".join(np.array(list(lacking))[mask]) for mask in masks]
+    indices = np.full(rows, len(texts), np.int32)
+    indices[some] = which.reshape(-1)
+    return Distinct(pl.Series([*texts, ""]).to_arrow(), indices)
+
+
+def uniform(seed: int, file: str, line: int, rows: int) -> np.ndarray:
+    """A number from [0, 1) for each of `rows` lines from `line` on: it depends on seed, file name and line alone.
+
+    Philox is a generator with a counter, so that it can start at any line; each step of the counter gives four numbers.
+    """
+    key = np.random.SeedSequence([seed, *file.encode()]).generate_state(2, np.uint64)
+    generator = np.random.Generator(np.random.Philox(key=key).advance(int(line) // 4))
+    return generator.random(line % 4 + rows)[line % 4 :]

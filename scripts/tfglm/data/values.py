@@ -1,0 +1,85 @@
+"""What the text of a field stands for: the same, whichever parser split the lines.
+
+Texts are taken as they are. Around numbers and times of day, blanks and tabs are ignored. A number is decimal: digits with an
+optional sign, point and exponent, or `inf`; neither `nan` nor 0x1F nor 1_000 is one. A whole number may be written with
+decimals that are zero (15.00), or with an exponent, and is exact up to 64 bits. A date is YYYY-MM-DD, or as its `format` has it.
+What the layout lists as `missing` is compared with the whole field, quoted or not, before all this.
+"""
+
+import re
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from tfglm.config import LayoutColumn
+
+ARROW_TYPES = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "clock": pa.int64(),
+    "number": pa.float64(),
+    "date": pa.date32(),
+}
+"""What the values of a column are, by its type in the layout."""
+
+DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+NUMBER = rf"^({DECIMAL}|[+-]?(?i:inf|infinity))$"
+WHOLE = r"^[+-]?[0-9]{1,18}$"
+ISO_DATE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}$"
+ZERO_DECIMALS = r"^([+-]?[0-9]+)\.0*$"
+
+
+def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarray]:
+    """The values of some texts, one of ARROW_TYPES, and which texts are none (bool, [texts]); there, any value may stand."""
+    if column.type == "string":
+        return texts.cast(pa.string()), np.zeros(len(texts), bool)
+    series = pl.Series(texts, dtype=pl.String)
+    if column.type == "date":
+        dates = series.str.to_date(column.format or "%Y-%m-%d", strict=False)
+        wrong = dates.is_null()
+        # The library reads ` 06-01-02` so, too, which is no date but a damaged one.
+        return dates.to_arrow(), (wrong if column.format else wrong | ~series.str.contains(ISO_DATE)).to_numpy()
+    series = series.str.strip_chars(" \t")
+    if column.type == "number":
+        numbers = series.cast(pl.Float64, strict=False)
+        wrong = ~series.str.contains(NUMBER) | numbers.is_null()
+        return numbers.fill_null(0.0).to_arrow(), wrong.to_numpy()
+    numbers, wrong = whole_numbers(series)
+    if column.type == "clock":
+        wrong = wrong | is_no_clock(numbers)
+    return pl.Series(numbers).to_arrow(), wrong
+
+
+def whole_numbers(texts: pl.Series) -> tuple[np.ndarray, np.ndarray]:
+    """The whole numbers, int64, that some texts stand for, and which texts are none."""
+    shortened = texts.str.replace(ZERO_DECIMALS, "$1")
+    plain = shortened.str.contains(WHOLE).to_numpy()
+    numbers = shortened.cast(pl.Int64, strict=False).fill_null(0).to_numpy().copy()
+    wrong = ~plain
+    for place in np.flatnonzero(wrong):
+        number = whole_number(texts[int(place)])
+        if number is not None:
+            numbers[place], wrong[place] = number, False
+    return numbers, wrong
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number of 64 bits, in any of its decimal writings."""
+    if not re.fullmatch(DECIMAL, text):
+        return None
+    try:
+        value = Decimal(text)
+    except InvalidOperation:  # an exponent beyond all
+        return None
+    # Only then are there as many digits as in the text: an exponent of millions would take the memory for so many.
+    if value and (value.adjusted() > 18 or value.as_tuple().exponent < -len(text)):
+        return None
+    whole = int(value) if value else 0
+    return whole if whole == value and -(2**63) <= whole < 2**63 else None
+
+
+def is_no_clock(numbers: np.ndarray) -> np.ndarray:
+    """Which whole numbers are no time of day, hours and minutes from 0 to 2400."""
+    return (numbers < 0) | (numbers > 2400) | (numbers % 100 >= 60)

@@ -1,0 +1,104 @@
+"""Files that a later step reads again. Each is known by the sha256 of its content: one that has changed since it was written is
+refused by name, whatever changed it.
+
+A JSON file ends with its own digest. That of any other file stands in a JSON file beside it; of a table that people read, in a
+file as `sha256sum` writes it.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfglm.errors import UserError
+
+SEAL = re.compile(rb',?\n "sha256": "([0-9a-f]{64})"\n\}\n\Z')
+"""How a JSON file ends: with the digest of all that stands before it."""
+
+SUFFIX = ".sha256"
+
+
+def of(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def of_folder(folder: Path) -> dict[str, str]:
+    """The sha256 of each file in a folder, by name."""
+    return {path.name: of(path) for path in sorted(folder.iterdir())}
+
+
+def write_json(path: Path, value: Mapping[str, Any], indent: int | None = 1, allow_nan: bool = True) -> None:
+    """Write an object with its digest as the last member, renamed into place. The others are as `json.dumps` has them."""
+    write_text(path, json.dumps(value, indent=indent, allow_nan=allow_nan))
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_json` of an object that is JSON already."""
+    body = text[:-1].rstrip()
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n')
+    partial.rename(path)
+
+
+def read_json(path: Path, delete: Path | None = None) -> dict[str, Any]:
+    """The object that `write_json` wrote. Raises UserError, which says to `delete` the file itself if nothing else is named."""
+    content = _content(path, delete or path)
+    seal = SEAL.search(content)
+    if not seal or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
+        raise changed(path, "its last line does not have the digest of those before it", delete or path)
+    return json.loads(content[: seal.start()] + b"}")
+
+
+def read(path: Path, digest: str, delete: Path) -> bytes:
+    """The content of a file. Raises UserError, which says what to delete, if it has another digest."""
+    content = _content(path, delete)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise changed(path, "its sha256 is another", delete)
+    return content
+
+
+def check(path: Path, digest: str, delete: Path) -> None:
+    """`read`, for files that something else reads, and that may be large."""
+    try:
+        found = of(path)
+    except OSError as error:
+        raise _unreadable(path, error, delete) from error
+    if found != digest:
+        raise changed(path, "its sha256 is another", delete)
+
+
+def write_beside(path: Path) -> None:
+    """Write the digest of a table into the file `<stem>.sha256` beside it; `sha256sum --check` reads that too."""
+    path.with_suffix(SUFFIX).write_text(f"{of(path)}  {path.name}\n")
+
+
+def read_beside(path: Path) -> bytes:
+    """The content of a table. Raises UserError if it has another digest than `write_beside` wrote."""
+    digest = _content(path.with_suffix(SUFFIX), path)[:64].decode(errors="replace")
+    return read(path, digest, delete=path)
+
+
+def changed(path: Path, how: str, delete: Path) -> UserError:
+    """The error for a file that is not as it was written."""
+    return UserError(f"{path}: the content has changed since it was written: {how}\n  {remedy(delete)}")
+
+
+def remedy(delete: Path) -> str:
+    """What to do about a file that is not as it was written."""
+    return f"delete {delete}: the next run of snakemake makes it again, and what depends on it"
+
+
+def _content(path: Path, delete: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, error, delete) from error
+
+
+def _unreadable(path: Path, error: OSError, delete: Path) -> UserError:
+    return UserError(f"{path}: cannot be read: {error.strerror or error}\n  {remedy(delete)}")

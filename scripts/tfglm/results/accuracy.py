@@ -1,0 +1,82 @@
+"""What fit.json says of how sure the estimates are, in sentences (HTML)."""
+
+import html
+from collections.abc import Mapping
+
+from tfglm.results.pages import rounded_up
+
+ERRORS = {
+    "classical": "classical: right if rows are independent and the family's variance is true",
+    "quasi": "classical, with the dispersion estimated",
+    "robust": "robust to a wrong variance (HC1)",
+}
+
+BY_CLUSTER = {
+    "CR2": "CR2, tests by t with Satterthwaite's degrees of freedom, joint tests by AHT",
+    "CR1": "CR1, tests by t and F with the effective number of clusters",
+}
+
+
+def errors(fit: Mapping) -> str:
+    """What kind the standard errors are, or why there are none."""
+    found, penalised = fit["std_errors"], "l2" in fit
+    if found["kind"] == "cluster":
+        alike = f"robust to rows with the same {html.escape(found['column'])} being alike"
+        kind = f"{alike} ({found['clusters'] or 0:,} clusters; {BY_CLUSTER[found['estimator']]})"
+    elif found["kind"] != "none":
+        kind = ERRORS[found["kind"]]
+    elif penalised and fit["exact"] and not fit["l1"]:
+        return (
+            "The fit is penalised, so there are no standard errors and no tests; the table has standard deviations of the "
+            "posterior, which take the penalty for a prior."
+        )
+    elif penalised:
+        return "The fit is penalised, so there are no standard errors and no tests."
+    elif fit["perfect_fit"]:
+        return "The fit is exact, so standard errors have no meaning and there are none."
+    else:
+        return "There are no standard errors, as the fit is not at the maximum."
+    return f"Standard errors: {kind}."
+
+
+def convergence(fit: Mapping) -> str:
+    """How far from the maximum the fit has ended, as far as can be known."""
+    certificate, penalised = fit["certificate"], "l2" in fit
+    if fit["perfect_fit"]:
+        return "The fit converged: it leaves no residuals but rounding errors."
+    if not fit["exact"]:
+        return f"An online solver has made the fit, and stopped before the maximum of the likelihood{_distance(fit)}."
+    if "largest_kkt_violation" in certificate:
+        reached = (
+            f"the largest violation of the optimality conditions is {certificate['largest_kkt_violation']:.1e}, "
+            f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the strength of the penalty"
+        )
+        return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
+    of, unit = (
+        ("penalised likelihood", "standard deviations of the posterior")
+        if penalised
+        else ("likelihood", "classical standard errors")
+    )
+    within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
+    if fit["converged"]:
+        return (
+            f"The fit converged: no estimate is further from the maximum of the {of} than {rounded_up(within)} {unit}, "
+            f"rounding errors counted."
+        )
+    if within > 2 * step:
+        return (
+            f"The fit did NOT converge: rounding errors keep it from coming closer to the maximum of the {of} than "
+            f"{rounded_up(within)} {unit}. Numbers that are far from 0 for how little they vary do that; subtract a constant."
+        )
+    return f"The fit did NOT converge: the step that was to follow would have moved estimates by up to {rounded_up(step)} {unit}."
+
+
+def _distance(fit: Mapping) -> str:
+    """How far an online solver has stopped from the maximum."""
+    gap = fit.get("gap")
+    if not gap:
+        return f"; the largest violation of the optimality conditions is {fit['largest_kkt_violation']:.1e}"
+    return (
+        f", {'far' if gap['unreliable'] else 'not far'} from it: its logarithm is about {gap['log_likelihood']:,.3g} below, "
+        f"{gap['each_coefficient']:,.2g} for each coefficient"
+    )

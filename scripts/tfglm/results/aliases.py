@@ -1,0 +1,42 @@
+"""What each aliased coefficient is aliased with: the columns of the design matrix that its own is made of."""
+
+import numpy as np
+
+from tfglm.model.design import Design
+from tfglm.model.parametrisation import NEGLIGIBLE, to_fit_scale
+
+SHOWN = 4
+"""Columns that are named; of others the number is told."""
+
+NO_ROWS = "no rows in the likelihood"
+
+
+def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:
+    """For each aliased coefficient, by its place, the combination of columns that its column equals, as text such as
+    `1.609 distance` or `carrier[AA] - flight[AA10]`.
+
+    `held` and `basis` are those of `parametrisation.hold` on the scale of the data. A coefficient that is aliased and not held
+    has no rows.
+    """
+    names = [f"{term}[{level}]" if level else term for term, level in design.coefficients()]
+    # How large the entries of a column are.
+    size = np.abs(to_fit_scale(design).diagonal())
+    of_place = dict(zip(held.tolist(), basis, strict=True))
+    found = {}
+    for place in np.flatnonzero(aliased).tolist():
+        if place not in of_place:
+            found[place] = NO_ROWS
+            continue
+        weights = -of_place[place]
+        weights[place] = 0.0
+        others = np.flatnonzero(np.abs(weights) * size > NEGLIGIBLE * size[place])
+        text = " ".join(_product(weights[other], names[other]) for other in others[:SHOWN]).removeprefix("+ ")
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        found[place] = text.replace("- ", "-", 1) + more if text.startswith("- ") else text + more
+    return found
+
+
+def _product(weight: float, name: str) -> str:
+    sign = "-" if weight < 0 else "+"
+    digits = f"{abs(weight):.4g}"
+    return f"{sign} {name}" if digits == "1" else f"{sign} {digits} {name}"

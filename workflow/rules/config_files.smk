@@ -1,0 +1,37 @@
+# Included before Snakemake reads the config: what would be lost in silence, or never end, is refused first. The files of
+# --configfile are read by Snakemake before any of this.
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+# This file lies in workflow/rules, also where another workflow uses this one as a module.
+SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
+# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
+os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
+sys.path.insert(0, str(SCRIPTS))
+
+from tfglm import strict_yaml
+from tfglm.errors import UserError
+
+
+def check_config_files():
+    """Raise UserError for a config that repeats a key, repeats itself without end, or is run as Python."""
+    of_another_workflow = workflow.modifier.skip_configfile
+    files = [Path(path) for path in workflow.configfiles]
+    default = Path("config/config.yaml")
+    if default.exists() and not of_another_workflow:
+        files.append(default)
+    for path in files:
+        strict_yaml.read(path, may_run_code=of_another_workflow)
+    for entry in workflow.config_settings.config_args or []:
+        key, _, value = str(entry).partition("=")
+        strict_yaml.parse(value, f"--config {key}")
+
+
+try:
+    check_config_files()
+except UserError as error:
+    raise WorkflowError(str(error)) from None
