@@ -2,8 +2,9 @@
 
 Responses without any effect, but alike within clusters, are drawn again and again for the flights of the default config, and
 fitted as a user's are. Two designs: `dates`, the clusters of the default config, and `unequal`, 400 clusters of lognormal sizes.
-Writes benchmarks/results/clustered_inference.json: for each coefficient and each joint test how often a 5 % test rejects (a 95 % interval
-covers the truth as often as its test does not), whether that is within 3 to 8 %, and whether within the band of chance alone.
+Writes benchmarks/results/clustered_inference.json: for each coefficient and each joint test how often a 5 % test rejects (a 95 %
+interval covers the truth as often as its test does not), whether that is within 3 to 8 %, and whether within the band of
+chance alone.
 """
 
 import argparse

@@ -301,7 +301,7 @@ def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_pat
 
 
 def test_tests_by_cluster_keep_their_level_where_clusters_are_few_and_unequal(tmp_path):
-    """benchmarks/clustered_inference.py on small data: 250 replications of no effect, with 50 clusters whose sizes are unequal."""
+    """benchmarks/clustered_inference.py on small data: 250 replications of no effect, with 50 clusters of unequal sizes."""
     random = np.random.default_rng(11)
     sizes = np.maximum(2, random.lognormal(2.7, 0.5, 50)).astype(int)
     day = np.repeat(np.arange(50), sizes)

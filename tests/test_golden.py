@@ -1,0 +1,49 @@
+"""Numbers do not move while the engine's version stays: golden_cases.py says how to make the file anew."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import golden_cases
+from tfglm import ENGINE
+
+GOLDEN = json.loads(golden_cases.GOLDEN.read_text())
+SAME = 1e-9
+"""In standard errors, or of a number's own size: other processors add in another order."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return golden_cases.ingested(tmp_path_factory.mktemp("golden"))
+
+
+def test_the_golden_file_is_that_of_this_engine_and_has_each_case():
+    assert GOLDEN["engine"] == ENGINE, (
+        "make it anew with `python tests/golden_cases.py --write`, and say in CHANGELOG what moved"
+    )
+    assert list(GOLDEN["cases"]) == list(golden_cases.CASES)
+
+
+@pytest.mark.parametrize("name", golden_cases.CASES)
+def test_numbers_are_those_of_the_golden_file(files, name):
+    found = golden_cases.numbers(golden_cases.tables(files, *golden_cases.CASES[name]))
+    expected = GOLDEN["cases"][name]
+    for table in ("coefficients", "terms"):
+        same(*(pd.read_csv(io.StringIO(of_one[table])) for of_one in (found, expected)))
+    for part in ("fit", "predicted"):
+        assert found[part] == pytest.approx(expected[part], rel=1e-9)
+
+
+def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    texts = expected.select_dtypes(exclude="number").columns
+    pd.testing.assert_frame_equal(found[texts], expected[texts])
+    for name in expected.columns.difference(texts):
+        scale = np.abs(expected[name])
+        if name in ("estimate", "ci_lower", "ci_upper") and "std_error" in expected:
+            scale = np.fmax(scale, expected["std_error"])
+        near = np.abs(found[name] - expected[name]) <= SAME * np.fmax(scale, 1e-6)
+        near |= (found[name] == expected[name]) | (found[name].isna() & expected[name].isna())
+        assert near.all(), (name, found[name][~near], expected[name][~near])
