@@ -27,7 +27,7 @@ from tfglm.config import DesignConfig, Layout, SelectionConfig  # noqa: E402
 from tfglm.data.dictionary import merge  # noqa: E402
 from tfglm.data.ingest import ingest  # noqa: E402
 from tfglm.data.shards import IngestedFile  # noqa: E402
-from tfglm.model.design import design  # noqa: E402
+from tfglm.design.design import design  # noqa: E402
 
 DATA = HERE / "data" / "synthetic"
 SHARDS = DATA / f"engine {ENGINE}"
@@ -152,8 +152,8 @@ def standard_errors_seconds(folder: Path, made, found: dict) -> float:
     if found["std_errors"]["kind"] == "none":
         return 0.0
     with runtime.quiet():
-        from tfglm.model import fitted
         from tfglm.results import coefficients
+        from tfglm.solvers import fitted
     model = fitted.load(made, folder / "checkpoint")
     started = time.perf_counter()
     estimates = coefficients.estimates(made, model, {}, found["df_residual"])
@@ -182,8 +182,8 @@ sys.path.insert(0, sys.argv[1])
 import numpy as np
 from pathlib import Path
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import Design
-from tfglm.model.workload import Workload
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
 made = Design.load(Path(sys.argv[2]))
 workload = Workload(made, [IngestedFile.load(Path(sys.argv[3]))], "train")
 state = made.by_term(np.zeros(made.size))

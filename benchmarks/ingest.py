@@ -116,8 +116,8 @@ def gradient_ns_per_row(shards: Path, repeats: int = 5) -> float:
     from tfglm.config import DesignConfig
     from tfglm.data.dictionary import merge
     from tfglm.data.shards import IngestedFile
-    from tfglm.model.design import design
-    from tfglm.model.workload import Workload
+    from tfglm.design.design import design
+    from tfglm.engine.workload import Workload
 
     file = IngestedFile.load(shards / "manifest.json")
     formula = "late ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"

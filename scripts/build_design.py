@@ -8,7 +8,7 @@ from tfglm import command
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import check_reference, design
+from tfglm.design.design import check_reference, design
 
 
 def main(arguments: argparse.Namespace) -> None:

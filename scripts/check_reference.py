@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from tfglm import command, digests
-from tfglm.model.design import Design, check_reference
+from tfglm.design.design import Design, check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfglm import ENGINE, command, digests, runtime
-from tfglm.cluster import announce
-from tfglm.cluster.progress import Progress
-from tfglm.cluster.watched import Watched
+from tfglm import provenance as passport
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import Design
-from tfglm.results import passport
+from tfglm.design.design import Design
+from tfglm.roles import announce
+from tfglm.roles.progress import Progress
+from tfglm.roles.watched import Watched
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -39,12 +39,13 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         stall=arguments.stall,
     )
     with runtime.quiet():
-        from tfglm.cluster import journal, pool
-        from tfglm.fit import estimate
-        from tfglm.fit.reporter import Reporter
-        from tfglm.model import fitted as checkpoint
-        from tfglm.model.workload import Workload
+        from tfglm import resume as journal
+        from tfglm.distribute import parameter_server as pool
+        from tfglm.engine.workload import Workload
         from tfglm.results import coefficients
+        from tfglm.solvers import estimate
+        from tfglm.solvers import fitted as checkpoint
+        from tfglm.solvers.reporter import Reporter
 
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     if design.data != tuple(file.manifest.digest for file in files):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command, digests
+from tfglm.report.pages import four_digits, page, read_table
 from tfglm.results import compare, csv_files
-from tfglm.results.pages import four_digits, page, read_table
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from tfglm import command, digests, runtime
 from tfglm.config import SPLITS
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import Design
+from tfglm.design.design import Design
 from tfglm.results import read
 
 
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
-        from tfglm.model.workload import Workload
+        from tfglm.engine.workload import Workload
         from tfglm.results import metrics, predict
 
     design = Design.load(arguments.design)

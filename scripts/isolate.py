@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from tfglm import command, runtime
-from tfglm.cluster import launch, network
 from tfglm.errors import UserError
+from tfglm.roles import launch, network
 
 
 def main(arguments: argparse.Namespace) -> None:

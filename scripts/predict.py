@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from tfglm import command, runtime
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import Design
+from tfglm.design.design import Design
 from tfglm.results import read
 
 

@@ -1,6 +1,6 @@
 """A parameter server: keeps the variables that the workers read."""
 
-from tfglm.cluster import server
+from tfglm.roles import server
 
 if __name__ == "__main__":
     server.start("ps", __doc__)

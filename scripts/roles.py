@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfglm import command, runtime
-from tfglm.cluster import announce, launch
-from tfglm.cluster.announce import Announcement, Role, Roster
-from tfglm.cluster.lease import Lease, Signs
 from tfglm.errors import UserError
+from tfglm.roles import announce, launch
+from tfglm.roles.announce import Announcement, Role, Roster
+from tfglm.roles.lease import Lease, Signs
 
 LONGEST_END = 30
 """Seconds from a signal to the end of this process."""

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from tfglm import command, runtime
 from tfglm.data.dictionary import Dictionary
-from tfglm.model.design import Design
+from tfglm.design.design import Design
+from tfglm.report.pages import EFFECTS
 from tfglm.results import csv_files, read
-from tfglm.results.pages import EFFECTS
 
 
 def main(arguments: argparse.Namespace) -> None:
     with runtime.quiet():
         from tfglm.results import effects
-    from tfglm.results.plots import effects_plot, use_colour
+    from tfglm.report.plots import effects_plot, use_colour
 
     use_colour(arguments.colour)
     design = Design.load(arguments.design)

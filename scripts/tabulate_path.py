@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command
-from tfglm.model.design import Design
+from tfglm.design.design import Design
 from tfglm.results import csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from tfglm.results.plots import path_plot, use_colour
+    from tfglm.report.plots import path_plot, use_colour
 
     use_colour(arguments.colour)
     design = Design.load(arguments.design)

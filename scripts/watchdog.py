@@ -1,6 +1,6 @@
 """The watchdog of a chief, which starts it."""
 
-from tfglm.cluster import watchdog
+from tfglm.roles import watchdog
 
 if __name__ == "__main__":
     watchdog.main()

@@ -1,12 +1,12 @@
 """A worker: runs the passes over the shards that the chief hands out."""
 
-from tfglm.cluster import server
+from tfglm.roles import server
 
 
 def prepare() -> None:
     """Run the passes and updates that the chief sends, and nothing else; load them while the others start too."""
-    from tfglm.cluster import remote
-    from tfglm.model import kernels, passes, updates
+    from tfglm.distribute import remote
+    from tfglm.engine import kernels, passes, updates
 
     remote.offer({passes.Pass.maker: passes.made, updates.Updates.maker: updates.made})
     kernels.load()

@@ -19,7 +19,7 @@ import pandas as pd  # noqa: E402
 from pools import estimates_of, fit_files, ingest_frame  # noqa: E402
 from tfglm import ENGINE  # noqa: E402
 from tfglm.config import SolverConfig  # noqa: E402
-from tfglm.model.workload import Workload  # noqa: E402
+from tfglm.engine.workload import Workload  # noqa: E402
 from tfglm.results import coefficients, metrics, predict  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden" / "engine.json"

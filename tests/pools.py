@@ -6,21 +6,23 @@ import numpy as np
 import pandas as pd
 
 from tfglm import digests
-from tfglm.cluster.remote import pairwise
+from tfglm import provenance as passport
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
-from tfglm.fit import estimate
-from tfglm.fit.reporter import Reporter
-from tfglm.model.design import Design, design
-from tfglm.model.fitted import Fitted, save
-from tfglm.model.workload import Workload
-from tfglm.results import coefficients, passport
+from tfglm.design.design import Design, design
+from tfglm.distribute.remote import pairwise
+from tfglm.engine.workload import Workload
+from tfglm.results import coefficients
+from tfglm.solvers import estimate
+from tfglm.solvers.fitted import Fitted, save
+from tfglm.solvers.reporter import Reporter
 
 
 class InProcessPool:
-    """`cluster.pool.Pool` without the cluster: the same sums in the same order, and updates as if so many workers were always
+    """`distribute.parameter_server.Pool` without the cluster: the same sums in the same order, and updates as if so many workers
+    were always
     equally fast. `remembered` has what a journal would have been given."""
 
     kept = "memory"

@@ -8,10 +8,10 @@ import pandas as pd
 from pools import InProcessPool, design_of, estimates_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
-from tfglm.fit import estimate
-from tfglm.fit.reporter import Reporter
-from tfglm.model.workload import Workload, padded
+from tfglm.engine.workload import Workload, padded
 from tfglm.results.coefficients import Estimates
+from tfglm.solvers import estimate
+from tfglm.solvers.reporter import Reporter
 
 
 class Drawn(Workload):

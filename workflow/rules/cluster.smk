@@ -5,7 +5,7 @@
 # On SLURM the group is one allocation, for whose sake the resources below are there. profiles/slurm says `mpi: srun`; then
 # the service jobs start their processes by srun on all its nodes, if there are several, and the chief runs on the first.
 
-from tfglm.cluster import launch
+from tfglm.roles import launch
 
 ALLOCATION = launch.request(CONFIG.cluster.ps, CONFIG.cluster.workers, CONFIG.cluster.nodes)
 # A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.

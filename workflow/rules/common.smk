@@ -20,7 +20,7 @@ from tfglm.config import (
     secret_addresses,
     settings_to_score,
 )
-from tfglm.cluster import memory, pending
+from tfglm.roles import memory, pending
 from tfglm.data.packages import located
 from tfglm.errors import nearest
 

@@ -1,7 +1,7 @@
 # What the report shows.
 
 
-rule present_coefficients:
+rule render_coefficients:
     input:
         table="results/models/{model}/coefficients.csv",
         digest="results/models/{model}/coefficients.sha256",
@@ -28,9 +28,9 @@ rule present_coefficients:
             labels={"result": "coefficients, table"},
         ),
     log:
-        "logs/models/{model}/present_coefficients.log",
+        "logs/models/{model}/render_coefficients.log",
     benchmark:
-        "benchmarks/present_coefficients/{model}.tsv"
+        "benchmarks/render_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -39,7 +39,7 @@ rule present_coefficients:
     message:
         "{wildcards.model}: drawing the coefficients"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_coefficients.py"'
+        'exec python "$TFGLM_SCRIPTS/render_coefficients.py"'
         " --table {input.table}"
         " --fit {input.fit}"
         " --confidence {params.confidence}"
@@ -50,7 +50,7 @@ rule present_coefficients:
         " --log {log}"
 
 
-rule present_metrics:
+rule render_metrics:
     input:
         "results/models/{model}/metrics.json",
     output:
@@ -68,9 +68,9 @@ rule present_metrics:
             labels={"result": "metrics, table"},
         ),
     log:
-        "logs/models/{model}/present_metrics.log",
+        "logs/models/{model}/render_metrics.log",
     benchmark:
-        "benchmarks/present_metrics/{model}.tsv"
+        "benchmarks/render_metrics/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -79,7 +79,7 @@ rule present_metrics:
     message:
         "{wildcards.model}: drawing the metrics"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_metrics.py"'
+        'exec python "$TFGLM_SCRIPTS/render_metrics.py"'
         " --metrics {input}"
         " --colour {params.colour:q}"
         " --plots {output.plot} {output.png}"
@@ -87,7 +87,7 @@ rule present_metrics:
         " --log {log}"
 
 
-rule present_history:
+rule render_history:
     input:
         history="results/models/{model}/history.csv",
         digest="results/models/{model}/history.sha256",
@@ -101,9 +101,9 @@ rule present_history:
         ),
         png="results/models/{model}/history.png",
     log:
-        "logs/models/{model}/present_history.log",
+        "logs/models/{model}/render_history.log",
     benchmark:
-        "benchmarks/present_history/{model}.tsv"
+        "benchmarks/render_history/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -111,7 +111,7 @@ rule present_history:
     message:
         "{wildcards.model}: drawing how the fit went"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_history.py"'
+        'exec python "$TFGLM_SCRIPTS/render_history.py"'
         " --history {input.history}"
         " --fit {input.fit}"
         " --colour {params.colour:q}"
@@ -119,7 +119,7 @@ rule present_history:
         " --log {log}"
 
 
-rule present_summary:
+rule render_summary:
     """Say in plain words what was fitted on what, how well and how surely."""
     input:
         rows="results/data/rows.json",
@@ -135,9 +135,9 @@ rule present_summary:
             labels={"result": "in plain words"},
         ),
     log:
-        "logs/present_summary.log",
+        "logs/render_summary.log",
     benchmark:
-        "benchmarks/present_summary.tsv"
+        "benchmarks/render_summary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -147,7 +147,7 @@ rule present_summary:
     message:
         "Writing the summary"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_summary.py"'
+        'exec python "$TFGLM_SCRIPTS/render_summary.py"'
         " --rows {input.rows}"
         " --models {params.models}"
         " {params.held_out}"
@@ -155,7 +155,7 @@ rule present_summary:
         " --log {log}"
 
 
-rule present_rows:
+rule render_rows:
     """Show what became of every row."""
     input:
         "results/data/rows.json",
@@ -174,9 +174,9 @@ rule present_rows:
         ),
         png="results/data/rows.png",
     log:
-        "logs/data/present_rows.log",
+        "logs/data/render_rows.log",
     benchmark:
-        "benchmarks/present_rows.tsv"
+        "benchmarks/render_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -184,7 +184,7 @@ rule present_rows:
     message:
         "Accounting for the rows"
     shell:
-        'exec python "$TFGLM_SCRIPTS/present_rows.py"'
+        'exec python "$TFGLM_SCRIPTS/render_rows.py"'
         " --rows {input}"
         " --colour {params.colour:q}"
         " --plots {output.plot} {output.png}"

@@ -1,1 +1,4 @@
-"""From CSV files to shards and to the dictionary of levels. No TensorFlow here."""
+"""CSV files to shards: reading, selection, shuffling, blocks with checksums, and the dictionary of all files' levels.
+
+May import: config.
+"""

@@ -15,9 +15,9 @@ from tfglm.config import SPLITS, Layout, SelectionConfig
 from tfglm.data import shards, source
 from tfglm.data.encoding import groups_of, levels_table, moments
 from tfglm.data.layouts import choose
-from tfglm.data.mixing import Mixed, MixedShard, Mixer
 from tfglm.data.reader import Reader, in_order
 from tfglm.data.shards import MEANINGS, Manifest, Shard
+from tfglm.data.shuffle import Mixed, MixedShard, Mixer
 
 PREDICT = SPLITS.index("predict")
 

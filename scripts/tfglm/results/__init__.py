@@ -1,1 +1,4 @@
-"""From a fitted model to what a reader gets: tables, metrics, pictures."""
+"""What an analyst is given: coefficients, tests, effects, predictions, metrics and comparisons, from what a fit has kept.
+
+May import: config, data, families, design, engine, solvers, checkpoint, provenance.
+"""

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Mapping
 
-from tfglm.results.pages import rounded_up
+from tfglm.report.pages import rounded_up
 
 ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tfglm.model.design import Design
-from tfglm.model.parametrisation import NEGLIGIBLE, to_fit_scale
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import NEGLIGIBLE, to_fit_scale
 
 SHOWN = 4
 """Columns that are named; of others the number is told."""

@@ -13,10 +13,9 @@ import scipy.sparse
 import scipy.special
 import scipy.stats
 
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError, nearest
-from tfglm.model.design import Design
-from tfglm.model.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
-from tfglm.model.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import (
     DETERMINED_ALONE,
@@ -27,6 +26,7 @@ from tfglm.results.reference import (
     reference_of,
     statistic,
 )
+from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 
 RATIOS = {"binomial": "odds_ratio", "poisson": "rate_ratio"}
 """What the exponential of a coefficient is called."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tfglm.errors import UserError
-from tfglm.results.pages import response_of
+from tfglm.report.pages import response_of
 
 STATISTICS = {
     "n": "rows",

@@ -5,10 +5,10 @@ import pandas as pd
 import scipy.sparse
 
 from tfglm.data.dictionary import Column, Dictionary
-from tfglm.model import transforms
-from tfglm.model.design import Design, Numeric
-from tfglm.model.fitted import Fitted
+from tfglm.design import transforms
+from tfglm.design.design import Design, Numeric
 from tfglm.results.reference import reference_of
+from tfglm.solvers.fitted import Fitted
 
 POINTS = 101
 

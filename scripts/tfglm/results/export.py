@@ -8,14 +8,14 @@ import tensorflow as tf
 import tensorflow.experimental.numpy as tnp
 
 from tfglm.data.encoding import EXACT_BELOW
+from tfglm.design import transforms
+from tfglm.design.design import Categorical, Design
+from tfglm.design.parametrisation import is_centred
+from tfglm.engine.rows import UNSEEN
 from tfglm.errors import UserError
-from tfglm.model import transforms
-from tfglm.model.design import Categorical, Design
-from tfglm.model.fitted import SEPARATED, Fitted
-from tfglm.model.parametrisation import is_centred
-from tfglm.model.rows import UNSEEN
 from tfglm.results.coefficients import Estimates
 from tfglm.results.predict import PREDICTED
+from tfglm.solvers.fitted import SEPARATED, Fitted
 
 MEANS = {"gaussian": tf.identity, "binomial": tf.sigmoid, "poisson": tf.exp}
 """The mean of each family as a function of the linear predictor."""

@@ -16,14 +16,14 @@ from sklearn import metrics
 
 from tfglm.data.dictionary import ABSENT, used_levels, value_of, written
 from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.rows import NOT_FINITE, UNSEEN
+from tfglm.engine.rows import SEPARATED as SEPARATED_ROW
 from tfglm.errors import UserError
-from tfglm.model.design import Design
-from tfglm.model.fitted import Fitted
-from tfglm.model.rows import NOT_FINITE, UNSEEN
-from tfglm.model.rows import SEPARATED as SEPARATED_ROW
 from tfglm.results.coefficients import choose_references
 from tfglm.results.histogram import Histogram, edges
 from tfglm.results.predict import Scored, level_labels
+from tfglm.solvers.fitted import Fitted
 
 SHOWN = 20
 """Unseen levels that are named."""

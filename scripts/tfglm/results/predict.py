@@ -10,14 +10,14 @@ import scipy.sparse
 
 from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
+from tfglm.design.design import Design
+from tfglm.engine.rows import DROPPED, NOT_FINITE, UNSEEN
+from tfglm.engine.rows import SEPARATED as SEPARATED_ROW
+from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.model.design import Design
-from tfglm.model.families import FAMILIES
-from tfglm.model.fitted import SEPARATED, Fitted
-from tfglm.model.rows import DROPPED, NOT_FINITE, UNSEEN
-from tfglm.model.rows import SEPARATED as SEPARATED_ROW
-from tfglm.model.workload import Workload
+from tfglm.families import FAMILIES
 from tfglm.results.reference import reference_of
+from tfglm.solvers.fitted import SEPARATED, Fitted
 
 PREDICTED = {"binomial": "probability", "poisson": "mean", "gaussian": "mean"}
 """What a prediction is called."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfglm import digests, runtime
 from tfglm.data.shards import IngestedFile
-from tfglm.model.design import Design
+from tfglm.design.design import Design
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping):
     """The `Fitted` model of fit.json. Raises UserError if the checkpoint has changed since the fit, or the design is not the one
     that was fitted."""
     with runtime.quiet():
-        from tfglm.model import fitted
+        from tfglm.solvers import fitted
 
     digests.check(arguments.design, of_fit["design"], delete=arguments.fit)
     for name, digest in of_fit["checkpoint"].items():

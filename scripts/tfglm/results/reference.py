@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse
 import scipy.stats
 
-from tfglm.model.clustered import SEEN
-from tfglm.model.design import Design
-from tfglm.model.families import FAMILIES
-from tfglm.model.fitted import Fitted
+from tfglm.design.design import Design
+from tfglm.families import FAMILIES
+from tfglm.solvers.clustered import SEEN
+from tfglm.solvers.fitted import Fitted
 
 FEWEST_DF = 8
 """Satterthwaite degrees of freedom below which there is neither test nor interval. Simulated, linear regressions with 400
@@ -122,7 +122,7 @@ class JointReference:
 
 
 def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array) -> JointReference:
-    """That of the rows of a transformation, q independent contrasts: AHT (model.clustered), or where there is no CR2 Hotelling's
+    """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], len(fitted.scores)
     with_cr2 = len(fitted.cluster_information) > 0

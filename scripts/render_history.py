@@ -1,0 +1,26 @@
+"""Draw how a fit went: convergence and throughput over time."""
+
+import argparse
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from tfglm import command, digests
+from tfglm.report.plots import history_plot, use_colour
+from tfglm.results import read
+
+
+def main(arguments: argparse.Namespace) -> None:
+    use_colour(arguments.colour)
+    fit = read.fit(arguments)
+    history = digests.read_beside(arguments.history)
+    history_plot(pd.read_csv(io.BytesIO(history)), f"{fit['model']}: how the fit went", arguments.plots)
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--history", type=Path, required=True, help="what the chief recorded")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+    read.add_plots(parser)
+    command.run(main, parser.parse_args())

@@ -1,0 +1,104 @@
+"""Show the account of the rows to a reader: a page with a line for each file."""
+
+import argparse
+import html
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+
+from tfglm import command, digests
+from tfglm.config import SPLITS
+from tfglm.data.shards import MEANINGS
+from tfglm.report.pages import page
+from tfglm.report.plots import rows_plot, use_colour
+from tfglm.results import read
+
+MOST_REASONS = 8
+"""Further reasons share a column; rows.json has them all."""
+
+
+def main(arguments: argparse.Namespace) -> None:
+    use_colour(arguments.colour)
+    account = digests.read_json(arguments.rows)
+    several = len(account["files"]) > 1
+    rows = table(account["files"] | ({"all files": account} if several else {})).to_html(index=False, border=0)
+    if several:
+        before, last, after = rows.rpartition("<tr>")
+        rows = before + last.replace("<tr>", '<tr class="total">') + after
+    rows_plot(parts(account["files"]), arguments.plots)
+    arguments.page.write_text(
+        page("Rows accounted for", text(account) + types(account["columns"]), rows, text_columns=1)
+    )
+
+
+def table(accounts: dict[str, dict]) -> pd.DataFrame:
+    """A line for each account: the rows read, dropped by reason, and used by split, as text.
+
+    The reasons come by their numbers of rows in the last account. What happened to no row has no column.
+    """
+    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    dropped = dropped.loc[:, dropped.any()].sort_values(len(dropped) - 1, axis=1, ascending=False, kind="stable")
+    others = dropped.columns[MOST_REASONS:]
+    if len(others) > 1:
+        shown = dropped.drop(columns=others)
+        dropped = shown.assign(**{f"{len(others)} other reasons": dropped[others].sum(axis=1)})
+    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
+    read = pd.DataFrame({"read": [one["read"] for one in accounts.values()]})
+    numbers = pd.concat({"": read, "dropped": dropped, "used to": used.loc[:, used.any()]}, axis=1)
+    written = numbers.map(lambda rows: f"{rows:,.0f}" if rows else "–")
+    written.insert(0, ("", "file"), list(accounts))
+    return written
+
+
+def parts(accounts: dict[str, dict]) -> pd.DataFrame:
+    """What became of the rows of each file, [files, uses and reasons], the rarer reasons together."""
+    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
+    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    dropped = dropped[dropped.sum().sort_values(ascending=False, kind="stable").index].rename(
+        columns="dropped, {}".format
+    )
+    few = dropped.columns[3:]
+    shown = dropped.drop(columns=few).assign(**({"dropped, other": dropped[few].sum(axis=1)} if len(few) else {}))
+    made = pd.concat([used, shown], axis=1).set_axis(list(accounts))
+    return made.loc[:, made.sum() > 0]
+
+
+def reasons(account: dict) -> dict[str, int]:
+    """The rows dropped by reason, whichever split they would have been in."""
+    parts = (account["dropped"], *(one["dropped"] for one in account["splits"].values()))
+    total = Counter()
+    for part in parts:
+        total.update({reason.replace(",", ", "): rows for reason, rows in part.items()})
+    return total
+
+
+def text(account: dict) -> str:
+    """What the table says, in sentences, and which levels were lumped."""
+    used = sum(one["used"] for one in account["splits"].values())
+    sentences = [
+        f"Of {account['read']:,} rows read, {used:,} are used. The others were dropped, and each is counted under one reason; a "
+        "row that lacks several values, under their names together."
+    ]
+    for column, rare in account["rare"].items():
+        sentences.append(
+            f"The {rare['levels']:,} rarest levels of {column}, {rare['rows']:,} training rows together, are one level, (rare)."
+        )
+    return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+
+
+def types(columns: dict[str, str]) -> str:
+    """Which columns hold text and which numbers, read or derived, and what that means in a formula."""
+    by_kind: dict[str, list[str]] = {}
+    for name, kind in columns.items():
+        by_kind.setdefault(MEANINGS[kind], []).append(name)
+    listed = "; ".join(f"{meaning}: {', '.join(names)}" for meaning, names in by_kind.items())
+    return f"<p>{html.escape(f'The columns hold {listed}. A number is a factor only where a formula says C(...).')}</p>"
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
+    read.add_plots(parser)
+    parser.add_argument("--page", type=Path, required=True, help="page to write (HTML)")
+    command.run(main, parser.parse_args())

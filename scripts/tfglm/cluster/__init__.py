@@ -1,1 +1,0 @@
-"""Shards and functions on many machines; no statistics."""

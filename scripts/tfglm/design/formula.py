@@ -1,0 +1,189 @@
+"""R-style formulas, parsed by formulaic. What the engine cannot fit is refused here by name."""
+
+import ast
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tfglm.design.transforms import TRANSFORMS, Call
+from tfglm.errors import UserError, short
+
+MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
+"""Terms of a formula, and those that are multiplied out on the way to them, before equal ones fall together."""
+
+
+@dataclass(frozen=True)
+class FormulaFactor:
+    """One factor of a term: `name` as it was written, its column, and what is done with the column's values.
+
+    `categorical` if `C()` asks for levels, then `reference` may name one; `calls` are the functions applied to numbers, the
+    innermost first.
+    """
+
+    name: str
+    column: str
+    categorical: bool = False
+    reference: str | None = None
+    calls: tuple[Call, ...] = ()
+
+
+@dataclass(frozen=True)
+class FormulaTerm:
+    """A product of factors; with one factor, a main effect."""
+
+    factors: tuple[FormulaFactor, ...]
+
+    @property
+    def name(self) -> str:
+        return ":".join(factor.name for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class ParsedFormula:
+    """The response column, whether there is an intercept, and the terms: main effects first, then by the number of factors, as
+    R orders them."""
+
+    response: str
+    intercept: bool
+    terms: tuple[FormulaTerm, ...]
+
+
+def parse(formula: str, where: str) -> ParsedFormula:
+    """Parse a formula. `where` is the config key that the errors name.
+
+    Raises UserError for what is not a formula, and for what the engine cannot fit.
+    """
+    # Here, since it takes a second, and of all the scripts that read a design only one parses.
+    from formulaic import Formula
+    from formulaic.parser import DefaultFormulaParser
+    from formulaic.parser.types import Factor as ParsedFactor
+
+    shown = short(formula)
+    try:
+        products = most_products(DefaultFormulaParser().get_ast(formula))
+        parsed = Formula(formula) if products <= MOST_PRODUCTS else None
+    # The parser answers what is no formula by whatever happens to it, such as TypeError or RecursionError.
+    except Exception as error:
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(f"{where}: not a formula: `{shown}`: {said}") from error
+    if parsed is None or len(getattr(parsed, "rhs", ())) > MOST_TERMS:
+        raise UserError(f"{where}: `{shown}` stands for more than {MOST_TERMS:,} terms; leave out interactions")
+    if isinstance(getattr(parsed, "rhs", parsed), tuple):
+        raise UserError(f"{where}: `{shown}` has several parts (`|`), which is not supported; write `+` or `:`")
+    if not hasattr(parsed, "lhs") or len(parsed.lhs) != 1:
+        raise UserError(f"{where}: `{shown}` needs one response, as in `late ~ carrier + distance`")
+    response = parsed.lhs[0].factors
+    if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
+        raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column; define it under data.derive")
+    intercept = "1" in map(str, parsed.rhs)
+    terms = tuple(
+        FormulaTerm(tuple(parse_factor(factor.expr, str(term), where) for factor in term.factors))
+        for term in parsed.rhs
+        if str(term) != "1"
+    )
+    if not terms:
+        raise UserError(f"{where}: `{shown}` has no terms besides the intercept")
+    return ParsedFormula(response[0].expr, intercept, terms)
+
+
+def most_products(tree: Any) -> float:
+    """How many terms a parsed formula stands for at most, before they are multiplied out: `(a + b)**30` would be a thousand
+    million. Raises ValueError for an exponent that is no whole number."""
+    if tree is None:
+        return 0
+    # Parents before their operands, without recursion, which a long sum would end.
+    nodes = [tree]
+    for node in nodes:
+        nodes.extend(getattr(node, "args", ()))
+    counts: dict[int, float] = {}
+    for node in reversed(nodes):
+        symbol = node.operator.symbol if hasattr(node, "operator") else None
+        operands = [counts[id(operand)] for operand in getattr(node, "args", ())]
+        if symbol in ("*", ":", "%in%", "/"):
+            counts[id(node)] = sum(operands) + math.prod(operands)
+        elif symbol in ("**", "^"):
+            counts[id(node)] = power(operands[0], str(node.args[1]))
+        else:
+            counts[id(node)] = sum(operands) if symbol else 1
+    return counts[id(tree)]
+
+
+def power(terms: float, exponent: str) -> float:
+    """How many products of so many terms each there are; one term has as many factors, too."""
+    if not exponent.isdecimal():
+        raise ValueError(f"the exponent of `**` is a whole number, not `{exponent}`")
+    try:
+        return max(terms ** float(exponent), float(exponent))
+    except OverflowError:
+        return math.inf
+
+
+def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
+    """One factor, a column or nested calls around a column. Raises UserError, which names `term`, for anything else."""
+    if not expression.startswith(tuple("0123456789(")) and expression.isidentifier():
+        return FormulaFactor(expression, expression)
+    try:
+        node = ast.parse(expression, mode="eval").body
+        name = ast.unparse(node)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise not_supported(term, where) from None
+    calls: list[Call] = []
+    while isinstance(node, ast.Call):
+        function, arguments = called(node, term, where)
+        if function == "C":
+            if calls or not isinstance(node.args[0], ast.Name):
+                raise UserError(f"{where}: `{short(term)}`: C() takes a column and stands alone")
+            return FormulaFactor(f"C({node.args[0].id})", node.args[0].id, True, reference_of(node, term, where))
+        calls.append(arguments)
+        node = node.args[0]
+    if not isinstance(node, ast.Name) or not calls:
+        raise not_supported(term, where)
+    return FormulaFactor(name, node.id, calls=tuple(reversed(calls)))
+
+
+def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
+    """The name of the function that is called, and the call without its first argument, which is what it is applied to."""
+    name = ast.unparse(node.func).removeprefix("np.")
+    if name == "C" and node.args:
+        return name, Call(name, {})
+    if name not in TRANSFORMS or not node.args:
+        raise not_supported(term, where)
+    known = TRANSFORMS[name].options
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    placed = dict(zip(known, node.args[1:], strict=False))
+    if len(node.args) - 1 > len(known) or set(named) - set(known) or set(named) & set(placed):
+        raise UserError(
+            f"{where}: `{short(term)}`: {name}() takes "
+            + (f"the arguments {', '.join(known)}, each once" if known else "one column")
+        )
+    try:
+        given: dict[str, Any] = {key: ast.literal_eval(value) for key, value in (placed | named).items()}
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise UserError(
+            f"{where}: `{short(term)}`: the arguments of {name}() must be numbers or lists of numbers, True or False"
+        ) from None
+    problem = TRANSFORMS[name].problem(given)
+    if problem:
+        raise UserError(f"{where}: `{short(term)}`: {problem}")
+    return name, Call(name, given)
+
+
+def reference_of(node: ast.Call, term: str, where: str) -> str | None:
+    """The level in `C(column, Treatment("level"))`."""
+    match node:
+        case ast.Call(args=[_], keywords=[]):
+            return None
+        case ast.Call(args=[_, ast.Call(func=function, args=[ast.Constant(value)], keywords=[])], keywords=[]) if (
+            ast.unparse(function) in ("Treatment", "contr.treatment")
+        ):
+            return str(value)
+    raise UserError(
+        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C(month, Treatment("6"))'
+    )
+
+
+def not_supported(term: str, where: str) -> UserError:
+    return UserError(
+        f"{where}: `{short(term)}` is not supported; define a column for it under data.derive\n"
+        f"  of the functions there are: C, {', '.join(TRANSFORMS)}"
+    )

@@ -1,0 +1,312 @@
+"""The chief's hold on a cluster: sums of a pure function over many calls, spread over the workers, and arrays that workers
+update.
+
+Workers add what their calls return, and the chief what the workers do, in an order that follows from that of the calls alone
+(`remote.pairwise`). TensorFlow promises only that a call runs *at least* once: a sum kept in a variable by the workers was wrong
+after a worker had been killed. This one is the same bit for bit for any number of workers, and for any that die on the way.
+"""
+
+import contextlib
+import itertools
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfglm import runtime
+from tfglm.distribute.remote import Function
+from tfglm.errors import UserError
+from tfglm.roles import announce, probe, remote
+from tfglm.roles.announce import Announcement
+
+with runtime.quiet():
+    import tensorflow as tf
+
+MOST_TOGETHER = 4
+"""Calls; they are lost with a worker."""
+
+LONGEST_TURN = 8
+"""Calls that change an array, which a worker makes one after the other: between two of these are 3 ms, and 20 where the chief has
+a part in it."""
+
+_PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
+_LOST = "GRPC error information from remote target /job:ps"
+
+
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
+"""Inside `waiting()` the chief waits for its cluster, and its watchdog counts the seconds."""
+
+
+def connect(members: Sequence[Announcement], deadline_seconds: float, waiting: Waiting) -> "Pool":
+    """A pool over the TensorFlow servers that have announced themselves so.
+
+    Once a process, and before it runs any TensorFlow operation. Raises UserError if a server does not answer within the
+    deadline; left to itself TensorFlow would wait for it for ever.
+    """
+    cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
+    deadline = time.monotonic() + deadline_seconds
+    for member in members:
+        while probe.ask(member.address) != "answers":
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"{member.place}, does not answer within {deadline_seconds:.0f} s; see whether its process lives and "
+                    f"whether the network lets the port through"
+                )
+            time.sleep(0.2)
+    runtime.limit_threads()
+    # Of a few operations Grappler, half a second a function, improves nothing.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
+    tf.get_logger().setLevel("CRITICAL")
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
+    with waiting():
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), members, waiting)
+
+
+def _scheduled(
+    function: Function,
+    variable: tf.Variable,
+    shapes: Mapping[str, tuple[int, ...]],
+    of_kinds: Sequence[remote.Kinds],
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function as a worker runs it: it reads the state from the ps and returns one float64 vector."""
+
+    @tf.function(autograph=False)
+    def scheduled(words: tf.Tensor) -> tf.Tensor:
+        return remote.run(function, shapes, of_kinds, variable.read_value(), words)
+
+    return scheduled
+
+
+class Shared:
+    """An array that the ps keep together, each some of its columns. Workers add to it whenever they like."""
+
+    def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable, waiting: Waiting) -> None:
+        self.parts, self.pushes, self._waiting = parts, pushes, waiting
+        # In one message to each ps.
+        self._values = tf.function(
+            lambda: ([part.read_value() for part in parts], pushes.read_value()), autograph=False
+        )
+
+    def read(self) -> tuple[np.ndarray, int]:
+        """As it is now, float64 [rows, columns], and how often something has been added."""
+        with self._waiting():
+            parts, pushes = self._values()
+            return np.concatenate([part.numpy() for part in parts], axis=1), int(pushes.numpy())
+
+
+def _update(
+    step: Function, shared: Shared, weight: float, of_kinds: Sequence[remote.Kinds]
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Steps as a worker runs them, one for each of the calls: pull the shared array, run the step, push the difference."""
+    sizes = [part.shape[1] for part in shared.parts]
+    shape = shared.parts[0].shape[0], sum(sizes)
+
+    def one(of_call: remote.Kinds, words: tf.Tensor) -> tf.Tensor:
+        state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
+        vector = remote.run(step, {"state": shape}, [of_call], state, words)
+        difference = tf.reshape(vector[: math.prod(shape)], shape)
+        # What is not finite would spoil the work of all; the chief sees it in what is returned.
+        finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
+        difference = tf.where(finite > 0, difference, tf.zeros_like(difference))
+        for part, of_part in zip(shared.parts, tf.split(difference, sizes, axis=1), strict=True):
+            part.assign_add(weight * of_part)
+        shared.pushes.assign_add(finite)
+        rest = vector[math.prod(shape) :]
+        return tf.where(finite > 0, rest, tf.fill(tf.shape(rest), tf.constant(np.nan, tf.float64)))
+
+    @tf.function(autograph=False)
+    def scheduled(words: tf.Tensor) -> tf.Tensor:
+        of_calls = tf.split(words, [*map(remote.size, of_kinds)])
+        # One after the other, since each changes what the next one reads.
+        return tf.stack([one(*of_call) for of_call in zip(of_kinds, of_calls, strict=True)])
+
+    return scheduled
+
+
+def calls_together(calls: int, workers: int) -> int:
+    """How many calls to give to a worker at once: as many as leave no worker with more calls than there need be. Each time
+    costs 10 ms, and 0.1 s for a result of 53 MB."""
+    together = 1
+    while 2 * together <= MOST_TOGETHER and _longest(calls, workers, 2 * together) <= _longest(calls, workers, 1):
+        together *= 2
+    return together
+
+
+def _longest(calls: int, workers: int, together: int) -> int:
+    """The most calls that one worker has, given so many together."""
+    return -(-calls // (together * workers)) * together
+
+
+def _turns(kinds: Sequence[Hashable], workers: int) -> list[slice]:
+    """Which calls to give to a worker at once, where calls of one kind follow each other: turns of the same length, and as many
+    for each worker."""
+    turns, first = [], 0
+    for _, alike in itertools.groupby(kinds):
+        places = np.arange(first, first := first + len(list(alike)))
+        rounds = -(-len(places) // (workers * LONGEST_TURN))
+        parts = np.array_split(places, min(len(places), workers * rounds))
+        turns += [slice(part[0], part[-1] + 1) for part in parts]
+    return turns
+
+
+class Pool:
+    """The workers and the ps of one cluster."""
+
+    def __init__(
+        self,
+        coordinator: tf.distribute.coordinator.ClusterCoordinator,
+        members: Sequence[Announcement],
+        waiting: Waiting,
+    ) -> None:
+        self._coordinator, self._waiting = coordinator, waiting
+        self._ps = {each.index: each for each in members if each.role == "ps"}
+        self.workers = len(members) - len(self._ps)
+        self._variables: dict[int, tf.Variable] = {}
+        self._scheduled: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
+        # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
+        self._ahead = 4 * self.workers
+
+    def sum(self, pass_: Function, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
+        """The sum of `pass_(state, *call)` over `calls`, a float64 vector, added pairwise in the order of the calls.
+
+        `state`, float64 arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays,
+        numbers and strings. Calls of other shapes and types are traced anew: keep the distinct ones few, and hand over the same
+        `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
+
+        Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its error.
+        Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
+        """
+        if not calls:
+            raise ValueError("a sum needs at least one call")
+        together = calls_together(len(calls), self.workers)
+        tasks = [(pass_, calls[first : first + together]) for first in range(0, len(calls), together)]
+        return remote.pairwise(self._sums(tasks, state))
+
+    def map(self, calls: Sequence[tuple[Function, tuple]], state: Mapping[str, Any]) -> Iterator[np.ndarray]:
+        """`pass_(state, *call)` for each (pass, call), in their order."""
+        return self._sums([(pass_, [call]) for pass_, call in calls], state)
+
+    def _sums(
+        self, tasks: Sequence[tuple[Function, Sequence[tuple]]], state: Mapping[str, Any]
+    ) -> Iterator[np.ndarray]:
+        """The sum of `pass_(state, *call)` over the calls of each task, (pass, calls)."""
+        with self._readable():
+            variable = self._put(state)
+            shapes = {name: np.shape(value) for name, value in state.items()}
+
+            def schedule(number: int) -> Any:
+                pass_, calls = tasks[number]
+                of_kinds = tuple(map(remote.kinds, calls))
+                key = pass_, tuple(shapes.items()), of_kinds
+                if key not in self._scheduled:
+                    self._scheduled[key] = _scheduled(pass_, variable, shapes, of_kinds)
+                return self._schedule(key, calls)
+
+            for _, result in self._in_order(len(tasks), schedule):
+                yield result
+
+    def _schedule(self, key: tuple, calls: Sequence[tuple]) -> Any:
+        words = remote.pack([array for call in calls for array in call])
+        with self._waiting():
+            return self._coordinator.schedule(self._scheduled[key], args=(tf.constant(words),))
+
+    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
+        """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
+        waiting: deque = deque()
+        for place in range(number):
+            waiting.append((place, schedule(place)))
+            if len(waiting) == self._ahead:
+                first, result = waiting.popleft()
+                yield first, self._fetch(result)
+        while waiting:
+            first, result = waiting.popleft()
+            yield first, self._fetch(result)
+
+    def share(self, array: np.ndarray) -> Shared:
+        """Put an array [rows, columns] on the ps, its columns divided among them."""
+        with self._readable(), self._waiting(), self._coordinator.strategy.scope():
+            parts = np.array_split(np.asarray(array, float), min(len(self._ps), array.shape[1]), axis=1)
+            made = [tf.Variable(part, name=f"shared_{number}", trainable=False) for number, part in enumerate(parts)]
+            pushes = tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False)
+            return Shared(made, pushes, self._waiting)
+
+    def update(
+        self, calls: Sequence[tuple[Function, tuple]], shared: Shared, weight: float
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
+        """Run `step({"state": shared}, *call)` for each (step, call): all at once, as workers are free, each on what `shared` is
+        when it begins. A step returns a vector that begins with its difference to the state; weight times that is added to
+        `shared` where it ends, if all of it is finite. Yields the place of each call and the rest of its vector (NaN if the
+        difference was not finite), in the order of the calls; together what a worker has done in a row.
+
+        A worker that dies after it has added a difference, but before it could say so, has its calls repeated: `shared`
+        counts more pushes then than there were calls. Raises UserError as `sum` does.
+        """
+        of_calls = [(step, remote.kinds(call)) for step, call in calls]
+        turns = _turns(of_calls, self.workers)
+        with self._readable():
+
+            def schedule(number: int) -> Any:
+                turn = turns[number]
+                step, of_kinds = of_calls[turn.start][0], tuple(of_call for _, of_call in of_calls[turn])
+                key = step, shared, weight, of_kinds
+                if key not in self._scheduled:
+                    self._scheduled[key] = _update(step, shared, weight, of_kinds)
+                return self._schedule(key, [call for _, call in calls[turn]])
+
+            for number, rests in self._in_order(len(turns), schedule):
+                yield list(enumerate(rests, turns[number].start))
+
+    def _put(self, state: Mapping[str, Any]) -> tf.Variable:
+        """The state on the ps, as one vector."""
+        vector = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
+        with self._waiting():
+            if len(vector) not in self._variables:
+                # Made under the scope, it is on a ps.
+                with self._coordinator.strategy.scope():
+                    self._variables[len(vector)] = tf.Variable(
+                        tf.zeros(len(vector), tf.float64), name="state", trainable=False
+                    )
+            self._variables[len(vector)].assign(vector)
+        return self._variables[len(vector)]
+
+    def _fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
+        """Wait for one result, which cannot be written to. Raises the error that made it impossible."""
+        with self._waiting():
+            while True:
+                try:
+                    # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
+                    return np.asarray(memoryview(result.get()))
+                except tf.errors.OpError:
+                    # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
+                    # copy of its result to here: the coordinator has put the call back and will set a new result.
+                    self._coordinator.done()
+                    time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Turn an error of TensorFlow into a UserError whose first line says what happened."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise UserError(self._explain(error)) from error
+
+    def _explain(self, error: tf.errors.OpError) -> str:
+        lost = _PS.search(error.message)
+        if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
+            return (
+                f"{self._ps[int(lost[1])].place}, is lost, and the state that it kept; its log says why, or that of roles.py, "
+                f"which started it. Start again: the fit goes on from the last sum that it has completed"
+            )
+        return f"a pass failed on a worker: {own_words(error.message)}"
+
+
+def own_words(message: str) -> str:
+    """The part of a TensorFlow error that the function's own error has said."""
+    said = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
+    return said[1] if said else message

@@ -1,0 +1,143 @@
+"""The update rules of the online solvers: what one batch does to the weights and to what the solver remembers of earlier ones.
+
+The state is a float array [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
+objective of STATISTICS, are its own affair: `l1` and `l2` are their strengths for each coefficient (0 for the intercept).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from tfglm.engine import kernels
+
+State = Sequence[np.ndarray]
+"""The slots, each [coefficients]."""
+
+
+class Penalty(NamedTuple):
+    """Strengths [coefficients]."""
+
+    l1: np.ndarray
+    l2: np.ndarray
+
+
+class Optimiser(Protocol):
+    """An update rule. `slots` are what it remembers, each 0 at the start but the first, which the solver sets by `start`."""
+
+    slots: ClassVar[int]
+    learning_rate: ClassVar[float]
+    """What it is by default."""
+    decay: ClassVar[float]
+    """What it is by default: the learning rate is divided by 1 + decay * epochs."""
+
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+        """The state before the first step, from the weights to begin with."""
+
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
+        """The weights after `step` steps."""
+
+    def update(
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
+        """The state after one more step, the one with the number `step` (from 1)."""
+
+
+class _Direct:
+    """Its first slot is the weights."""
+
+    slots: ClassVar[int]
+
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+        return [weights, *[np.zeros_like(weights)] * (self.slots - 1)]
+
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
+        return state[0]
+
+
+@dataclass(frozen=True)
+class SGD(_Direct):
+    """w -= rate * g."""
+
+    slots: ClassVar[int] = 1
+    learning_rate: ClassVar[float] = 1.0
+    decay: ClassVar[float] = 1.0
+
+    def update(
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
+        return [weights - rate * (gradient + penalty.l2 * weights)]
+
+
+@dataclass(frozen=True)
+class Adagrad(_Direct):
+    """n += g^2, w -= rate * g / sqrt(n + epsilon): Duchi, Hazan & Singer, JMLR 12 (2011); as Keras writes it, with nothing to
+    begin with in n."""
+
+    slots: ClassVar[int] = 2
+    learning_rate: ClassVar[float] = 0.2
+    decay: ClassVar[float] = 0.0
+    epsilon: float = 1e-7
+
+    def update(
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
+        after, squares = np.empty((2, *weights.shape), weights.dtype)
+        kernels.adagrad(weights, state[1], gradient, penalty.l2, rate, self.epsilon, after, squares)
+        return [after, squares]
+
+
+@dataclass(frozen=True)
+class Adam(_Direct):
+    """Kingma & Ba, ICLR 2015, in the form at the end of their section 2, which is Keras'."""
+
+    slots: ClassVar[int] = 3
+    learning_rate: ClassVar[float] = 0.01
+    decay: ClassVar[float] = 1.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-7
+
+    def update(
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
+        gradient = gradient + penalty.l2 * weights
+        first = state[1] + (1 - self.beta1) * (gradient - state[1])
+        second = state[2] + (1 - self.beta2) * (gradient * gradient - state[2])
+        rate = rate * np.sqrt(1 - self.beta2**step) / (1 - self.beta1**step)
+        return [weights - rate * first / (np.sqrt(second) + self.epsilon), first, second]
+
+
+@dataclass(frozen=True)
+class FTRL:
+    """Follow the regularised leader, with proximal steps: the weights minimise
+    g_1:t w + t (l1 |w| + l2 / 2 w^2) + sum_s sigma_s / 2 (w - w_s)^2, the sum of the sigma being (beta + sqrt(n)) / rate.
+
+    Algorithm 1 of McMahan et al., KDD 2013, with the penalty of each step counted, as in McMahan, AISTATS 2011, so that the
+    strengths are those of the mean loss and not of a single step.
+    """
+
+    slots: ClassVar[int] = 2
+    learning_rate: ClassVar[float] = 0.2
+    decay: ClassVar[float] = 0.0
+    beta: float = 1e-3
+
+    def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
+        return [-weights * self.beta / rate, np.zeros_like(weights)]
+
+    def weights(self, state: State, rate, step, penalty: Penalty) -> np.ndarray:
+        z, n = state
+        shrunk = np.sign(z) * np.maximum(np.abs(z) - step * penalty.l1, 0.0)
+        return -shrunk / ((self.beta + np.sqrt(n)) / rate + step * penalty.l2)
+
+    def update(
+        self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
+    ) -> list[np.ndarray]:
+        z, n = state
+        squares = n + gradient * gradient
+        sigma = (np.sqrt(squares) - np.sqrt(n)) / rate
+        return [z + gradient - sigma * weights, squares]
+
+
+OPTIMISERS: dict[str, Optimiser] = {"sgd": SGD(), "adagrad": Adagrad(), "adam": Adam(), "ftrl": FTRL()}

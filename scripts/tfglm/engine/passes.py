@@ -1,0 +1,372 @@
+"""Passes: pure functions that sum something over the rows of a few shards.
+
+The design matrix is never made. Every part of a term is a lookup, eta = sum over parts of number * table[group], and a block of
+X'WX is a sum of weights by group, or by pair of groups. Everything that feeds a reported number is float64 (STATISTICS:
+Precision).
+"""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import combinations, combinations_with_replacement
+from typing import ClassVar
+
+import numpy as np
+
+from tfglm.data.shards import BLOCK_ROWS
+from tfglm.design.design import Design, Part
+from tfglm.engine.rows import AT_ONCE, CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
+from tfglm.engine.sums import Layout, Sum, concatenated
+from tfglm.families import FAMILIES, Terms
+
+Sums = dict[str, np.ndarray]
+"""What a pass returns, summed: see `Passes` for the keys."""
+
+Values = dict[str, np.ndarray | float]
+
+
+ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
+"""Rows that are added one after the other, at most: then sums are added, since a long chain of additions loses digits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Sums that are made together, of `values(rows)` times `numbers(rows)`. If `block` is set, those of each block of rows are
+    made by themselves before they are added, which takes as much memory again."""
+
+    layout: Layout
+    values: Callable[["Evaluated"], Values]
+    numbers: Callable[["Evaluated"], np.ndarray] = lambda found: found.numbers
+    block: bool = False
+
+
+class Pass:
+    """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums.
+
+    `maker` is the name under which workers offer `made`, which makes the same of `text`.
+    """
+
+    maker: ClassVar[str] = "pass"
+
+    def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage]):
+        self._passes, self.name, self._stages = passes, name, stages
+
+    @property
+    def size(self) -> int:
+        """How many numbers it sums."""
+        return sum(stage.layout.size for stage in self._stages)
+
+    @cached_property
+    def text(self) -> str:
+        return json.dumps(
+            {
+                "pass": self.name,
+                "design": self._passes.design.as_json,
+                "signature": asdict(self._passes.signature),
+            }
+        )
+
+    @np.errstate(all="ignore")  # what takes no part may be anything
+    def __call__(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
+        whole = np.zeros(self.size)
+        sums = np.split(whole, np.cumsum([stage.layout.size for stage in self._stages])[:-1])
+        of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self._stages]
+        for found in self._passes.evaluated(coefficients, call):
+            for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
+                to = of_stage if alone is None else alone
+                stage.layout.add(to, stage.values(found), partial(stage.numbers, found), found.rows.groups)
+                if alone is not None:
+                    of_stage += alone
+                    alone.fill(0.0)
+        return whole
+
+    def unpack(self, vector: np.ndarray) -> Sums:
+        """The sums by name."""
+        return concatenated([stage.layout for stage in self._stages], vector)
+
+
+def made(text: str) -> Pass:
+    """The pass that a text describes. Raises ValueError if it names none."""
+    said = json.loads(text)
+    found = getattr(_made(said["design"], json.dumps(said["signature"])), said["pass"])
+    if not isinstance(found, Pass):
+        raise ValueError(f"`{said['pass']}` is no pass")
+    return found
+
+
+@lru_cache(maxsize=8)
+def _made(design: str, signature: str) -> "Passes":
+    return Passes(Design.from_json(design), Signature.of(json.loads(signature)))
+
+
+class Evaluated:
+    """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
+
+    def __init__(self, passes: "Passes", rows: Rows, coefficients: np.ndarray):
+        self._passes, self.rows, self.coefficients = passes, rows, coefficients
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The multipliers, [multipliers, rows]."""
+        multipliers = self._passes.multipliers
+        return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
+
+    @cached_property
+    def eta(self) -> np.ndarray:
+        """The linear predictor."""
+        return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """1 plus the sizes of all that the linear predictor consists of."""
+        rows, numbers = self.rows, np.abs(self.numbers)
+        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._passes.parts, numbers)
+        return reach + np.abs(rows.offset) if self._passes.design.offset else reach
+
+    @cached_property
+    def terms(self) -> Terms:
+        rows = self.rows
+        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_mass)
+
+
+class Passes:
+    """The passes of one design over shards of one signature.
+
+    Their arguments: coefficients, float64 arrays by term; the others as `Workload` makes them. Their sums, where m is
+    the mass of a row, s and t count the parts without groups, k and j those with groups:
+
+    - `counts`: `rows`, `mass`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
+      `not_finite` (rows for which a function of the formula has no finite value), and by group of each coding c `rows_c`,
+      `mass_c`, `response_c`
+    - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
+    - `magnitudes`: what bounds the rounding errors of a gradient (fit.certificate): `part_s` and `part_k` summed of the sizes of
+      what is added, and `reach`, weight * (1 + the sum of the sizes of what the linear predictor consists of)^2
+    - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
+      `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
+      last and else j < k
+    - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors
+    - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
+    - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
+    - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
+    - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
+      towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
+
+    `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `mass`,
+    `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
+    a row of the design matrix consists of: `groups` [rows, codings], and the product of the numbers of each part as the fit has
+    them, `multipliers` [rows, parts].
+    """
+
+    def __init__(self, design: Design, signature: Signature):
+        self.design, self.signature = design, signature
+        self.family = FAMILIES[design.family]
+        self.single = [k for k, part in enumerate(design.parts) if not part.coding]
+        self.grouped = [k for k, part in enumerate(design.parts) if part.coding]
+        self.multipliers, self.parts = looked_up_parts(design)
+        self._numbers = numbers_of(self.parts)
+        self._positions = positions_of(design)
+
+        # Without weights a row's mass is the row.
+        counted = {"rows": "rows", "mass": "rows" if design.unit_mass else "mass", "response": "response"}
+        counts = {name: Sum(value) for name, value in counted.items()}
+        counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
+        for number, coding in enumerate(design.codings):
+            counts |= {f"{name}_{number}": Sum(value, (), (coding,)) for name, value in counted.items()}
+        first = Stage(
+            layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
+            lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.terms.score},
+            block=True,
+        )
+        sizes = Stage(
+            layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
+            lambda found: {"reach": found.terms.weight * found.reach**2, "residual": np.abs(found.terms.score)},
+            lambda found: np.abs(found.numbers),
+        )
+        products = layout(design, self._products())
+        self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
+        self.gradient = Pass(self, "gradient", [first])
+        self.information = Pass(
+            self, "information", [first, Stage(products, lambda found: {"weight": found.terms.weight})]
+        )
+        self.magnitudes = Pass(self, "magnitudes", [sizes])
+        self.squares = Pass(self, "squares", [Stage(products, self._squares)])
+        self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
+        self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
+
+    @cached_property
+    def scores(self) -> Pass:
+        sums = {"rows": Sum("rows", (), (CLUSTER,)), **derivative(self.design, self.parts, CLUSTER)}
+        return Pass(self, "scores", [Stage(layout(self.design, sums), self._of_clusters)])
+
+    @cached_property
+    def cluster_information(self) -> Pass:
+        stage = Stage(layout(self.design, self._products(CLUSTER)), self._weights_of_clusters)
+        return Pass(self, "cluster_information", [stage])
+
+    def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
+        return Pass(self, name, [Stage(layout(self.design, {one: Sum(one) for one in names}), values)])
+
+    def _products(self, *by: Hashable) -> dict[str, Sum]:
+        """The blocks of X' diag(weight) X."""
+        parts = self.design.parts
+        made = {}
+
+        def put(name: str, j: int, k: int, groups: tuple[Hashable, ...]) -> None:
+            made[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), (*by, *groups))
+
+        for s, t in combinations_with_replacement(self.single, 2):
+            put(f"pair_{s}_{t}", s, t, ())
+        for k in self.grouped:
+            put(f"own_{k}", k, k, (parts[k].coding,))
+            for s in self.single:
+                put(f"single_{s}_{k}", s, k, (parts[k].coding,))
+        for j, k in pairs(self.design):
+            nested = nesting(parts[j], parts[k])
+            if nested:
+                put(f"nested_{j}_{k}", j, k, (parts[k if nested > 0 else j].coding,))
+            else:
+                put(f"pair_{j}_{k}", j, k, (parts[j].coding, parts[k].coding))
+        return made
+
+    def evaluated(self, coefficients: Mapping[str, np.ndarray], call: Sequence[np.ndarray]) -> Iterator[Evaluated]:
+        """The blocks of a call, each valid until the next."""
+        vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
+        for rows in rows_of(self.design, self.signature, call, self._positions):
+            yield Evaluated(self, rows, vector)
+
+    @np.errstate(all="ignore")
+    def predictions(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:
+        return joined(
+            {
+                "eta": found.eta,
+                "response": found.rows.y,
+                "flag": found.rows.flag,
+                "mass": found.rows.mass,
+                "outside": found.rows.outside,
+            }
+            for found in self.evaluated(coefficients, call)
+        )
+
+    @np.errstate(all="ignore")
+    def rows_of_design(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:
+        codings = len(self.design.codings)
+        return joined(
+            {
+                "eta": found.eta,
+                "flag": found.rows.flag,
+                "outside": found.rows.outside,
+                "groups": found.rows.groups[:codings].T.astype(int),
+                "multipliers": np.vstack([found.numbers, np.ones(len(found.eta))])[self.parts[:, 2]].T,
+            }
+            for found in self.evaluated(coefficients, call)
+        )
+
+    def _count(self, found: Evaluated) -> Values:
+        rows = found.rows
+        y, kept = rows.y, rows.kept
+        impossible = kept & ((y > self.family.largest) | ((y < 0) & (self.design.family != "gaussian")))
+        values = {
+            "rows": rows.frequency,
+            "mass": rows.mass,
+            "response": rows.mass * y,
+            "not_finite": rows.flag == NOT_FINITE,
+            "out_of_range": impossible,
+        }
+        # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.
+        if self.design.family == "binomial" and not (self.design.trials or self.design.weights):
+            return values | {"saturated": 0.0, "base": 0.0}
+        safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.weight, 1.0)
+        saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
+        return values | {"saturated": rows.mass * saturated, "base": rows.frequency * base}
+
+    def _squares(self, found: Evaluated) -> Values:
+        """The square of the score of a row; the score of those that a row stands for is as many times as large."""
+        score, frequency = found.terms.score, found.rows.frequency
+        return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
+
+    def _of_clusters(self, found: Evaluated) -> Values:
+        within = found.rows.cluster >= 0
+        return {"rows": found.rows.frequency, "residual": np.where(within, found.terms.score, 0.0)}
+
+    def _weights_of_clusters(self, found: Evaluated) -> Values:
+        return {"weight": np.where(found.rows.cluster >= 0, found.terms.weight, 0.0)}
+
+    def _of_null(self, found: Evaluated) -> Values:
+        return {"loss": found.terms.loss, "residual": found.terms.score, "weight": found.terms.weight}
+
+    def _directions(self, found: Evaluated) -> Values:
+        rows, eta = found.rows, found.eta
+        if self.design.offset:
+            eta = eta - rows.offset
+        largest = np.abs(found.coefficients).max()
+        # A row that a separating direction leaves where it is moves by the rounding error of the direction.
+        up, down = ((sign * eta > 1e-6 * largest) & rows.kept for sign in (1.0, -1.0))
+        along = (down & (rows.y == 0)) | (up & (rows.y == 1) & (self.design.family == "binomial"))
+        wrong = {"wrongly_up": up & ~along, "wrongly_down": down & ~along}
+        return {"along": along, **wrong, "left": rows.kept & ~(up | down)}
+
+
+def joined(blocks: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Arrays of blocks one after the other."""
+    listed = list(blocks)
+    return {name: np.concatenate([block[name] for block in listed]) for name in listed[0]}
+
+
+def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
+    """The distinct multipliers of a design, and its parts as `kernels.add_linear_predictor` takes them."""
+    of_part = [Multiplier.of(design, part) for part in design.parts]
+    distinct = list(dict.fromkeys(one for one in of_part if one))
+    places = [
+        (
+            part.where.start,
+            design.codings.index(part.coding) if part.coding else -1,
+            distinct.index(multiplier) if multiplier else -1,
+        )
+        for part, multiplier in zip(design.parts, of_part, strict=True)
+    ]
+    return distinct, np.array(places, np.int64).reshape(-1, 3)
+
+
+def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
+    """The multiplier of each part, if it has one, as `Sum` names it."""
+    return [() if which < 0 else (int(which),) for _, _, which in parts]
+
+
+def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
+    """Where these sums stand, for rows with the groups of the design."""
+    sizes: dict[Hashable, int] = {coding: design.levels_of(coding) for coding in design.codings}
+    if design.cluster:
+        sizes[CLUSTER] = design.cluster.count
+    return Layout(sums, sizes)
+
+
+def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
+    """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
+    return {
+        f"part_{k}": Sum("residual", numbers, (*by, *([part.coding] if part.coding else [])))
+        for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
+    }
+
+
+def eliminated_part(design: Design) -> int | None:
+    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
+    return max(
+        (k for k, part in enumerate(design.parts) if part.coding), key=lambda k: design.parts[k].size, default=None
+    )
+
+
+def pairs(design: Design) -> list[tuple[int, int]]:
+    """The numbers of all two parts with groups, the eliminated one last."""
+    last = eliminated_part(design)
+    return [
+        (k, j) if j == last else (j, k)
+        for j, k in combinations([k for k, part in enumerate(design.parts) if part.coding], 2)
+    ]
+
+
+def nesting(first: Part, second: Part) -> int:
+    """1 if the groups of the second part divide those of the first, -1 the other way round, 0 if neither."""
+    if set(first.coding) <= set(second.coding):
+        return 1
+    return -1 if set(second.coding) <= set(first.coding) else 0

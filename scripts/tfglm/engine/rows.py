@@ -1,0 +1,403 @@
+"""A block of rows as a pass sees it: what a shard stores, and what the design makes of it.
+
+The codes in a shard are local to its input file. A pass gets tables that map them to the levels of the design, or to numbers:
+one look-up. A negative level takes the row out and says why.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from tfglm.data.shards import BLOCK_ROWS, MISSING, changed_block, codes_name, fill, opened
+from tfglm.design import transforms
+from tfglm.design.design import Categorical, Design, Numeric, Part
+from tfglm.design.parametrisation import is_centred
+from tfglm.engine import kernels
+from tfglm.errors import UserError
+
+UNSEEN = -1
+"""The row has a level that no training row has."""
+SEPARATED = -2
+"""The row has a level whose training responses are all alike: its coefficient is not finite."""
+DROPPED = -3
+"""The row lacks a value, or is not a row but padding."""
+
+NOT_FINITE = -4
+"""A function of the formula has no finite value for the row, as the logarithm of 0."""
+
+REASONS = 4
+"""How many there are; the lowest is minus that."""
+
+CLUSTER = "cluster"
+"""Stands beside codings for the clusters of the standard errors."""
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """Numbers of the design, factor and column, whose product multiplies a part."""
+
+    numbers: tuple[tuple[str, int], ...]
+    centred: bool
+
+    @classmethod
+    def of(cls, design: Design, part: Part) -> "Multiplier | None":
+        return cls(part.multiplier, is_centred(design, part)) if part.multiplier else None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column as a pass reads it; a coded one has tables of `table_size` entries."""
+
+    column: str
+    dtype: str
+    coded: bool
+    table_size: int
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most, of up to `files`
+    ingested files."""
+
+    capacity: int
+    shards: int
+    files: int
+    inputs: tuple[Input, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "Signature":
+        """What `asdict` has made a dict."""
+        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**one) for one in raw["inputs"]))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one shard."""
+        return self.capacity // BLOCK_ROWS
+
+
+AT_ONCE = 4
+"""Blocks that a pass handles at once, where there are enough: they share what Python does for them, and what is made of them fits
+into the caches. One alone took a fifth longer a row, and eight no less."""
+
+MOST_OPEN = 8
+"""Shards of which a call has the files open at the same time."""
+
+
+class Reader(contextlib.ExitStack):
+    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums uint64 [blocks, inputs]."""
+
+    def __init__(self, signature: Signature, paths: np.ndarray, expected: np.ndarray):
+        super().__init__()
+        self._signature, self._paths, self._expected = signature, paths, expected
+        self._files: dict[int, _Files] = {}
+        self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
+        ends = np.cumsum(AT_ONCE * self._sizes)
+        self._starts = ends - AT_ONCE * self._sizes
+        self._words = np.zeros(ends[-1], np.int64)
+        self._columns = self._views(self._words)
+        self._raw = [memoryview(column).cast("B") for column in self._columns.values()]
+        widths = [len(raw) // AT_ONCE for raw in self._raw]
+        self._raw_blocks = [
+            [raw[place * width : (place + 1) * width] for place in range(AT_ONCE)]
+            for raw, width in zip(self._raw, widths, strict=True)
+        ]
+
+    def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns that lie in `words` one after the other."""
+        of_column = np.split(words, self._starts[1:])
+        return {one.column: part.view(one.dtype) for one, part in zip(self._signature.inputs, of_column, strict=True)}
+
+    @cached_property
+    def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Room for the columns in an order that is asked for, which passes never do, and its views."""
+        words = np.empty_like(self._words)
+        return words, self._views(words)
+
+    def read(self, block: int, count: int, order: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+        """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read; in the
+        order (multiplier, offset) of `kernels.in_runs`, if one is given. Raises UserError if what is there is not what was
+        written."""
+        shard, place = divmod(block, self._signature.blocks)
+        if shard not in self._files:
+            if len(self._files) == MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[shard] = self.enter_context(_Files(self._paths[shard]))
+        number = -(-count // BLOCK_ROWS)
+        for file, whole in zip(self._files[shard].numbers, self._raw, strict=True):
+            width = len(whole) // AT_ONCE
+            fill(file, whole[: number * width], place * width)
+        expected = self._expected[block : block + number].T.tolist()
+        for column, (blocks, sums) in enumerate(zip(self._raw_blocks, expected, strict=True)):
+            for at, (raw, checksum) in enumerate(zip(blocks, sums, strict=False)):
+                if xxh3_64_intdigest(raw) != checksum:
+                    raise changed_block(self._paths[shard][column], place + at)
+        columns = self._columns
+        if order:
+            words, columns = self._ordered
+            kernels.in_runs(self._words, self._starts, self._sizes * kernels.RUN // BLOCK_ROWS, count, *order, words)
+        return {name: values[:count] for name, values in columns.items()}
+
+
+class _Files(contextlib.ExitStack):
+    """The open files of a shard; `numbers` are their descriptors."""
+
+    def __init__(self, paths: Sequence[str]):
+        super().__init__()
+        try:
+            self.numbers = [self.enter_context(opened(path)) for path in paths]
+        except UserError:
+            self.close()
+            raise
+
+
+class Rows:
+    """`count` rows of some blocks, read as `columns`. Each quantity, [rows], is made when it is first asked for. `tables` are
+    those of `table_keys` for this shard, and `positions` those of the design (`positions_of`)."""
+
+    def __init__(
+        self,
+        design: Design,
+        columns: Mapping[str, np.ndarray],
+        tables: Mapping[str, np.ndarray],
+        positions: Mapping[tuple[str, ...], np.ndarray],
+        count: int,
+    ):
+        self._design, self._columns, self._tables, self._positions = design, columns, tables, positions
+        self._count = count
+        self._levels: dict[str, np.ndarray] = {}
+        self._numbers: dict[str, Sequence[np.ndarray]] = {}
+
+    def looked_up(self, key: str, column: str) -> np.ndarray:
+        table = self._tables[key]
+        found = np.empty(self._count, table.dtype)
+        kernels.look_up(table, self._columns[column], found)
+        return found
+
+    def number(self, column: str) -> np.ndarray:
+        """The values of a number column, NaN for missing ones."""
+        key = f"number/{column}"
+        return self.looked_up(key, column) if key in self._tables else self._stored(column)
+
+    def _stored(self, column: str) -> np.ndarray:
+        """Numbers that are stored as they are."""
+        return self._columns[column].astype(float)
+
+    def _codes(self, column: str) -> str:
+        """Where the codes of a column are: there, or in a column of their own."""
+        apart = codes_name(column)
+        return apart if apart in self._columns else column
+
+    def level(self, factor: Categorical) -> np.ndarray:
+        """The number of the level of a factor, or the negative reason why there is none."""
+        if factor.name not in self._levels:
+            self._levels[factor.name] = self.looked_up(f"level/{factor.name}", self._codes(factor.column))
+        return self._levels[factor.name]
+
+    @cached_property
+    def cluster(self) -> np.ndarray:
+        """The number of a row's cluster, 0 to design.cluster.count - 1; negative for a row that belongs to none, which takes no
+        part."""
+        return self.looked_up("cluster", self._codes(self._design.cluster.column))
+
+    def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
+        """The numbers of a factor, on the scale of the data, of any type."""
+        if factor.name not in self._numbers:
+            key = f"factor/{factor.name}/0"
+            if key in self._tables:
+                made = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
+            else:
+                number = self._stored(factor.column) if factor.learnt else self._columns[factor.column]
+                made = transforms.apply(np, factor.learnt, number)
+            self._numbers[factor.name] = made
+        return self._numbers[factor.name]
+
+    @cached_property
+    def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
+        """For each coding the group of coefficients of a row, 0 where there is none, unsigned [codings, rows]; and the reason, 0
+        or negative."""
+        flag = self.looked_up("missing", MISSING)
+        codings, signed = self._design.codings, self._design.group_type
+        groups = np.empty((len(codings) + (self._design.cluster is not None), self._count), signed)
+        for group, coding in zip(groups, codings, strict=False):
+            if len(coding) == 1:
+                factor = self._design.factors[coding[0]]
+                codes = self._columns[self._codes(factor.column)]
+                kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)
+            else:
+                kernels.look_up_level(self._tables[f"group/{':'.join(coding)}"], self._joint(coding), group, flag)
+        if self._design.cluster:
+            groups[-1] = np.maximum(self.cluster, 0)
+        return groups.view(np.dtype(f"u{signed.name}")), flag
+
+    def _joint(self, coding: tuple[str, ...]) -> np.ndarray:
+        """The place of a combination of levels in the table of groups, which begins with the reasons why there is none."""
+        joint, lowest = np.zeros(self._count, np.int64), np.zeros(self._count, np.int32)
+        for name in coding:
+            factor = self._design.factors[name]
+            level = self.level(factor)
+            joint = joint * len(factor.levels) + np.maximum(level, 0)
+            lowest = np.minimum(lowest, level)
+        return REASONS + np.where(lowest < 0, lowest, self._positions[coding][joint])
+
+    @property
+    def groups(self) -> np.ndarray:
+        """For each coding the group of a row, and last the cluster, if there are any; some group where there is none."""
+        return self._grouped[0]
+
+    @cached_property
+    def flag(self) -> np.ndarray:
+        """0, or the negative reason why the row takes no part."""
+        flag = self._grouped[1]
+        offset = [self._design.offset] if self._design.offset else []
+        for factor in (*self._design.numeric, *offset):
+            if transforms.may_fail(factor.learnt):
+                finite = np.isfinite(sum(self.numbers(factor)))
+                flag = np.where((flag >= 0) & ~finite, NOT_FINITE, flag)
+        return flag
+
+    @cached_property
+    def outside(self) -> np.ndarray:
+        """Whether a number lies outside the range that a spline has learnt, and is taken for the end of it."""
+        found = np.zeros(self._count, bool)
+        for factor in self._design.numeric:
+            key = f"outside/{factor.name}"
+            if key in self._tables:
+                found |= self.looked_up(key, factor.column) > 0
+            elif transforms.learns_range(factor.learnt):
+                found |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
+        return found & (self.flag >= 0)
+
+    @cached_property
+    def frequency(self) -> np.ndarray:
+        """How many rows it stands for: 0 for a row that takes no part."""
+        kept = self.flag >= 0
+        for column in (self._design.frequency, self._design.weights, self._design.trials):
+            if column:
+                kept &= self.number(column) > 0
+        return (
+            np.where(kept, self.number(self._design.frequency), 0.0) if self._design.frequency else kept.astype(float)
+        )
+
+    @cached_property
+    def kept(self) -> np.ndarray:
+        return self.frequency > 0
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Its weight in the likelihood, were it one row: the prior weight times the number of trials."""
+        weight = self.kept.astype(float)
+        for column in (self._design.weights, self._design.trials):
+            if column:
+                weight *= np.where(self.kept, self.number(column), 0.0)
+        return weight
+
+    @cached_property
+    def mass(self) -> np.ndarray:
+        """Its weight in the likelihood."""
+        design = self._design
+        if not (design.weights or design.trials):
+            return self.frequency
+        return self.weight if not design.frequency else self.frequency * self.weight
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        """The response; of trials, the share of events."""
+        if not self._design.response:
+            return np.zeros(self._count)
+        y = self.number(self._design.response)
+        if self._design.trials:
+            y /= self.number(self._design.trials)
+        kernels.keep(y, self.frequency)
+        return y
+
+    def multiplied(self, multipliers: Sequence[Multiplier], made: np.ndarray) -> np.ndarray:
+        """Set `made` [multipliers, rows] to the products of numbers on the scale of the fit."""
+        for product, multiplier in zip(made, multipliers, strict=True):
+            self._standardised(multiplier.numbers[0], multiplier.centred, product)
+            for number in multiplier.numbers[1:]:
+                product *= self._standardised(number, multiplier.centred, np.empty(self._count))
+        return made
+
+    def _standardised(self, number: tuple[str, int], centred: bool, found: np.ndarray) -> np.ndarray:
+        name, which = number
+        factor = self._design.factors[name]
+        center, scale = float(factor.center[which] if centred else 0.0), float(factor.scale[which])
+        kernels.standardise(self.numbers(factor)[which], center, scale, self.flag, found)
+        return found
+
+    def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """`coefficients` [coefficients], `parts` as `kernels.add_linear_predictor` takes them, `numbers` [multipliers, rows]."""
+        eta = self.without_offset(coefficients, parts, numbers)
+        return eta + self.offset if self._design.offset else eta
+
+    def without_offset(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """The linear predictor without the offset."""
+        eta = np.zeros(self._count)
+        kernels.add_linear_predictor(eta, coefficients, parts, self.groups, numbers)
+        return eta
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        return np.where(self.flag >= 0, self.numbers(self._design.offset)[0], 0.0)
+
+
+def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
+    """For each coding of several factors the group of each combination of their levels, int32; UNSEEN where there is none."""
+    made = {}
+    for coding in design.codings:
+        if len(coding) > 1:
+            made[coding] = np.full(math.prod(len(design.factors[name].levels) for name in coding), UNSEEN, np.int32)
+            made[coding][list(design.combinations[coding])] = np.arange(design.levels_of(coding))
+    return made
+
+
+def rows_of(
+    design: Design,
+    signature: Signature,
+    call: tuple,
+    positions: Mapping[tuple[str, ...], np.ndarray],
+    orders: np.ndarray | None = None,
+) -> Iterator[Rows]:
+    """The rows of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, some blocks at a time, each valid
+    until the next; in the `orders` of `kernels.in_runs`, int32 [blocks of a call, 2], if these are given."""
+    paths, expected, blocks, counts, files, *tables = call
+    keys, of_file = table_keys(design, signature)[1:], {}
+    with Reader(signature, paths, expected) as reader:
+        for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
+            if not count:
+                break
+            file = int(files[block // signature.blocks])
+            if file not in of_file:
+                of_file[file] = {key: np.array(table[file]) for key, table in zip(keys, tables, strict=True)}
+            order = None if orders is None else tuple(map(int, orders[number]))
+            columns = reader.read(int(block), int(count), order)
+            yield Rows(design, columns, of_file[file], positions, int(count))
+
+
+def table_keys(design: Design, signature: Signature) -> list[str]:
+    """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
+    coded = {one.column for one in signature.inputs if one.coded}
+    numbers = [design.response, design.weights, design.frequency, design.trials]
+    factors = [*design.numeric, *([design.offset] if design.offset else [])]
+    return [
+        "file",
+        "missing",
+        *dict.fromkeys(f"number/{column}" for column in numbers if column in coded),
+        *dict.fromkeys(
+            f"factor/{factor.name}/{k}" for factor in factors if factor.column in coded for k in range(factor.width)
+        ),
+        *(
+            f"outside/{factor.name}"
+            for factor in design.numeric
+            if factor.column in coded and transforms.learns_range(factor.learnt)
+        ),
+        *(f"level/{factor.name}" for factor in design.categorical),
+        *(["cluster"] if design.cluster else []),
+        *(f"group/{':'.join(coding)}" for coding in design.codings if len(coding) > 1),
+    ]

@@ -1,0 +1,108 @@
+"""Sums over rows, in all, by group, by pair or by triple of groups."""
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from tfglm.engine import kernels
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum of `value` times each of `numbers` (both are what `Layout.add` is given): over all rows, or by the groups of
+    one, two or three codings."""
+
+    value: str
+    numbers: tuple[int, ...] = ()
+    groups: tuple[Hashable, ...] = ()
+
+
+class Layout:
+    """Where each sum stands in one vector; equal sums once, whatever their names. `sizes` are the numbers of groups of the
+    codings, in the order in which a row has them."""
+
+    def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int]):
+        self._names = {name: replace(one, numbers=tuple(sorted(one.numbers))) for name, one in sums.items()}
+        self._sizes, self._codings = dict(sizes), list(sizes)
+        self._starts: dict[Sum, int] = {}
+        self.size = 0
+        """How many numbers there are."""
+        for one in self._names.values():
+            if one not in self._starts:
+                self._starts[one] = self.size
+                self.size += math.prod(self._shape(one))
+
+    def _shape(self, one: Sum) -> tuple[int, ...]:
+        return tuple(self._sizes[group] for group in one.groups)
+
+    @cached_property
+    def _products(self) -> dict[tuple[str, tuple[int, ...]], tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
+        """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group`,
+        `add_by_pair` and `add_by_triple`."""
+        jobs: dict[tuple[str, tuple[int, ...]], list[list]] = {}
+        for one, start in self._starts.items():
+            codings = [self._codings.index(group) for group in one.groups]
+            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], [], []])[len(codings)]
+            of_kind.append((start, *codings, *(self._sizes[group] for group in one.groups[1:])))
+        return {
+            product: (
+                whole[0][0] if whole else None,
+                np.array(single, np.int64).reshape(-1, 2),
+                np.array(pairs, np.int64).reshape(-1, 4),
+                np.array(triples, np.int64).reshape(-1, 6),
+            )
+            for product, (whole, single, pairs, triples) in jobs.items()
+        }
+
+    def add(
+        self,
+        sums: np.ndarray,
+        values: Mapping[str, np.ndarray | float],
+        numbers: Callable[[], np.ndarray],
+        groups: np.ndarray,
+    ) -> None:
+        """Add some rows to `sums` [size]. `values` are [rows] each, or already summed if they are by no group; `numbers()`, asked
+        for if there are any in the sums, is [numbers, rows] and `groups` [codings, rows]."""
+        products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
+
+        # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.
+        def product(value: str, which: tuple[int, ...]) -> np.ndarray:
+            made = values[value]
+            for end in range(1, len(which) + 1):
+                if (value, which[:end]) not in products:
+                    products[value, which[:end]] = made * numbers()[which[end - 1]]
+                made = products[value, which[:end]]
+            return made
+
+        for (value, which), (whole, single, pairs, triples) in self._products.items():
+            if whole is not None:
+                whole_value = values[value]
+                if which:
+                    sums[whole] += product(value, which[:-1]) @ numbers()[which[-1]]
+                else:
+                    sums[whole] += whole_value if isinstance(whole_value, float) else whole_value.sum()
+            if len(single):
+                kernels.add_by_group(sums, single, groups, product(value, which))
+            if len(pairs):
+                kernels.add_by_pair(sums, pairs, groups, product(value, which))
+            if len(triples):
+                kernels.add_by_triple(sums, triples, groups, product(value, which))
+
+    def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
+        """The sums by name, as views of the vector."""
+        made = {}
+        for name, one in self._names.items():
+            start, shape = self._starts[one], self._shape(one)
+            made[name] = vector[start : start + math.prod(shape)].reshape(shape)
+        return made
+
+
+def concatenated(layouts: Sequence[Layout], vector: np.ndarray) -> dict[str, np.ndarray]:
+    """The sums by name of layouts that stand one after the other in a vector, as views of it."""
+    parts = np.split(vector, np.cumsum([layout.size for layout in layouts])[:-1])
+    return {
+        name: value for layout, part in zip(layouts, parts, strict=True) for name, value in layout.unpack(part).items()
+    }

@@ -1,0 +1,154 @@
+"""Steps of an online solver: pure functions that go through some blocks of rows batch by batch.
+
+In float32, but for what the solver shares between workers. Runs of some rows of a block are taken in the order of an affine
+sequence, (multiplier * i + offset) mod runs: the rows lie in random order in the shards already.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.engine import kernels
+from tfglm.engine.optimisers import OPTIMISERS, Penalty
+from tfglm.engine.passes import derivative, layout, looked_up_parts
+from tfglm.engine.rows import Rows, Signature, positions_of, rows_of
+from tfglm.families import FAMILIES
+
+SMALL = np.float32
+
+
+class Schedule(NamedTuple):
+    """What a call has to know besides the data.
+
+    `mean_mass` is the mean weight of a row; `unit` that of the response and of the coefficients.
+    """
+
+    rate: float
+    decay: float
+    epochs: float
+    """So far, when the call begins."""
+    epochs_per_row: float
+    l1: float
+    l2: float
+    mean_mass: float
+    unit: float
+
+
+class Updates:
+    """The update of one design over shards of one signature: `(state, schedule, orders, paths, checksums, blocks, counts,
+    *tables)` to a vector of the difference to the state, [slots, coefficients + 1], `losses` and `masses` by block, and the mean
+    weights at the ends of the blocks.
+
+    The first row of the state ends in the number of steps. `orders` int32 [blocks of a call, 2] are multiplier and offset of
+    each block. `maker` is the name under which workers offer `made`, which makes the same of `text`.
+    """
+
+    maker: ClassVar[str] = "update"
+
+    def __init__(self, design: Design, signature: Signature, solver: str, batch_size: int):
+        self.design, self.signature, self.solver, self.batch_size = design, signature, solver, batch_size
+        self.optimiser, self.family = OPTIMISERS[solver], FAMILIES[design.family]
+        self.blocks = signature.shards * signature.blocks
+        self.shape = self.optimiser.slots, design.size + 1
+        self._multipliers, self._parts = looked_up_parts(design)
+        self._positions = positions_of(design)
+        self._gradient_layout = layout(design, derivative(design, self._parts))
+
+    @cached_property
+    def text(self) -> str:
+        return json.dumps(
+            {
+                "design": self.design.as_json,
+                "signature": asdict(self.signature),
+                "solver": self.solver,
+                "batch_size": self.batch_size,
+            }
+        )
+
+    def unpack(self, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Losses and masses [blocks] and mean weights [coefficients], from what comes after the difference."""
+        losses, masses, mean = np.split(rest, [self.blocks, 2 * self.blocks])
+        return losses, masses, mean
+
+    @np.errstate(all="ignore")  # what diverges is seen in the loss
+    def __call__(
+        self, state: Mapping[str, np.ndarray], schedule: np.ndarray, orders: np.ndarray, *call: np.ndarray
+    ) -> np.ndarray:
+        begin = state["state"].reshape(self.shape).astype(SMALL)
+        slots, steps = list(begin[:, :-1]), int(begin[0, -1])
+        of_call = Schedule(*map(float, schedule))
+        shares, rate = self.design.penalised_coefficients.astype(SMALL), SMALL(of_call.rate)
+        penalty = Penalty(shares * SMALL(of_call.l1), shares * SMALL(of_call.l2))
+        losses, masses = np.zeros((2, self.blocks))
+        mean, epochs = np.zeros(self.design.size), of_call.epochs
+        number = 0
+        for rows in rows_of(self.design, self.signature, call, self._positions, orders):
+            numbers, groups = self._numbers(rows, of_call.unit), rows.groups
+            count = numbers.shape[1]
+            for first in range(0, count, self.batch_size):
+                batch = slice(first, first + self.batch_size)
+                weights = self.optimiser.weights(slots, rate, SMALL(steps), penalty)
+                loss, gradient = self._gradient(weights, of_call.mean_mass, numbers[:, batch], groups[:, batch])
+                steps += 1
+                now = SMALL(of_call.rate / (1 + of_call.decay * (epochs + first * of_call.epochs_per_row)))
+                slots = self.optimiser.update(slots, weights, gradient, now, SMALL(steps), penalty)
+                losses[number] += loss
+            masses[number] = numbers[1].sum(dtype=float) / of_call.mean_mass
+            mean += self.optimiser.weights(slots, rate, SMALL(steps), penalty)
+            epochs += count * of_call.epochs_per_row
+            number += 1
+        last = np.zeros((self.optimiser.slots, 1))
+        last[0] = steps
+        difference = np.hstack([np.stack(slots), last]) - begin
+        return np.concatenate([difference.ravel(), losses, masses, mean / max(number, 1)])
+
+    def _numbers(self, rows: Rows, unit: float) -> np.ndarray:
+        """Response, mass, offset and multipliers, [3 + multipliers, rows]."""
+        numbers = np.zeros((3 + len(self._multipliers), len(rows.flag)), SMALL)
+        numbers[0], numbers[1] = rows.y, rows.mass
+        rows.multiplied(self._multipliers, numbers[3:])
+        if self.design.offset:
+            numbers[2] = rows.offset
+        if unit != 1.0:
+            numbers[[0, 2]] /= SMALL(unit)
+        return numbers
+
+    def _gradient(
+        self, weights: np.ndarray, mean_mass: float, numbers: np.ndarray, groups: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Loss of a batch, and the derivative of its mean loss, [coefficients]."""
+        y, mass, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
+        eta = offset.copy()
+        kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
+        terms = self.family.terms(eta, y, mass, self.design.unit_mass)
+        residual = terms.score * SMALL(1 / (mean_mass * len(y)))
+        gradient = np.zeros(self.design.size, SMALL)
+        self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
+        return terms.loss / mean_mass, gradient
+
+
+def made(text: str) -> Updates:
+    """The update that a text describes."""
+    said = json.loads(text)
+    design, signature = Design.from_json(said["design"]), Signature.of(said["signature"])
+    return Updates(design, signature, said["solver"], said["batch_size"])
+
+
+def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:
+    """Multiplier and offset of the order of the rows of each block (`kernels.in_runs`), int32 [blocks, 2]; as they lie without
+    `random`."""
+    made = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
+    if random is None:
+        return made
+    runs = np.asarray(counts) // kernels.RUN
+    left = np.flatnonzero(runs > 1)
+    made[left, 1] = random.integers(runs[left])
+    while len(left):
+        made[left, 0] = random.integers(1, runs[left])
+        left = left[np.gcd(made[left, 0], runs[left]) > 1]
+    return made

@@ -1,0 +1,329 @@
+"""The rows of one split, cut into the calls of a pass."""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
+import polars as pl
+
+from tfglm.data.dictionary import lacks, training_values
+from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
+from tfglm.data.tally import number_table
+from tfglm.design import transforms
+from tfglm.design.design import Categorical, Design
+from tfglm.engine import updates
+from tfglm.engine.passes import Passes, Sums
+from tfglm.engine.rows import AT_ONCE, DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
+from tfglm.errors import UserError
+
+ROWS_PER_SUM = 0.4
+"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 10 ns, and a row 115."""
+
+ROWS_PER_CALL = 2**20
+"""Aimed at: a tenth of a second, where each call has its own cost of a hundredth."""
+
+FEW_CALLS, FEWEST_ROWS = 4, 2**17
+"""So many calls at least, for more than one worker, if each has so many rows."""
+
+ROWS_PER_UPDATE = 2**20
+"""Of a call of an online solver, which takes 50 ns a row and some milliseconds besides."""
+
+ENOUGH = 8
+"""Times that each call of an online solver has to read, if it is to read several blocks at once: few would hardly be shuffled."""
+
+EVENLY_SPREAD = 16
+"""With fewer calls than that their number is a power of two, so that no worker waits long for another."""
+
+
+class Workload:
+    """The shards of one split as calls of a pass.
+
+    `excluded` holds for some codings the groups (their numbers) whose rows take no part; `unseen` for some factors the level that
+    stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
+    file is used. What is in a call depends on the files alone, not on who is there to run it.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        files: Sequence[IngestedFile],
+        split: str,
+        excluded: Mapping[tuple[str, ...], frozenset[int]] | None = None,
+        unseen: Mapping[str, int] | None = None,
+        share: float = 1.0,
+    ):
+        self.design, self.files, self.split = design, files, split
+        self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
+        self._passes: dict[Signature, Passes] = {}
+        self._made: dict[int, list[np.ndarray]] = {}
+        self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
+
+    def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
+        """The same shards with other groups left out."""
+        return self._changed(excluded, self.share)
+
+    def sampled(self, share: float) -> "Workload":
+        """The first rows of each file, which are a fair sample of it."""
+        return self._changed(self.excluded, share)
+
+    def _changed(self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float) -> "Workload":
+        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share)
+        other._passes = self._passes  # made once for both
+        return other
+
+    def passes(self, signature: Signature) -> Passes:
+        """The passes for shards of this signature, made once."""
+        if signature not in self._passes:
+            self._passes[signature] = Passes(self.design, signature)
+        return self._passes[signature]
+
+    def sum(self, pool, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
+        """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
+        total: Sums = {}
+        for signature, calls in self._calls_of(name).items():
+            one = getattr(self.passes(signature), name)
+            part = one.unpack(pool.sum(one, calls, dict(coefficients)))
+            total = {key: total[key] + value if total else value for key, value in part.items()}
+        return total
+
+    @property
+    def rows(self) -> int:
+        """Rows in the blocks that the calls go through."""
+        return sum(rows for shards in self._alike.values() for *_, rows in self._used(shards))
+
+    @cached_property
+    def _alike(self) -> dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]]:
+        """The shards by the signature of a call that reads one of them."""
+        alike: dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]] = {}
+        for file in self.files:
+            mine = [(file, *found) for found in file.shard_checksums() if found[0].split == self.split]
+            if mine:
+                alike.setdefault(self._signature(file), []).extend(mine)
+        return alike
+
+    @cached_property
+    def calls(self) -> dict[Signature, list[tuple]]:
+        """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
+
+        Shapes: paths and checksums as `rows.Reader` takes them; blocks, the numbers of the first of some (rows.AT_ONCE), and
+        counts of their rows, int32 [blocks of a call], where those with no rows come last; tables [files of a call, entries], but
+        for the first of `rows.table_keys`, [shards of a call].
+        """
+        return self._cut_into(self._numbers_of_calls("information"))
+
+    def _calls_of(self, name: str) -> dict[Signature, list[tuple]]:
+        """The calls of the pass `name`: fewer than others have, if it sums so many numbers that to bring them to the chief would
+        take longer than the rows."""
+        usual, numbers = self._numbers_of_calls("information"), self._numbers_of_calls(name)
+        fewer = any(numbers[alone] < usual[alone] for alone in usual)
+        return self._cut_into(numbers) if fewer else self.calls
+
+    def _numbers_of_calls(self, name: str) -> dict[Signature, int]:
+        """Into how many calls a pass would best be cut, by the signature of a call that reads one shard."""
+        return {
+            alone: _calls(getattr(self.passes(alone), name).size, sum(rows for *_, rows in self._used(shards)))
+            for alone, shards in self._alike.items()
+        }
+
+    def _cut_into(self, numbers: Mapping[Signature, int]) -> dict[Signature, list[tuple]]:
+        made = {}
+        for alone, number in numbers.items():
+            pieces = _cut(self._used(self._alike[alone]), number)
+            files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
+            signature = replace(alone, shards=max(map(len, pieces)), files=files)
+            made[signature] = [self._call(signature, of_call) for of_call in pieces]
+        return made
+
+    def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
+        """Each shard with the call that reads it and no other, whose rows come in the order of the shard."""
+        for signature, shards in self._alike.items():
+            for used in self._used(shards):
+                file, shard, *_ = used
+                yield file, shard, signature, self._call(signature, [(*used, 0)])
+
+    def epoch(
+        self, order: np.random.Generator | None, fewest_calls: int
+    ) -> list[tuple[Signature, tuple[np.ndarray, ...]]]:
+        """Calls that together have each row once, in random order if `order` is given: arguments as in `calls`, but for the
+        orders of rows (`updates.orders`) before them."""
+        made = []
+        for alone, shards in self._alike.items():
+            used = self._used(shards)
+            of_shards = min(ROWS_PER_UPDATE // alone.capacity, len(used) // fewest_calls)
+            of_shards = max(1, of_shards)
+            signature = replace(alone, shards=of_shards, files=min(of_shards, len({id(file) for file, *_ in used})))
+            which = np.arange(len(used)) if order is None else order.permutation(len(used))
+            groups = np.array_split(which, -(-len(used) // signature.shards))
+            pieces = -(-fewest_calls // len(groups))
+            blocks_of_all = sum(-(-rows // BLOCK_ROWS) for *_, rows in used)
+            at_once = AT_ONCE if blocks_of_all >= ENOUGH * AT_ONCE * fewest_calls else 1
+            for group in groups:
+                of_group = [(*used[place], 0) for place in group]
+                paths, expected, blocks, counts, *tables = self._call(signature, of_group, at_once)
+                filled = np.flatnonzero(counts)
+                mixed = filled if order is None else order.permutation(filled)
+                for piece in np.array_split(mixed, min(pieces, len(filled))):
+                    chosen = np.zeros((2, len(blocks)), np.int32)
+                    chosen[:, : len(piece)] = blocks[piece], counts[piece]
+                    call = (updates.orders(chosen[1], order), paths, expected, *chosen, *tables)
+                    made.append((signature, call))
+        return made if order is None else [made[place] for place in order.permutation(len(made))]
+
+    def _used(self, shards: list[tuple[IngestedFile, Shard, np.ndarray]]) -> list[tuple]:
+        """Of each file the first shards, as (file, shard, checksums, rows), that together have the share."""
+        of_file: dict[str, float] = {}
+        for file, shard, _ in shards:
+            of_file[file.manifest.file] = of_file.get(file.manifest.file, 0.0) + self.share * shard.rows
+        used = []
+        for file, shard, checksums in shards:
+            rows = min(math.ceil(of_file[file.manifest.file]), shard.rows)
+            of_file[file.manifest.file] -= rows
+            if rows > 0:
+                used.append((file, shard, checksums, rows))
+        return used
+
+    def _signature(self, file: IngestedFile) -> Signature:
+        """That of a call which reads one shard of the file."""
+        inputs = []
+        for column in self._read(file):
+            size = 1
+            while column.coded and size <= len(file.values(column.name)):
+                size *= 2
+            inputs.append(Input(column.name, column.dtype, column.coded, size))
+        return Signature(file.manifest.capacity, 1, 1, tuple(inputs))
+
+    def _read(self, file: IngestedFile) -> list[StoredColumn]:
+        """The stored columns that a pass reads of a file."""
+        read = [file.column(MISSING)]
+        for name in self.design.columns:
+            if name in self.design.number_columns:
+                read.append(file.column(name))
+            if name in self.design.identified_columns:
+                read.append(file.codes(name))
+        return list(dict.fromkeys(read))
+
+    def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
+        """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on, so
+        many blocks at once."""
+        keys = table_keys(self.design, signature)[1:]
+        names = [one.column for one in signature.inputs]
+        paths = np.full((signature.shards, len(names)), os.devnull, object)
+        expected = np.zeros((signature.shards * signature.blocks, len(names)), np.uint64)
+        blocks = np.zeros((2, len(expected)), np.int32)
+        tables, files, of_shard, filled = [], {}, np.zeros(signature.shards, np.int32), 0
+        for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
+            paths[number], places = self._columns_of(file, shard, names)
+            first = number * signature.blocks
+            expected[first : first + len(checksums)] = checksums[:, places]
+            starts = np.arange(begin, rows, at_once * BLOCK_ROWS)
+            where = slice(filled, filled + len(starts))
+            blocks[:, where] = first + starts // BLOCK_ROWS, np.minimum(rows - starts, at_once * BLOCK_ROWS)
+            filled = where.stop
+            of_shard[number] = files.setdefault(id(file), len(files))
+            if of_shard[number] == len(tables):
+                tables.append(self._tables(file, keys, signature))
+        tables += [tables[0]] * (signature.files - len(tables))
+        return paths, expected, *blocks, of_shard, *map(np.stack, zip(*tables, strict=True))
+
+    def _columns_of(self, file: IngestedFile, shard: Shard, names: list[str]) -> tuple[list[str], list[int]]:
+        """Where the columns of a shard are, and their numbers."""
+        key = id(file), shard.path
+        if key not in self._columns:
+            folder = (file.folder / shard.path).resolve()
+            places = [column.name for column in file.manifest.columns]
+            self._columns[key] = [str(folder / name) for name in names], [places.index(name) for name in names]
+        return self._columns[key]
+
+    def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
+        if id(file) not in self._made:
+            self._made[id(file)] = [self.table(file, signature, key) for key in keys]
+        return self._made[id(file)]
+
+    def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
+        """What each code of a column stands for, as `table_keys` names it."""
+        sizes = {one.column: one.table_size for one in signature.inputs}
+        if key == "missing":
+            patterns = [DROPPED if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)]
+            return padded([0, *patterns], sizes[MISSING], np.int32)
+        if key == "cluster":
+            return padded(self._clusters_of(file), sizes[file.codes(self.design.cluster.column).name], np.int32)
+        what, name = key.split("/", 1)
+        if what == "group":
+            coding = next(one for one in self.design.codings if ":".join(one) == name)
+            groups = np.arange(self.design.levels_of(coding), dtype=np.int32)
+            groups[sorted(self.excluded.get(coding, ()))] = SEPARATED
+            return np.concatenate([np.arange(-REASONS, 0, dtype=np.int32), groups])
+        if what == "number":
+            return padded(number_table(file, name), sizes[name], np.float64)
+        if what == "level":
+            factor = next(one for one in self.design.categorical if one.name == name)
+            return padded(self._levels_of(factor, file), sizes[file.codes(factor.column).name], np.int32)
+        name, which = (name, 0) if what == "outside" else name.rsplit("/", 1)
+        factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
+        with np.errstate(all="ignore"):
+            values = number_table(file, factor.column)
+            if what == "outside":
+                return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
+            column = transforms.apply(np, factor.learnt, values)[int(which)]
+        return padded(column, sizes[factor.column], np.float64)
+
+    @cached_property
+    def _cluster_numbers(self) -> pl.DataFrame:
+        """The number of each cluster by its value. Raises UserError if the files have not as many as the design."""
+        clusters = self.design.cluster
+        values = training_values(self.files, clusters.column, clusters.column_kind, self.design.required)["value"]
+        if len(values) != clusters.count:
+            raise UserError(
+                f"models.{self.design.model}: the shards have {len(values):,} values of `{clusters.column}`, the clusters, where "
+                f"the design has {clusters.count:,}: they belong to different data\n  delete results/ and run again"
+            )
+        return pl.DataFrame({"value": values, "cluster": np.arange(clusters.count, dtype=np.int32)})
+
+    def _clusters_of(self, file: IngestedFile) -> np.ndarray:
+        """The number of the cluster of each code of a file; DROPPED for no value, UNSEEN for one that no training row has."""
+        numbers = self._cluster_numbers
+        values = file.values(file.codes(self.design.cluster.column).name).alias("value")
+        codes = values.cast(numbers.schema["value"]).to_frame()
+        found = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
+        return np.append(np.int32(DROPPED), found.fill_null(UNSEEN).to_numpy())
+
+    def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
+        """The number of the level of each code of a file, or why a row with it takes no part."""
+        unseen = self.unseen.get(factor.name, UNSEEN)
+        values = file.values(file.codes(factor.column).name)
+        levels = np.append(np.int32(factor.level_of_missing(unseen)), factor.levels_of(values, unseen))
+        return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED, levels)
+
+
+def padded(entries, size: int, dtype) -> np.ndarray:
+    """The entries in a table of that size, zeros behind."""
+    entries = np.asarray(entries, dtype)
+    table = np.zeros((size, *entries.shape[1:]), dtype)
+    table[: len(entries)] = entries
+    return table
+
+
+def _cut(used: list[tuple], number: int) -> list[list[tuple]]:
+    """Shards (file, shard, checksums, rows) in pieces (file, shard, checksums, rows, first), those of each call with as many
+    blocks as those of another, or one more: what all wait for is the longest call."""
+    bounds = list(accumulate((-(-rows // BLOCK_ROWS) for *_, rows in used), initial=0))
+    number = min(number, bounds[-1])
+    calls = []
+    for first, last in pairwise(bounds[-1] * call // number for call in range(number + 1)):
+        calls.append([])
+        for (file, shard, checksums, rows), (begin, end) in zip(used, pairwise(bounds), strict=True):
+            if begin < last and first < end:
+                stop = min(rows, (last - begin) * BLOCK_ROWS)
+                calls[-1].append((file, shard, checksums, stop, max(first - begin, 0) * BLOCK_ROWS))
+    return calls
+
+
+def _calls(entries: int, rows: int) -> int:
+    """Into how many calls to cut so many rows for a pass that sums so many numbers."""
+    wanted = max(rows / ROWS_PER_CALL, min(FEW_CALLS, rows / FEWEST_ROWS))
+    number = max(1.0, min(wanted, rows / (ROWS_PER_SUM * entries)))
+    return 2 ** round(math.log2(number)) if number < EVENLY_SPREAD else math.ceil(number)

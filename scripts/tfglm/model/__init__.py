@@ -1,1 +1,0 @@
-"""The statistical model: formula, design, families, and the passes that sum over shards."""

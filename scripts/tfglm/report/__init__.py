@@ -1,0 +1,4 @@
+"""Pictures, and pages from templates.
+
+May import: config, data, results.
+"""

@@ -1,0 +1,225 @@
+"""A fitted model as a TensorFlow checkpoint: variables named after the terms, the covariance in block form."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import tensorflow as tf
+
+from tfglm.design.design import Design
+from tfglm.solvers.clustered import Clustered
+
+FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
+"""What a coefficient is in the fit. REFERENCE and ALIASED are held at 0 there, SEPARATED has no finite estimate, EMPTY no
+rows once the rows of separated groups have left the likelihood."""
+
+CHUNK = 512
+"""Rows of a transformation that are worked on at once."""
+
+
+class Variances(NamedTuple):
+    """Of the rows of a transformation, [rows]: as asked for in the config, and classical."""
+
+    chosen: np.ndarray
+    classical: np.ndarray
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Estimates and covariance on the scale of the fit (numbers centred and scaled as in the design).
+
+    Shapes, with p coefficients, of which q dense and m eliminated ones are free:
+    `coefficients`, `status`, `rows`, `responses` (sum of the response by group; of all rows for terms without groups) [p];
+    `dense` [q] and `eliminated` [m], positions of the free ones; `schur_inverse` [q, q]; `loadings` = B D^-1 [q, m];
+    `diagonal` = D [m]; `null_vectors` [directions that change no prediction, p]. The classical covariance is dispersion *
+    the inverse information matrix I^-1, and `correction` times that if the family's variance is not believed. Robust ones are
+    `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
+    `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m]. If these are CR2's
+    (solvers.clustered), there is what its degrees of freedom need: `cluster_information`, the lower triangle of the information
+    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`.
+
+    A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
+    online fit or a lasso, the dispersion is NaN. `path_coefficients` [strengths, p] are those of all strengths of a path.
+    """
+
+    coefficients: np.ndarray
+    status: np.ndarray
+    rows: np.ndarray
+    responses: np.ndarray
+    dense: np.ndarray
+    eliminated: np.ndarray
+    schur_inverse: np.ndarray
+    loadings: np.ndarray
+    diagonal: np.ndarray
+    null_vectors: np.ndarray
+    dispersion: float
+    correction: float = 1.0
+    meat_dense: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    meat_mixed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cluster_rho: float = 0.0
+    path_strengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    summary: dict = field(default_factory=dict)
+
+    def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The inverse information matrix times the rows of a transformation, given as [rows, q] and [rows, m]; without ever
+        making it: blockdiag(0, D^-1) + U S^-1 U' with U = [I; -loadings']."""
+        on_dense = (dense - eliminated @ self.loadings.T) @ self.schur_inverse
+        return on_dense, eliminated / self.diagonal - on_dense @ self.loadings
+
+    def covariance(self, transform: scipy.sparse.csr_array, classical: bool = False) -> np.ndarray:
+        """T V T' for a transformation T [rows, p] of the coefficients."""
+        dense, eliminated = transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()
+        on_dense, on_eliminated = self.solved(dense, eliminated)
+        if classical or not self.is_robust:
+            scale = self.dispersion * (1.0 if classical else self.correction)
+            return scale * (dense @ on_dense.T + eliminated @ on_eliminated.T)
+        if len(self.scores):
+            half = np.hstack([on_dense, on_eliminated]) @ self.scores.T
+            return self.correction * (half @ half.T)
+        half = on_dense @ self.meat_mixed
+        crossed = half @ on_eliminated.T
+        square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
+        return self.correction * (square + crossed + crossed.T)
+
+    @property
+    def is_robust(self) -> bool:
+        return bool(len(self.scores) or len(self.meat_dense) or len(self.meat_diagonal))
+
+    @cached_property
+    def clustered(self) -> Clustered | None:
+        """What knows the degrees of freedom of CR2; None if the standard errors are of another kind."""
+        if not len(self.cluster_information):
+            return None
+        free = len(self.dense) + len(self.eliminated)
+        information = np.zeros((len(self.cluster_information), free, free))
+        rows, columns = np.tril_indices(free)
+        information[:, rows, columns] = information[:, columns, rows] = self.cluster_information
+        return Clustered(information, self.cluster_constant, float(self.cluster_rho))
+
+    def on_free(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """The columns of a transformation that belong to free coefficients, [rows, q + m]."""
+        return np.hstack([transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()])
+
+    def effective_clusters(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """3 (sum z^2)^2 / sum z^4, [rows], of what each cluster adds to the error of a row of a transformation: an estimate of
+        (sum v)^2 / sum v^2 with the variances v of the z, if these are normal. So many clusters of one variance would tell as
+        much (Carter, Schnepel & Steigerwald, Review of Economics and Statistics 99, 2017)."""
+        parts = []
+        for rows in chunks(transform.shape[0]):
+            dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
+            squares = self._by_cluster(self._on_dense(dense, sparse)[1], sparse) ** 2
+            with np.errstate(invalid="ignore"):
+                parts.append(3 * squares.sum(1) ** 2 / (squares**2).sum(1))
+        return np.minimum(np.concatenate(parts), len(self.scores) - 1)
+
+    def variances(self, transform: scipy.sparse.csr_array) -> Variances:
+        """The diagonals of T V T' for the covariance asked for and the classical one."""
+        parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
+        return Variances(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+
+    def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
+        dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
+        reduced, on_dense = self._on_dense(dense, sparse)
+        classical = np.einsum("ij,ij->i", on_dense, reduced)
+        if len(self.diagonal):
+            classical += sparse.power(2) @ (1.0 / self.diagonal)
+        classical = self.dispersion * classical
+        if not self.is_robust:
+            return Variances(self.correction * classical, classical)
+        # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
+        if len(self.scores):
+            on_clusters = self._by_cluster(on_dense, sparse)
+            robust = np.einsum("ij,ij->i", on_clusters, on_clusters)
+        else:
+            within, between = self._reduced_meat
+            robust = np.einsum("ij,ij->i", on_dense @ within, on_dense)
+            if len(self.diagonal):
+                alone = self._alone(sparse)
+                robust += 2 * np.einsum("ij,ij->i", on_dense, alone @ between.T)
+                robust += alone.power(2) @ self.meat_diagonal
+        return Variances(self.correction * robust, classical)
+
+    def _on_dense(self, dense: np.ndarray, sparse: scipy.sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+        """The dense part of rows of a transformation less what the eliminated part has of it, and that times S^-1."""
+        # Of few columns: SciPy copies what it multiplies.
+        used = np.unique(sparse.indices)
+        reduced = dense - sparse[:, used] @ self.loadings[:, used].T
+        return reduced, reduced @ self.schur_inverse
+
+    def _alone(self, sparse: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        """The eliminated part of rows of a transformation, times D^-1."""
+        return sparse @ scipy.sparse.diags_array(1.0 / self.diagonal)
+
+    def _by_cluster(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
+        """T I^-1 Z', [rows, clusters]."""
+        found = on_dense @ self._reduced_scores.T
+        if len(self.diagonal):
+            found += self._alone(sparse) @ self.scores[:, len(self.dense) :].T
+        return found
+
+    @cached_property
+    def _reduced_scores(self) -> np.ndarray:
+        """Z_dense - Z_eliminated loadings', [clusters, q]."""
+        q = len(self.dense)
+        return self.scores[:, :q] - self.scores[:, q:] @ self.loadings.T
+
+    @cached_property
+    def _reduced_meat(self) -> tuple[np.ndarray, np.ndarray]:
+        """(I, -loadings) M (I, -loadings)' [q, q] and (I, -loadings) M (0, I)' [q, m]."""
+        scaled = self.loadings * self.meat_diagonal
+        crossed = self.meat_mixed @ self.loadings.T
+        return self.meat_dense - crossed - crossed.T + scaled @ self.loadings.T, self.meat_mixed - scaled
+
+
+def chunks(rows: int) -> Iterator[slice]:
+    return (slice(first, first + CHUNK) for first in range(0, max(rows, 1), CHUNK))
+
+
+_BY_TERM = ("coefficients", "status", "rows", "responses")
+_COVARIANCE = (
+    *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
+    *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
+    *("cluster_information", "cluster_constant", "cluster_rho"),
+)
+
+_PATH = ("strengths", "coefficients")
+
+
+def save(fitted: Fitted, design: Design, folder: Path) -> None:
+    """Write a checkpoint into `folder`: `coefficients/<term>`, `rows/<term>` ..., `covariance/<block>`.
+
+    SaveV2 gives the variables just these names; tf.train.Checkpoint would add the path of a Python object to each. Numbers keep
+    the types that they have: float64 and whole ones.
+    """
+    values = {f"covariance/{name}": getattr(fitted, name) for name in _COVARIANCE}
+    values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in _PATH}
+    for name in _BY_TERM:
+        values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "fitted"),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.constant(np.asarray(value)) for value in values.values()],  # a Python float would be a float32
+    )
+    # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
+    (folder / "checkpoint").write_text('model_checkpoint_path: "fitted"\nall_model_checkpoint_paths: "fitted"\n')
+
+
+def load(design: Design, folder: Path) -> Fitted:
+    """Read what `save` wrote."""
+    reader = tf.train.load_checkpoint(str(folder))
+    by_term = {
+        name: np.concatenate([reader.get_tensor(f"{name}/{term}") for term in design.slices]) for name in _BY_TERM
+    }
+    of_path = {f"path_{name}": reader.get_tensor(f"path/{name}") for name in _PATH}
+    return Fitted(**by_term, **of_path, **{name: reader.get_tensor(f"covariance/{name}") for name in _COVARIANCE})

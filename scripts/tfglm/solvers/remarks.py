@@ -1,0 +1,83 @@
+"""What a reader has to be told of a fit, because its numbers alone would mislead."""
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.engine.passes import Sums
+
+OVERDISPERSED_ABOVE = 1.25
+"""Pearson dispersion from which a test at 5 % with the family's own variance rejects in more than 8 % of samples without an
+effect: P(|z| > 1.96 / sqrt(1.25)) = 0.08."""
+
+BY_CHANCE = 3.0
+"""Standard deviations, sqrt(2 / df), that a dispersion of 1 may come out above 1."""
+
+MANY_LEVELS = 100
+BIASED_ABOVE = 1.05
+"""Factor by which the coefficients of a logistic regression are too large. With fewer levels their standard errors are larger
+than the bias."""
+
+
+def on_dispersion(design: Design, counts: Sums, pearson: float, df_residual: float) -> list[str]:
+    """That the response varies more than the family says, where the standard errors believe the family. A response of 0 and 1
+    has no other variance than that of its mean."""
+    if design.family == "gaussian" or design.std_errors != "classical" or df_residual <= 0:
+        return []
+    if design.family == "binomial" and not counts["saturated"]:
+        return []
+    dispersion = pearson / df_residual
+    if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
+        return []
+    what = "posterior standard deviations" if design.l2 else "standard errors"
+    remedy = "" if design.l2 else "; with `std_errors: quasi`, `robust` or `cluster(column)` they are not"
+    return [
+        f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "
+        f"and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
+    ]
+
+
+def on_incidental_parameters(design: Design, counts: Sums, free: int) -> list[str]:
+    """That a logistic regression has too few rows for each level of a factor. Its coefficients are then too large, by the factor
+    T / (T - 1) with T rows a level: Neyman & Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of
+    Economic Studies 47 (1980). Levels whose responses are all alike are not in `counts`."""
+    if design.family != "binomial" or design.l2:
+        return []
+    # A row of several trials, or of a share by weights, counts as so many.
+    rows = float(counts["mass" if design.trials or counts["saturated"] else "rows"])
+    largest = max(design.parts, key=lambda part: part.size if part.coding else 0)
+    if not largest.coding:
+        return []
+    levels = int(np.count_nonzero(counts[f"rows_{design.codings.index(largest.coding)}"]))
+    factor = rows / (rows - free) if rows > free else np.inf
+    if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
+        return []
+    return [
+        f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few the "
+        f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
+        f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
+        f"`data.rare`, leave the term out, or add a penalty, `l2`"
+    ]
+
+
+def on_distance(design: Design, solver: str, gap: dict) -> str:
+    """How far an online solver has stopped from the maximum. `gap` is that of fit.json."""
+    what = "penalised likelihood" if design.l2 else "likelihood"
+    below = f"its logarithm is about {gap['log_likelihood']:,.3g} below it, {gap['each_coefficient']:,.2g} for each coefficient"
+    remedy = "for the maximum and standard errors" if not design.l2 else "for the maximum"
+    if gap["unreliable"]:
+        return (
+            f"{solver} has stopped far from the maximum of the {what}: {below}, so the coefficients are off by roughly "
+            f"{gap['standard_errors']:.1g} standard errors in root mean square, a rough estimate that far from it. Let it go on "
+            f"for more epochs, or {remedy} add `finish: newton`"
+        )
+    return (
+        f"{solver} has stopped near the maximum of the {what}: {below}, so the coefficients are off by about "
+        f"{gap['standard_errors']:.1g} standard errors in root mean square. Add `finish: newton` {remedy}"
+    )
+
+
+def on_perfect_fit(design: Design) -> str:
+    return (
+        f"the fit is exact: what is left of `{design.response}` is rounding error. There is nothing that standard errors and "
+        f"tests could tell, and so there are none. Perhaps the response is made of the covariates"
+    )

@@ -1,0 +1,134 @@
+"""Coefficients without a finite estimate, because the responses of their rows are all alike (STATISTICS: Separation)."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfglm.design.design import INTERCEPT, Design
+from tfglm.engine.passes import Sums
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+
+DRIFTING_ABOVE = 1e-3
+"""Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
+all the same, but each step is as long as the one before."""
+
+
+def leave_out_separated(
+    workload: Workload, pool, counts: Sums, tell: Callable[[str], None], without: str | None = None
+) -> tuple[Workload, Sums]:
+    """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
+
+    A group is separated when its responses are all 0, or all 1 with family binomial. Leaving out its rows can separate
+    another: so until none is.
+    """
+    design = workload.design
+    plain = {part.coding for part in design.parts if not part.multiplier and part.term.name != without}
+    excluded: dict[tuple[str, ...], frozenset[int]] = {}
+    while design.family != "gaussian":
+        found = {}
+        for number, coding in enumerate(design.codings):
+            mass, events = counts[f"mass_{number}"], counts[f"response_{number}"]
+            alike = (events == 0) | ((events == mass) & (design.family == "binomial"))
+            groups = np.flatnonzero((mass > 0) & alike)
+            if len(groups) and coding in plain:
+                found[coding] = frozenset(groups.tolist())
+                names = ", ".join(group_names(design, coding, groups[:20])) + (", ..." if len(groups) > 20 else "")
+                tell(f"separated, so without a finite estimate: {':'.join(coding)} {names}")
+        if not found:
+            break
+        excluded = {
+            coding: excluded.get(coding, frozenset()) | found.get(coding, frozenset())
+            for coding in {**excluded, **found}
+        }
+        workload = workload.without(excluded)
+        counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
+    share_of_events = counts["response"] / counts["mass"] if counts["mass"] else 0.0
+    if design.family != "gaussian" and (share_of_events == 0 or (share_of_events == 1 and design.family == "binomial")):
+        raise UserError(
+            f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
+            f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"
+        )
+    return workload, counts
+
+
+def group_names(design: Design, coding: tuple[str, ...], groups: np.ndarray) -> list[str]:
+    levels = [design.factors[name].levels for name in coding]
+    numbers = design.levels(coding)[groups]
+    return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
+
+
+def refuse_separation(workload: Workload, pool, directions: Sequence[np.ndarray]) -> None:
+    """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
+    infinity. The terms in it are named, or one number among them that does it alone."""
+    design = workload.design
+    if design.family == "gaussian":
+        return
+    for direction in directions:
+        size = np.abs(direction)
+        if not (np.all(np.isfinite(size)) and size.max(initial=0.0) > 0):
+            continue
+        rows = moved(workload, pool, direction)
+        if separates(rows):
+            involved = [term for term in terms_in(design, size) if term != INTERCEPT]
+            for term in involved if len(involved) > 1 else []:
+                alone = by_itself(workload, pool, direction, term)
+                if alone:
+                    involved, rows = [term], alone
+                    break
+            raise UserError(separation(design, involved, int(rows["along"]), int(rows["left"])))
+
+
+def moved(workload: Workload, pool, direction: np.ndarray) -> Sums:
+    return workload.sum(pool, "separation", workload.design.by_term(direction))
+
+
+def separates(rows: Sums) -> bool:
+    return bool(rows["wrongly_up"] == rows["wrongly_down"] == 0 < rows["along"])
+
+
+def terms_in(design: Design, size: np.ndarray) -> list[str]:
+    """The terms whose coefficients, of this size in a direction, have a part in it."""
+    return [term for term, where in design.slices.items() if size[where].max() > DRIFTING_ABOVE * size.max()]
+
+
+MOST_CUTS = 60
+
+
+def by_itself(workload: Workload, pool, direction: np.ndarray, term: str) -> Sums | None:
+    """What a number alone does to the rows, if some value of it divides them as the direction does: its cut is sought by halving
+    an interval."""
+    design = workload.design
+    where = design.slices[term]
+    if design.intercept is None or where.stop - where.start > 1:
+        return None
+    alone = np.zeros(design.size)
+    alone[where] = direction[where]
+    alone[design.intercept] = direction[design.intercept]
+    below, above, length = -np.inf, np.inf, float(np.abs(alone[where]).max())
+    for _ in range(MOST_CUTS):
+        rows = moved(workload, pool, alone)
+        if separates(rows):
+            return rows
+        if rows["wrongly_up"] and rows["wrongly_down"]:
+            return None
+        cut = alone[design.intercept]
+        below, above = (below, cut) if rows["wrongly_up"] else (cut, above)
+        if np.isfinite(below) and np.isfinite(above):
+            alone[design.intercept] = (below + above) / 2
+        else:
+            alone[design.intercept] += -length if rows["wrongly_up"] else length
+            length *= 2
+    return None
+
+
+def separation(design: Design, involved: Sequence[str], rows: int, others: int) -> str:
+    """That these terms separate so many rows, and not the others."""
+    names, several = ", ".join(f"`{term}`" for term in involved), len(involved) > 1
+    left = f"the other {others:,} stay undecided" if others else "all there are"
+    return (
+        f"models.{design.model}: {'the terms ' if several else ''}{names} {'together separate' if several else 'separates'} "
+        f"{rows:,} rows by their response ({left}), so {'their coefficients have' if several else 'its coefficient has'} no "
+        f"finite estimate\n"
+        f"  leave {'one of these terms' if several else 'the term'} out, merge rare levels, or add a penalty, `l2`"
+    )

@@ -1,0 +1,154 @@
+"""A fit that was interrupted goes on from its journal, and ends with the very same numbers."""
+
+import numpy as np
+import pytest
+from test_models import flights
+
+from pools import InProcessPool, design_of, ingest_frame
+from tfglm.config import SolverConfig
+from tfglm.data.dictionary import merge
+from tfglm.engine.workload import Workload
+from tfglm.resume import Journal, JournaledPool
+from tfglm.solvers import estimate
+from tfglm.solvers.reporter import Reporter
+
+
+class Killed(Exception):
+    """Stands for SIGKILL."""
+
+
+class Counting(InProcessPool):
+    """Counts the sums and epochs that are made, and dies before one of them."""
+
+    def __init__(self, dies_before: int = 10_000):
+        super().__init__()
+        self.made, self.dies_before = 0, dies_before
+
+    def _count(self):
+        if self.made == self.dies_before:
+            raise Killed
+        self.made += 1
+
+    def sum(self, pass_, calls, state):
+        self._count()
+        return super().sum(pass_, calls, state)
+
+    def update(self, calls, shared, weight):
+        self._count()
+        return super().update(calls, shared, weight)
+
+
+FRAME = flights(3_000, seed=11)
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    file = ingest_frame(FRAME, tmp_path_factory.mktemp("journal"))
+    made = design_of("late ~ carrier + origin + hour", "binomial", merge([file]), [file], std_errors="robust")
+    return Workload(made, [file], "train")
+
+
+def fit(workload, folder, pool, key="key", solver=None):
+    said = []
+    journal = Journal(folder, key, said.append)
+    try:
+        fitted = estimate.fit(
+            workload, JournaledPool(pool, journal, lambda recalled, seconds: None), solver or SolverConfig(), Reporter()
+        )
+    finally:
+        journal.settle()
+    return fitted, said
+
+
+def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after_it_is(setting, tmp_path, monkeypatch):
+    exact, _ = fit(setting, tmp_path / "whole", Counting())
+    monkeypatch.setattr("tfglm.resume.SMALL", 300)
+    monkeypatch.setattr("tfglm.resume.BYTES_PER_SECOND", 1.0)
+    whole = Counting()
+    fit(setting, tmp_path / "kept", whole)
+    kept = len(list((tmp_path / "kept").glob("*.npz")))
+    assert 2 <= kept < whole.made
+    again = Counting()
+    fitted, said = fit(setting, tmp_path / "kept", again)
+    assert again.made == whole.made - kept
+    assert said == [f"going on from {kept} earlier results in {tmp_path / 'kept'}"]
+    np.testing.assert_array_equal(fitted.coefficients, exact.coefficients)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [SolverConfig(), SolverConfig(solver=["adagrad", "newton"], online={"epochs": 3})],
+    ids=["newton", "adagrad, newton"],
+)
+def test_a_fit_killed_at_any_time_goes_on_and_repeats_nothing(setting, tmp_path, solver):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path / "whole", whole, solver=solver)
+    assert whole.made >= 6
+    for dies_before in range(whole.made):
+        folder = tmp_path / str(dies_before)
+        with pytest.raises(Killed):
+            fit(setting, folder, Counting(dies_before), solver=solver)
+        rest = Counting()
+        again, said = fit(setting, folder, rest, solver=solver)
+        assert rest.made == whole.made - dies_before
+        assert "going on from" in said[0]
+        assert again.summary == exact.summary
+        for name in ("coefficients", "schur_inverse", "loadings", "diagonal", "meat_dense"):
+            np.testing.assert_array_equal(getattr(again, name), getattr(exact, name))
+
+
+def test_a_journal_of_something_else_or_a_damaged_one_is_not_believed(setting, tmp_path):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path, whole)
+    other = Counting()
+    again, said = fit(setting, tmp_path, other, key="another formula")
+    assert other.made == whole.made and not said
+    files = sorted(tmp_path.glob("*.npz"))
+    files[2].write_bytes(files[2].read_bytes()[:100])
+    half = Counting()
+    again, said = fit(setting, tmp_path, half, key="another formula")
+    assert half.made == whole.made - 2
+    assert "00002.npz cannot be read" in said[1]
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+    files[1].write_bytes(files[3].read_bytes())
+    other = Counting()
+    again, said = fit(setting, tmp_path, other, key="another formula")
+    assert other.made == whole.made - 1
+    assert "answers another question" in said[1]
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+
+
+def test_a_full_disk_costs_the_journal_and_not_the_fit(setting, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    _, said = fit(setting, tmp_path / "journal", Counting())
+    assert said == [
+        f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): a fit that is interrupted starts anew"
+    ]
+    assert [path.name for path in (tmp_path / "journal").iterdir()] == ["key"]
+
+
+def test_a_key_or_an_entry_that_has_changed_is_not_believed(setting, tmp_path):
+    whole = Counting()
+    exact, _ = fit(setting, tmp_path, whole)
+    files = sorted(tmp_path.glob("*.npz"))
+    for place in range(0, files[1].stat().st_size, 97):
+        content = bytearray(files[1].read_bytes())
+        content[place] ^= 1
+        files[1].write_bytes(content)
+        again, said = fit(setting, tmp_path, Counting())
+        assert "00001.npz cannot be read (it has changed since it was written)" in said[1]
+        np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+    # An entry of another fit, whose question is the same.
+    other = tmp_path / "other"
+    fit(setting, other, Counting(), key="another response")
+    files[0].write_bytes((other / files[0].name).read_bytes())
+    _, said = fit(setting, tmp_path, Counting())
+    assert "00000.npz cannot be read" in said[1]
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    anew = Counting()
+    again, said = fit(setting, tmp_path, anew)
+    assert anew.made == whole.made and not said
+    np.testing.assert_array_equal(again.coefficients, exact.coefficients)

@@ -1,0 +1,222 @@
+"""Two thousand damaged files: whatever reads one of them refuses it by name, or makes the very same bytes as before."""
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import build_design
+import check_reference
+import evaluate
+import merge_dictionary
+import predict
+import render_history
+import render_summary
+import tabulate_coefficients
+import tabulate_effects
+import tabulate_groups
+from pools import InProcessPool, fit_files, ingest_frame, write_fit
+from tfglm import digests
+from tfglm import provenance as passport
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+
+pytestmark = pytest.mark.drill
+
+SEED, CASES = 1987, 2_000
+
+FORMULA = "late ~ carrier:origin + poly(distance, 2)"
+
+
+def flights(rows: int) -> pd.DataFrame:
+    draw = np.random.default_rng(4)
+    frame = {name: draw.choice(list(letters), rows) for name, letters in (("carrier", "ABCD"), ("origin", "XYZ"))}
+    frame |= {
+        "distance": draw.integers(1, 40, rows),
+        "weight": draw.normal(size=rows).round(3),
+        "day": np.arange(rows) % 9,
+    }
+    return pd.DataFrame(frame | {"late": draw.integers(0, 2, rows)})
+
+
+class Run:
+    """A finished run in `folder`, and what reads its files again."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.out = folder, folder / "out"
+        self.out.mkdir()
+        split = {"train": "day < 6", "evaluate": "day = 6", "predict": "day > 6"}
+        file = ingest_frame(flights(9_000), folder, split=split)
+        self.manifest = file.folder / "manifest.json"
+        self.merge(folder)
+        self.design(folder)
+        self.reference(folder)
+        made, fitted, _ = fit_files([file], FORMULA, "binomial", std_errors="robust")
+        made = Design.load(folder / "design.json")
+        write_fit(fitted, made, folder)
+        fit = digests.read_json(folder / "fit.json")
+        of = passport.of([file], {"data": {}, "model": {}, "command": ""}, "0")
+        digests.write_json(folder / "fit.json", fit | {"passport": of}, indent=2)
+        (folder / "history.csv").write_text(
+            "seconds,quantity,step,value\n1.0,fit/deviance,1,20.0\n2.0,fit/deviance,2,10.0\n"
+        )
+        digests.write_beside(folder / "history.csv")
+        self.coefficients(folder)
+        self.evaluate(folder)
+        shards = [f"table/shards/{split}-00000" for split in ("train", "evaluate", "predict")]
+        train, held_out, predicted = ([f"{one}/{name}" for name in ("carrier", "distance", "late")] for one in shards)
+        beside = [f"table/{name}" for name in ("manifest.json", "levels.parquet", "checksums.npy")]
+        checkpoint = [f"checkpoint/{path.name}" for path in (folder / "checkpoint").iterdir()]
+        of_fit = ["design.json", "fit.json", *checkpoint]
+        self.readers: dict[Callable[[Path], None], list[str]] = {
+            self.merge: beside,
+            self.design: ["dictionary.json", *beside, *(name for name in train if "late" not in name)],
+            self.gradient: ["design.json", *beside, *train],
+            self.reference: ["design.json"],
+            self.coefficients: ["reference.json", *of_fit],
+            self.evaluate: [*of_fit, *beside, *held_out],
+            self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
+            self.effects: ["dictionary.json", *of_fit],
+            self.groups: ["metrics.json"],
+            self.summary: ["rows.json", "fit.json", "metrics.json"]
+            + [f"{name}.{suffix}" for name in ("coefficients", "terms") for suffix in ("csv", "sha256")],
+            self.history: ["history.csv", "history.sha256", "fit.json"],
+        }
+
+    def _arguments(self, **more) -> argparse.Namespace:
+        folder = self.folder
+        common = {"design": folder / "design.json", "checkpoint": folder / "checkpoint", "fit": folder / "fit.json"}
+        common |= {"reference": folder / "reference.json", "confidence": 0.95, "manifests": [self.manifest]}
+        return argparse.Namespace(**common | more)
+
+    def merge(self, out: Path) -> None:
+        written = {"dictionary": out / "dictionary.json", "rows": out / "rows.json"}
+        merge_dictionary.main(self._arguments(missing="{}", rare="{}", **written))
+
+    def design(self, out: Path) -> None:
+        settings = f'{{"formula": "{FORMULA}", "family": "binomial", "std_errors": "robust"}}'
+        more = {"model": "m", "settings": settings, "known_late": [], "reference": "{}"}
+        dictionary = self.folder / "dictionary.json"
+        build_design.main(self._arguments(**more | {"dictionary": dictionary, "design": out / "design.json"}))
+
+    def reference(self, out: Path) -> None:
+        check_reference.main(self._arguments(reference="{}", checked=out / "reference.json"))
+
+    def gradient(self, out: Path) -> None:
+        """What the workers sum of the training rows."""
+        made = Design.load(self.folder / "design.json")
+        workload = Workload(made, [IngestedFile.load(self.manifest)], "train")
+        found = workload.sum(InProcessPool(), "gradient", made.by_term(np.full(made.size, 0.1)))
+        (out / "sums").write_bytes(b"".join(np.ascontiguousarray(one).tobytes() for one in found.values()))
+
+    def coefficients(self, out: Path) -> None:
+        names = {name: out / f"coefficients.{suffix}" for name, suffix in (("table", "csv"), ("parquet", "parquet"))}
+        tabulate_coefficients.main(self._arguments(**names, terms=out / "terms.csv"))
+
+    def evaluate(self, out: Path) -> None:
+        more = {"split": "evaluate", "threshold": 0.5, "unseen": "missing", "by": ["carrier"]}
+        evaluate.main(self._arguments(**more, metrics=out / "metrics.json"))
+
+    def predict(self, out: Path) -> None:
+        more = {"manifest": self.manifest, "unseen": "missing", "identity": ["carrier", "weight"]}
+        predict.main(self._arguments(**more, predictions=out / "predictions.parquet"))
+
+    def effects(self, out: Path) -> None:
+        more = {"dictionary": self.folder / "dictionary.json", "table": out / "effects.csv", "colour": "#000000"}
+        tabulate_effects.main(self._arguments(**more, plots=[]))
+
+    def groups(self, out: Path) -> None:
+        table = out / "metrics_by.csv"
+        tabulate_groups.main(argparse.Namespace(metrics=self.folder / "metrics.json", table=table))
+
+    def summary(self, out: Path) -> None:
+        rows, page = self.folder / "rows.json", out / "summary.html"
+        render_summary.main(argparse.Namespace(rows=rows, models=[self.folder], held_out=True, page=page))
+
+    def history(self, out: Path) -> None:
+        history = self.folder / "history.csv"
+        render_history.main(self._arguments(history=history, colour="#000000", plots=[]))
+
+    def made(self, reader: Callable[[Path], None]) -> dict[str, bytes]:
+        """What a reader makes now."""
+        for path in self.out.iterdir():
+            path.unlink()
+        reader(self.out)
+        return {path.name: path.read_bytes() for path in self.out.iterdir()}
+
+
+def flip(content: bytearray, draw: random.Random) -> bytes:
+    for _ in range(draw.choice([1, 1, 2, 8])):
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+    return content
+
+
+def cut(content: bytearray, draw: random.Random) -> bytes:
+    return content[: draw.randrange(len(content))]
+
+
+def swap_bytes(content: bytearray, draw: random.Random) -> bytes:
+    size = draw.choice([1, 4, 8, 64])
+    one, two = (draw.randrange(max(len(content) - size, 1)) for _ in range(2))
+    content[one : one + size], content[two : two + size] = content[two : two + size], content[one : one + size]
+    return content
+
+
+def swap_lines(content: bytearray, draw: random.Random) -> bytes:
+    lines = content.split(b"\n")
+    one, two = (draw.randrange(len(lines)) for _ in range(2))
+    lines[one], lines[two] = lines[two], lines[one]
+    return b"\n".join(lines)
+
+
+def drop(content: bytearray, draw: random.Random) -> bytes:
+    place = draw.randrange(len(content))
+    return content[:place] + content[place + draw.choice([1, 8, 1000]) :]
+
+
+def add(content: bytearray, draw: random.Random) -> bytes:
+    place = draw.choice([len(content), draw.randrange(len(content) + 1)])
+    return content[:place] + draw.randbytes(draw.choice([1, 8, 1000])) + content[place:]
+
+
+def change_digit(content: bytearray, draw: random.Random) -> bytes:
+    digits = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
+    if digits:
+        content[draw.choice(digits)] = ord(draw.choice("0123456789"))
+    return content
+
+
+CHANGES = [flip, flip, cut, swap_bytes, swap_lines, drop, add, change_digit]
+
+
+def test_whatever_is_damaged_is_refused_by_name_or_changes_nothing(tmp_path):
+    run, draw, outcomes, wrong = Run(tmp_path), random.Random(SEED), Counter(), []
+    exact = {reader: run.made(reader) for reader in run.readers}
+    pairs = [(reader, name) for reader, names in run.readers.items() for name in names]
+    for number in range(CASES):
+        reader, name = pairs[number % len(pairs)]
+        change, path = draw.choice(CHANGES), tmp_path / name
+        good = path.read_bytes()
+        path.write_bytes(change(bytearray(good), draw))
+        same = path.read_bytes() == good
+        try:
+            ended = "same bytes" if run.made(reader) == exact[reader] else "OTHER BYTES"
+        except UserError as error:
+            is_named = path.with_suffix("").name in str(error) and "\n  delete " in str(error) and not same
+            ended = "refused" if is_named else f"REFUSED, but: {error}"
+        except Exception as error:
+            ended = f"{type(error).__name__}: {error}"
+        finally:
+            path.write_bytes(good)
+        outcomes[ended if ended in ("same bytes", "refused") else "wrong"] += 1
+        if ended not in ("same bytes", "refused"):
+            wrong.append(f"{number}: {reader.__name__} of {name} after {change.__name__}: {ended}")
+    assert not wrong, "\n".join([str(outcomes), *wrong[:40]])
+    assert outcomes["refused"] > 0.8 * CASES

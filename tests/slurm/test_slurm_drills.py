@@ -1,0 +1,220 @@
+"""What can go wrong on a SLURM in the middle of a fit: a job that is cancelled, a node that goes down, a time limit, a controller
+that is away. The run says so in bounded time, or goes on; the same command then ends with the very same numbers. This SLURM keeps
+accounts, which that of test_slurm.py does not.
+
+All of them wait for SLURM's answers most of the time, so they go on side by side.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import yaml
+from test_slurm import (
+    ENVIRONMENT,
+    FIT,
+    SLURM,
+    checkout,
+    finish,
+    left_behind,
+    of_the_cluster,
+    snakemake,
+    start_snakemake,
+)
+
+import slurm_cluster
+from runs import processes_in
+from slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.drill]
+
+STRENGTHS, PASSES = 200, 60
+GROUP = {"ps": 1, "workers": 2, "nodes": 2, "patience": 120, "stall": 60}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    if lacking := slurm_cluster.missing(accounting=True):
+        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
+    with (
+        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
+        slurm_cluster.cluster(
+            Path(folder), environment=ENVIRONMENT, nodes=9, accounting=True, sharing="EXCLUSIVE"
+        ) as made,
+    ):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def local(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which a path of many strengths has been fitted without SLURM."""
+    folder = checkout(tmp_path_factory.mktemp("local") / "checkout", **GROUP)
+    path = folder / "config" / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["models"]["late"]["path"] = {"number": STRENGTHS, "select": "aic", "smallest": 1e-4}
+    path.write_text(yaml.safe_dump(config))
+    code, said = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
+    assert code == 0, said
+    return folder
+
+
+def progress(folder: Path) -> dict:
+    try:
+        return json.loads((folder / "logs/models/late/progress.json").read_text())
+    except FileNotFoundError:
+        return {"passes": 0, "state": ""}
+
+
+def fit_on_slurm(cluster: Cluster, local: Path, folder: Path, *more: str) -> subprocess.Popen:
+    """A copy of that checkout, in which the fit is begun anew on two nodes."""
+    shutil.copytree(local, folder, symlinks=True)
+    (folder / FIT).unlink()
+    (folder / "logs/models/late/progress.json").unlink()
+    return start_snakemake(folder, *SLURM, *more, "--", FIT, environment=cluster.environment)
+
+
+def in_the_middle(folder: Path, running: subprocess.Popen) -> None:
+    """Wait until the fit is."""
+    deadline = time.monotonic() + 400
+    while progress(folder)["passes"] < PASSES:
+        assert running.poll() is None and time.monotonic() < deadline, finish(folder, running)[1]
+        time.sleep(0.1)
+
+
+def job_of(cluster: Cluster, folder: Path) -> dict[str, str]:
+    return of_the_cluster(cluster.jobs(folder))[-1]
+
+
+# Not for a job that is cancelled, which the executor does not notice then; see profiles/README.md.
+ACCOUNTS = ("--slurm-status-command", "sacct")
+
+Ended = tuple[Path, int, str, float]
+
+
+def ended(folder: Path, running: subprocess.Popen) -> Ended:
+    """The folder, the exit code, all that was said, and the seconds until the end."""
+    began = time.monotonic()
+    code, said = finish(folder, running, 600)
+    return folder, code, said, time.monotonic() - began
+
+
+def cancelled(cluster: Cluster, local: Path, folder: Path) -> Ended:
+    running = fit_on_slurm(cluster, local, folder, "--retries", "0")
+    in_the_middle(folder, running)
+    cluster.ask("scancel", job_of(cluster, folder)["JobId"])
+    return ended(folder, running)
+
+
+def node_down(cluster: Cluster, local: Path, folder: Path) -> Ended:
+    """The node of the workers: the second attempt gets another one."""
+    running = fit_on_slurm(cluster, local, folder, *ACCOUNTS)
+    in_the_middle(folder, running)
+    nodes = cluster.ask("scontrol", "show", "hostnames", job_of(cluster, folder)["NodeList"]).split()
+    cluster.ask("scontrol", "update", f"NodeName={nodes[-1]}", "State=DOWN", "Reason=drill")
+    return ended(folder, running)
+
+
+SCRIPTS = {"roles.py", "ps.py", "worker.py", "chief.py", "watchdog.py"}
+
+
+def too_slow(cluster: Cluster, local: Path, folder: Path) -> Ended:
+    """Four minutes, as to start takes a good part of one; all processes of the fit are frozen for the rest."""
+    limits = [
+        f"{rule}:{set_}" for rule in ("ps", "workers", "chief") for set_ in ("mpi=srun", "interface=auto", "runtime=4")
+    ]
+    running = fit_on_slurm(cluster, local, folder, "--retries", "0", "--set-resources", *limits, "chief:stall=600")
+    in_the_middle(folder, running)
+    for process in processes_in(folder):
+        # All, or those that are left would end the run for the sake of the others.
+        if process.name() != "srun" and {Path(word).name for word in process.cmdline()} & SCRIPTS:
+            process.suspend()
+    return ended(folder, running)
+
+
+def controller_away(cluster: Cluster, local: Path, folder: Path) -> Ended:
+    running = fit_on_slurm(cluster, local, folder, *ACCOUNTS)
+    in_the_middle(folder, running)
+    with cluster.controller_away():
+        time.sleep(20)
+    return ended(folder, running)
+
+
+DRILLS = {"cancelled": cancelled, "node_down": node_down, "too_slow": too_slow}
+
+
+@pytest.fixture(scope="module")
+def drills(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
+    folder = tmp_path_factory.mktemp("drills")
+    with ThreadPoolExecutor() as pool:
+        yield {name: pool.submit(drill, cluster, local, folder / name) for name, drill in DRILLS.items()}
+
+
+def result(folder: Path) -> bytes:
+    return (folder / FIT).read_bytes()
+
+
+def goes_on(folder: Path, local: Path, at_least: int = PASSES) -> None:
+    """The same fit, here and without SLURM, has what was summed before."""
+    code, said = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
+    assert code == 0, said
+    assert result(folder) == result(local)
+    assert progress(folder)["passes_recalled"] >= at_least
+
+
+def test_a_cancelled_job_is_reported_and_resumed(drills: dict[str, Future], local: Path) -> None:
+    folder, code, said, seconds = drills["cancelled"].result()
+    assert code == 1 and seconds < 120, said
+    assert "CANCELLED" in said, said
+    goes_on(folder, local)
+
+
+def test_a_time_limit_is_reported_and_the_fit_resumed(drills: dict[str, Future], local: Path) -> None:
+    folder, code, said, seconds = drills["too_slow"].result()
+    assert code == 1 and seconds < 480, said
+    assert "DUE TO TIME LIMIT" in said, said
+    goes_on(folder, local)
+
+
+def test_a_node_that_goes_down_costs_a_new_start(cluster: Cluster, drills: dict[str, Future], local: Path) -> None:
+    folder, code, said, seconds = drills["node_down"].result()
+    assert code == 0 and seconds < 500, said
+    states = [job["JobState"] for job in of_the_cluster(cluster.jobs(folder))]
+    assert sorted(states) == ["COMPLETED", "NODE_FAIL"], said
+    assert result(folder) == result(local)
+    assert progress(folder)["passes_recalled"] >= PASSES
+
+
+def test_a_controller_that_is_away_for_a_while_costs_nothing(
+    cluster: Cluster, drills: dict[str, Future], local: Path, tmp_path: Path
+) -> None:
+    """Once the others are over, who would not be answered."""
+    for one in drills.values():
+        one.exception()
+    folder, code, said, seconds = controller_away(cluster, local, tmp_path / "checkout")
+    assert code == 0 and seconds < 240, said
+    assert result(folder) == result(local)
+    assert progress(folder)["passes_recalled"] == 0
+
+
+def test_sixteen_workers_on_five_nodes_are_as_easy_as_two(
+    cluster: Cluster, local: Path, tmp_path: Path, drills
+) -> None:
+    for one in drills.values():
+        one.exception()  # over, for this machine has two processors
+    folder = tmp_path / "checkout"
+    many = ("--config", "cluster={ps: 2, workers: 16, nodes: 5, patience: 300, stall: 300}")
+    code, said = finish(folder, fit_on_slurm(cluster, local, folder, *many), 600)
+    assert code == 0, said
+    assert result(folder) == result(local)
+    assert job_of(cluster, folder)["NumNodes"] == "5"
+
+
+def test_nothing_is_left_on_the_nodes(cluster: Cluster, drills: dict[str, Future]) -> None:
+    assert left_behind(cluster) == {}

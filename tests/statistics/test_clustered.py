@@ -1,0 +1,319 @@
+"""Standard errors, tests and intervals by cluster, against rows x rows matrices and R."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from pools import InProcessPool, estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from replicates import Replicates
+from tfglm.engine.workload import Workload
+from tfglm.results import coefficients, effects, reference
+from tfglm.solvers import fitted as checkpoint
+from tfglm.solvers import inference
+from tfglm.solvers.clustered import Clustered
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def power(matrix: np.ndarray, exponent: float) -> np.ndarray:
+    """Of a symmetric matrix; the pseudo-inverse for negative ones."""
+    values, vectors = np.linalg.eigh(matrix)
+    good = values > 1e-8
+    return (vectors * np.where(good, np.where(good, values, 1.0) ** exponent, 0.0)) @ vectors.T
+
+
+class Oracle:
+    """CR2 as Pustejovsky & Tipton (2018) write it, with matrices of rows x rows: a working model of a random intercept, for
+    weighted least squares whose weights are the inverse variances."""
+
+    def __init__(self, x: np.ndarray, weight: np.ndarray, residual: np.ndarray, cluster: np.ndarray, rho: float):
+        root = np.sqrt(weight)
+        x, residual = x * root[:, None], residual * root
+        self.phi = np.eye(len(x)) + rho * np.outer(root, root) * (cluster[:, None] == cluster)
+        self.bread = np.linalg.inv(x.T @ x)
+        self.rest = np.eye(len(x)) - x @ self.bread @ x.T
+        variance = self.rest @ self.phi @ self.rest
+        self.covariance, self.of_clusters = np.zeros(self.bread.shape), []
+        for number in np.unique(cluster):
+            rows = np.flatnonzero(cluster == number)
+            phi_root = power(self.phi[np.ix_(rows, rows)], 0.5)
+            adjusted = phi_root @ power(phi_root @ variance[np.ix_(rows, rows)] @ phi_root, -0.5) @ phi_root
+            half = self.bread @ x[rows].T @ adjusted
+            self.covariance += np.outer(half @ residual[rows], half @ residual[rows])
+            self.of_clusters.append((rows, half))
+        self.true = self.bread @ x.T @ self.phi @ x @ self.bread
+
+    def among(self, contrasts: np.ndarray) -> np.ndarray:
+        """cov(p_gs'e, p_ht'e), [clusters, clusters, contrasts, contrasts], where V_st = sum_g (p_gs'e) (p_gt'e)."""
+        p = np.stack([contrasts @ half @ self.rest[rows] for rows, half in self.of_clusters])
+        return np.einsum("gsn,nm,htm->ghst", p, self.phi, p, optimize=True)
+
+    def satterthwaite(self, contrast: np.ndarray) -> float:
+        among = self.among(contrast[None])[:, :, 0, 0]
+        return np.trace(among) ** 2 / np.sum(among**2)
+
+    def hotelling(self, contrasts: np.ndarray) -> float:
+        values, vectors = np.linalg.eigh(contrasts @ self.true @ contrasts.T)
+        among = self.among((vectors / np.sqrt(values)).T @ contrasts)
+        variances = np.einsum("ghss,ghtt->", among, among) + np.einsum("ghst,ghts->", among, among)
+        return len(contrasts) * (len(contrasts) + 1) / variances
+
+
+def rows_of_clusters() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Design matrix, weights, residuals and clusters: one column is constant in clusters, one is 1 in a single cluster."""
+    random = np.random.default_rng(0)
+    cluster = np.sort(random.integers(0, 12, 200))
+    x = np.c_[np.ones(200), random.normal(size=(200, 3)), random.normal(size=12)[cluster], cluster == 3]
+    weight, y = random.random(200) + 0.2, random.normal(size=200)
+    return x, weight, y - x @ np.linalg.solve(x.T @ (weight[:, None] * x), x.T @ (weight * y)), cluster
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.3, 5.0])
+def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho):
+    x, weight, residual, cluster = rows_of_clusters()
+    exact = Oracle(x, weight, residual, cluster, rho)
+    numbers = range(cluster.max() + 1)
+    rows = [cluster == number for number in numbers]
+    information = np.stack([x[one].T @ (weight[one, None] * x[one]) for one in rows])
+    scores = np.stack([x[one].T @ (weight * residual)[one] for one in rows])
+    found = Clustered(information, np.eye(6)[0], rho)
+    half = found.adjusted(scores) @ exact.bread
+    np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
+    df, share = found.satterthwaite(np.eye(6))
+    np.testing.assert_allclose(df, [exact.satterthwaite(one) for one in np.eye(6)], rtol=1e-8)
+    # All but that of the column which one cluster alone determines, whose variance cannot be seen.
+    np.testing.assert_allclose(share[:5], 1.0, rtol=1e-8)
+    assert share[5] < 0.2
+    for which in ([1], [1, 2], [1, 4], [0, 1, 2, 3, 4]):
+        spread = found.hotelling(np.eye(6)[which])
+        assert spread.df == pytest.approx(exact.hotelling(np.eye(6)[which]), rel=1e-8)
+        assert spread.share == pytest.approx(1.0)
+    assert found.hotelling(np.eye(6)[[4, 5]]).share < 0.2
+
+
+def test_rho_is_found_where_clusters_share_something():
+    random = np.random.default_rng(3)
+    cluster = np.repeat(np.arange(300), random.integers(1, 40, 300))
+    x = np.c_[np.ones(len(cluster)), random.normal(size=len(cluster))]
+    found = []
+    for _ in range(40):
+        y = 0.5 * random.normal(size=300)[cluster] + random.normal(size=len(cluster))
+        residual = y - x @ np.linalg.lstsq(x, y)[0]
+        rows = [cluster == number for number in range(300)]
+        information = np.stack([x[one].T @ x[one] for one in rows])
+        scores = np.stack([x[one].T @ residual[one] for one in rows])
+        found.append(Clustered(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
+    assert np.mean(found) == pytest.approx(0.25, abs=0.02)
+
+
+# Fits -------------------------------------------------------------------------------------------------------------------
+
+ROWS = pd.read_csv(GOLDEN / "clustered.csv")
+FORMULA = "carrier + hour + wind"
+FAMILIES = {"gaussian": "delay", "binomial": "late"}
+
+
+def matrix_of(frame: pd.DataFrame) -> np.ndarray:
+    carriers = [(frame["carrier"] == one).to_numpy(float) for one in sorted(frame["carrier"].unique())[1:]]
+    return np.stack([np.ones(len(frame)), *carriers, frame["hour"], frame["wind"]], axis=1)
+
+
+def working(
+    frame: pd.DataFrame, family: str, estimates: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Working weights and residuals of the linear predictor."""
+    eta, y = matrix_of(frame) @ estimates, frame[FAMILIES[family]].to_numpy(float)
+    if family == "gaussian":
+        return weight, y - eta
+    mean = 1 / (1 + np.exp(-eta))
+    return weight * mean * (1 - mean), (y - mean) / (mean * (1 - mean))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("weights", [None, "weight"])
+def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(tmp_path, family, weights, monkeypatch):
+    monkeypatch.setattr(reference, "FEWEST_DF", 2)
+    monkeypatch.setattr(reference, "FEWEST_DF_JOINT", 2)
+    frame = ROWS.assign(weight=1 + ROWS.index % 3)
+    formula = f"{FAMILIES[family]} ~ {FORMULA}"
+    design, fitted = fit_frame(frame, formula, family, tmp_path, std_errors="cluster(day)", weights=weights)
+    found = estimates_of(design, fitted)
+    table = coefficients.table(found, 0.9)
+    kept = table[found.kept]
+    used = frame["weight"].to_numpy(float) if weights else np.ones(len(frame))
+    weight, residual = working(frame, family, kept["estimate"].to_numpy(), used)
+    exact = Oracle(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.cluster_rho)
+    assert fitted.cluster_rho > 0.2
+    np.testing.assert_allclose(kept["std_error"], np.sqrt(np.diag(exact.covariance)), rtol=1e-6)
+    np.testing.assert_allclose(kept["df"], [exact.satterthwaite(one) for one in np.eye(6)], rtol=1e-6)
+    distribution = scipy.stats.t(kept["df"])
+    np.testing.assert_allclose(kept["t"], kept["estimate"] / kept["std_error"])
+    np.testing.assert_allclose(kept["p_value"], 2 * distribution.sf(kept["t"].abs()), rtol=1e-9)
+    np.testing.assert_allclose(kept["neg_log10_p"], -np.log10(kept["p_value"]), rtol=1e-9)
+    np.testing.assert_allclose(
+        kept["ci_upper"] - kept["estimate"], distribution.ppf(0.95) * kept["std_error"], rtol=1e-9
+    )
+    assert (kept["note"] == "").all()
+
+    term = coefficients.joint_tests(found).set_index("term").loc["carrier"]
+    which = np.eye(6)[1:4]
+    estimates = which @ kept["estimate"].to_numpy()
+    statistic = estimates @ np.linalg.solve(which @ exact.covariance @ which.T, estimates)
+    eta = exact.hotelling(which)
+    assert term["chi_squared"] == pytest.approx(statistic, rel=1e-5)
+    assert term["df"] == 3 and term["df_denominator"] == pytest.approx(eta - 2, rel=1e-6)
+    assert term["F"] == pytest.approx((eta - 2) / eta * statistic / 3, rel=1e-5)
+    assert term["p_value"] == pytest.approx(scipy.stats.f.sf(term["F"], 3, eta - 2), rel=1e-8)
+
+    contrast = coefficients.contrasts(found, {"x": {"carrier[DL]": 1, "carrier[UA]": -1}}, 0.9).iloc[0]
+    weights = np.array([0, 0, 1, -1, 0, 0.0])
+    assert contrast["std_error"] == pytest.approx(np.sqrt(weights @ exact.covariance @ weights), rel=1e-6)
+    assert contrast["df"] == pytest.approx(exact.satterthwaite(weights), rel=1e-6)
+    errors = inference.describe(design, fitted, inference.Near(*np.zeros((3, 0), int)))["std_errors"]
+    assert errors["clusters"] == frame["day"].nunique() and errors["estimator"] == "CR2"
+
+
+def test_a_checkpoint_keeps_what_degrees_of_freedom_need(tmp_path):
+    design, fitted = fit_frame(ROWS, f"late ~ {FORMULA}", "binomial", tmp_path, std_errors="cluster(day)")
+    checkpoint.save(fitted, design, tmp_path / "checkpoint")
+    again = replace(checkpoint.load(design, tmp_path / "checkpoint"), summary=fitted.summary)
+    pd.testing.assert_frame_equal(table_of(design, again), table_of(design, fitted))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_covariances_by_cluster_are_those_of_r(tmp_path, family, monkeypatch):
+    exact = json.loads((GOLDEN / "clustered.json").read_text())[family]
+    formula = f"{FAMILIES[family]} ~ {FORMULA}"
+    if family == "gaussian":
+        # sandwich's HC2 by cluster is CR2 with independent rows as the working model; that of a glm is another one.
+        monkeypatch.setattr(Clustered, "with_rho", lambda self, scores, dispersion: self)
+        design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr2", std_errors="cluster(day)")
+        np.testing.assert_allclose(coefficients.covariance_table(estimates_of(design, fitted)), exact["HC2"], rtol=1e-8)
+    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
+    design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr1", std_errors="cluster(day)")
+    covariance = coefficients.covariance_table(estimates_of(design, fitted))
+    np.testing.assert_allclose(covariance, exact["HC1"], rtol=1e-7, atol=1e-9)
+    assert not fitted.clustered
+
+
+def test_without_cr2_the_effective_clusters_are_the_degrees_of_freedom(tmp_path, monkeypatch):
+    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
+    design, fitted = fit_frame(ROWS, f"delay ~ {FORMULA}", "gaussian", tmp_path, std_errors="cluster(day)")
+    table = table_of(design, fitted)
+    kept = table[table["std_error"].notna()]
+    x, y = matrix_of(ROWS), ROWS["delay"].to_numpy()
+    residual = y - x @ np.linalg.lstsq(x, y)[0]
+    scores = np.stack([(x * residual[:, None])[ROWS["day"] == day].sum(0) for day in ROWS["day"].unique()])
+    squares = (scores @ np.linalg.inv(x.T @ x)) ** 2
+    np.testing.assert_allclose(kept["df"], np.minimum(3 * squares.sum(0) ** 2 / (squares**2).sum(0), 24), rtol=1e-6)
+    # Fewer than 40 clusters: no test.
+    assert kept["p_value"].isna().all() and kept["note"].str.startswith("too few clusters tell of it").all()
+
+
+def test_what_single_clusters_determine_has_no_error_and_no_test(tmp_path):
+    random = np.random.default_rng(1)
+    frame = pd.DataFrame({"weekday": random.integers(1, 8, 3000), "x": random.normal(size=3000)})
+    frame["y"] = random.normal(size=3000) + random.normal(size=8)[frame["weekday"]]
+    design, fitted = fit_frame(frame, "y ~ C(weekday) + x", "gaussian", tmp_path, std_errors="cluster(weekday)")
+    table = table_of(design, fitted)
+    weekday = table.loc["C(weekday)"].iloc[1:]
+    assert weekday["std_error"].isna().all() and weekday["p_value"].isna().all() and weekday["ci_lower"].isna().all()
+    assert weekday["note"].str.startswith("determined within single clusters").all()
+    contrasts = fitted.on_free(estimates_of(design, fitted).transform)
+    share = dict(zip(table.index, fitted.clustered.determined_share(contrasts), strict=True))
+    assert all(share[name] > 0.5 for name in [("C(weekday)", str(day)) for day in range(2, 8)])
+    assert share["x", ""] < 1e-6
+    # Of x there are seven clusters, too few.
+    x = table.loc["x", ""]
+    assert x["std_error"] > 0 and x["df"] < 7 and np.isnan(x["p_value"]) and "degrees of freedom" in x["note"]
+    terms = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term")
+    assert terms["p_value"].isna().all() and terms["chi_squared"].isna().all() and (terms["note"] != "").all()
+
+
+def test_a_level_of_one_cluster_leaves_the_joint_test_of_the_others(tmp_path):
+    """As where one airport had a single flight: the others are tested as if its rows were not there."""
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"port": random.choice(list("abcd"), 4000), "day": random.integers(0, 200, 4000)})
+    frame["y"] = random.normal(size=4000) + random.normal(size=200)[frame["day"]]
+    lonely = pd.DataFrame({"port": ["z"], "day": [7], "y": [1.5]})
+    terms = {}
+    for name, rows in {"with": pd.concat([frame, lonely]), "without": frame}.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        design, fitted = fit_frame(rows, "y ~ port", "gaussian", folder, std_errors="cluster(day)")
+        terms[name] = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term").loc["port"]
+    assert terms["with"]["df"] == terms["without"]["df"] == 3
+    assert "without 1 of its coefficients" in terms["with"]["note"] and not terms["without"]["note"]
+    for name in ("F", "df_denominator", "p_value"):
+        np.testing.assert_allclose(terms["with"][name], terms["without"][name], rtol=1e-2)
+
+
+def test_a_rank_deficient_joint_test_is_empty(tmp_path):
+    random = np.random.default_rng(2)
+    frame = pd.DataFrame({"origin": random.choice(["A", "B", "C", "D"], 2000), "day": random.integers(0, 60, 2000)})
+    frame["port"] = frame["origin"] + (frame["day"] % 15).astype(str)
+    frame["y"] = random.normal(size=2000) + random.normal(size=4)[frame["origin"].map(ord) - 65]
+    design, fitted = fit_frame(frame, "y ~ origin", "gaussian", tmp_path, std_errors="cluster(origin)")
+    term = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term").loc["origin"]
+    assert np.isnan(term["p_value"]) and np.isnan(term["F"]) and "too few" in term["note"]
+
+
+def test_the_information_of_all_clusters_is_the_information(tmp_path):
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"a": random.choice(list("xyz"), 900), "b": random.choice(list("pq"), 900)})
+    frame["x"], frame["g"] = random.normal(size=900), random.integers(0, 9, 900)
+    frame["y"] = random.integers(0, 2, 900)
+    files = [ingest_frame(frame[:500], tmp_path, "one"), ingest_frame(frame[500:], tmp_path, "two")]
+    design, fitted, _ = fit_files(files, "y ~ a * b + x:a + poly(x, 2)", "binomial", std_errors="cluster(g)")
+    workload, state = Workload(design, files, "train"), design.by_term(fitted.coefficients)
+    by_cluster = workload.sum(InProcessPool(), "cluster_information", state)
+    whole = workload.sum(InProcessPool(3), "information", state)
+    for name, value in by_cluster.items():
+        np.testing.assert_allclose(value.sum(0), whole[name], rtol=1e-10, atol=1e-10)
+    # Of one cluster: that of a fit's rows alone.
+    rows = frame["g"] == 4
+    exact = np.sum(fitted.clustered.information[4]) if rows.any() else 0.0
+    assert np.isfinite(exact) and fitted.clustered.information.shape[0] == 9
+    np.testing.assert_allclose(
+        np.linalg.inv(fitted.clustered.information.sum(0))[: len(fitted.dense), : len(fitted.dense)],
+        fitted.schur_inverse,
+        rtol=1e-6,
+        atol=1e-10,
+    )
+
+
+def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_path):
+    files = [ingest_frame(ROWS, tmp_path)]
+    design, fitted, dictionary = fit_files(files, "delay ~ poly(hour, 2) + wind", "gaussian", std_errors="cluster(day)")
+    curve = effects.curves(design, fitted, dictionary, fitted.summary["df_residual"], 0.95)
+    away = curve[curve["std_error"] > 0]
+    margins = (away["ci_upper"] - away["effect"]) / away["std_error"]
+    df = np.array([scipy.stats.t(number).ppf(0.975) for number in (reference.FEWEST_DF, 24)])
+    assert margins.dropna().between(df[1] - 1e-9, df[0] + 1e-9).all() and margins.notna().any()
+
+
+# Simulation -------------------------------------------------------------------------------------------------------------
+
+
+def test_tests_by_cluster_keep_their_level_where_clusters_are_few_and_unequal(tmp_path):
+    """benchmarks/clustered_inference.py on small data: 250 replications of no effect, with 50 clusters of unequal sizes."""
+    random = np.random.default_rng(11)
+    sizes = np.maximum(2, random.lognormal(2.7, 0.5, 50)).astype(int)
+    day = np.repeat(np.arange(50), sizes)
+    frame = pd.DataFrame({"carrier": random.choice(list("ABCDEF"), len(day)), "day": day})
+    frame["wind"], frame["hour"] = random.normal(size=50)[day], random.normal(size=len(day))
+    replicates = Replicates(frame, "carrier + hour + wind", "gaussian", tmp_path, std_errors="cluster(day)")
+    p_values, joint = [], []
+    for _ in range(250):
+        found = replicates.estimates(0.7 * random.normal(size=50)[day] + random.normal(size=len(day)))
+        p_values.append(coefficients.table(found, 0.95)["p_value"].to_numpy()[found.kept])
+        joint.append(coefficients.joint_tests(found)["p_value"].to_numpy())
+    rates = np.concatenate([np.mean(np.array(p_values) < 0.05, axis=0), np.mean(np.array(joint) < 0.05, axis=0)])
+    low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 250, 0.05) / 250
+    assert np.all((rates >= low) & (rates <= high)), rates
+    assert 0.035 <= rates.mean() <= 0.065

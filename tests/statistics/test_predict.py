@@ -1,0 +1,380 @@
+"""Metrics, predictions and the exported model against scikit-learn and statsmodels on the same rows."""
+
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import statsmodels.api as sm
+from formulaic import model_matrix
+from scipy.special import expit, logit
+from scipy.stats import t
+from sklearn import metrics as sklearn_metrics
+
+import compare as compare_script
+import predict as predict_script
+from pools import estimates_of, fit_files, ingest_frame, write_fit
+from tfglm.errors import UserError
+from tfglm.results import compare, effects, export, histogram, metrics
+from tfglm.results.predict import Scored, predictions
+from tfglm.solvers import inference
+
+# Metrics ----------------------------------------------------------------------------------------------------------------
+
+
+class Named:
+    """As much of a design as the metrics look at."""
+
+    def __init__(self, family):
+        self.family, self.model = family, "m"
+
+
+def scored(eta, y, mass=None, parts=3):
+    """The rows as a few shards."""
+    mass = np.ones(len(y)) if mass is None else mass
+    rows = {"eta": eta, "response": y, "mass": mass, "flag": np.zeros(len(y), int), "outside": np.zeros(len(y), bool)}
+    pieces = [
+        dict(zip(rows, one, strict=True))
+        for one in zip(*(np.array_split(v, parts) for v in rows.values()), strict=True)
+    ]
+    return [Scored(None, None, piece) for piece in pieces]
+
+
+@pytest.fixture(scope="module")
+def rated():
+    random = np.random.default_rng(7)
+    eta = np.round(random.normal(-1, 1.2, 5000), 2)  # with ties
+    return eta, (random.random(5000) < expit(0.8 * eta + 0.3)).astype(float), random.integers(1, 5, 5000).astype(float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weighted):
+    eta, y, weights = rated
+    mass = weights if weighted else np.ones(len(y))
+    found = metrics.evaluate(Named("binomial"), scored(eta, y, mass), 0.3)
+    p, guess = expit(eta), expit(eta) >= 0.3
+    expected = {
+        "auc": sklearn_metrics.roc_auc_score(y, eta, sample_weight=mass),
+        "average_precision": sklearn_metrics.average_precision_score(y, eta, sample_weight=mass),
+        "log_loss": sklearn_metrics.log_loss(y, p, sample_weight=mass),
+        "brier": sklearn_metrics.brier_score_loss(y, p, sample_weight=mass),
+        "accuracy": sklearn_metrics.accuracy_score(y, guess, sample_weight=mass),
+        "precision": sklearn_metrics.precision_score(y, guess, sample_weight=mass),
+        "recall": sklearn_metrics.recall_score(y, guess, sample_weight=mass),
+        "f1": sklearn_metrics.f1_score(y, guess, sample_weight=mass),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert found["auc_bound"] == 0
+    matrix = sklearn_metrics.confusion_matrix(y, guess, sample_weight=mass).ravel().tolist()
+    assert [
+        found[f"{name}"] for name in ("true_negative", "false_positive", "false_negative", "true_positive")
+    ] == matrix
+    slope = sm.GLM(y, sm.add_constant(eta), sm.families.Binomial(), freq_weights=mass).fit(method="newton")
+    large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=eta, freq_weights=mass).fit(method="newton")
+    assert found["calibration_slope"] == pytest.approx(slope.params[1], rel=1e-8)
+    assert found["calibration_slope_std_error"] == pytest.approx(slope.bse[1], rel=1e-6)
+    assert found["calibration_in_the_large"] == pytest.approx(large.params[0], rel=1e-8)
+    assert found["calibration_in_the_large_std_error"] == pytest.approx(large.bse[0], rel=1e-6)
+    # Every point of the curve is one of scikit-learn's.
+    rates, recalls, _ = sklearn_metrics.roc_curve(y, eta, sample_weight=mass, drop_intermediate=False)
+    points = np.array([(one["false_positive_rate"], one["recall"]) for one in found["curve"]])
+    distance = np.abs(points[:, None] - np.stack([rates, recalls], 1)[None]).max(2).min(1)
+    assert distance.max() < 1e-12 and len(points) > 300
+    assert points[-1] == pytest.approx([1, 1])
+
+
+def test_lift_and_calibration_divide_the_rows_equally(rated):
+    eta, y, _ = rated
+    eta = eta + 1e-7 * np.arange(len(eta))  # no ties
+    found = metrics.evaluate(Named("binomial"), scored(eta, y), 0.5)
+    tenths = y[np.argsort(-eta)].reshape(10, 500)
+    assert [one["observed"] for one in found["lift"]] == pytest.approx(tenths.mean(1))
+    assert [one["lift"] for one in found["lift"]] == pytest.approx(tenths.mean(1) / y.mean())
+    assert found["lift"][-1]["share_of_events"] == pytest.approx(1)
+    parts = y[np.argsort(eta)].reshape(20, 250)
+    means = expit(np.sort(eta)).reshape(20, 250).mean(1)
+    assert [one["predicted"] for one in found["calibration"]] == pytest.approx(means)
+    for one, of_part in zip(found["calibration"], parts, strict=True):
+        interval = sm.stats.proportion_confint(of_part.sum(), 250, method="wilson")
+        assert (one["observed"], one["lower"], one["upper"]) == pytest.approx((of_part.mean(), *interval))
+
+
+def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated, monkeypatch):
+    eta, y, _ = rated
+    eta = eta + np.random.default_rng(1).normal(0, 1e-3, len(eta))
+    exact = sklearn_metrics.roc_auc_score(y, eta)
+    monkeypatch.setattr(metrics, "SAMPLE", 1000)  # the rest is not known when the bins are laid out
+    monkeypatch.setattr(histogram.edges, "__defaults__", (200,))
+    found = metrics.evaluate(Named("binomial"), scored(eta, y, parts=5), 0.5)
+    assert 0 < abs(found["auc"] - exact) <= found["auc_bound"] < 0.01
+    assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, expit(eta)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "bins"), [(1000, 7), (1000, 999), (1000, 1000), (3, 1000), (0, 7)])
+def test_bins_have_equal_shares_of_a_sample_and_ties_stay_together(rows, bins):
+    sample = np.random.default_rng(3).normal(size=rows)
+    upper = histogram.edges(np.repeat(sample, 2), bins)
+    shares = np.bincount(np.searchsorted(upper, np.round(sample, histogram.DIGITS)), minlength=1)
+    assert len(shares) == max(min(rows, bins), 1) and np.ptp(shares) <= 1
+
+
+def test_metrics_of_means_are_those_of_scikit_learn(rated):
+    eta, _, mass = rated
+    random = np.random.default_rng(2)
+    y = 1e6 + eta + random.normal(0, 1, len(eta))
+    found = metrics.evaluate(Named("gaussian"), scored(1e6 + eta, y, mass), 0.5)
+    expected = {
+        "rmse": sklearn_metrics.root_mean_squared_error(y, 1e6 + eta, sample_weight=mass),
+        "mae": sklearn_metrics.mean_absolute_error(y, 1e6 + eta, sample_weight=mass),
+        "r_squared": sklearn_metrics.r2_score(y, 1e6 + eta, sample_weight=mass),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+    residuals = np.repeat(y - (1e6 + eta), mass.astype(int))
+    exact = np.quantile(residuals, metrics.QUANTILES, method="inverted_cdf")
+    assert list(found["residual_quantiles"].values()) == pytest.approx(exact, abs=1e-9)
+    counts = random.poisson(np.exp(eta)).astype(float)
+    found = metrics.evaluate(Named("poisson"), scored(eta, counts, mass), 0.5)
+    expected = {
+        "mean_poisson_deviance": sklearn_metrics.mean_poisson_deviance(counts, np.exp(eta), sample_weight=mass),
+        "d_squared": sklearn_metrics.d2_tweedie_score(counts, np.exp(eta), sample_weight=mass, power=1),
+        "rmse": sklearn_metrics.root_mean_squared_error(counts, np.exp(eta), sample_weight=mass),
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-10)
+
+
+# Predictions ------------------------------------------------------------------------------------------------------------
+
+FORMULA = "late ~ carrier + C(hour):origin + poly(distance, 2) + seats:origin"
+
+
+def flights(rows: int, seed: int) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame({"day": random.integers(0, 60, rows), "carrier": random.choice(list("ABCDEFGH"), rows)})
+    frame["origin"] = random.choice(["EWR", "JFK", "LGA"], rows)
+    frame["hour"] = random.choice([6, 12, 18], rows)
+    frame["distance"] = random.choice([200.0, 500.0, 750.5, 1000.0, 2500.0], rows)
+    frame["seats"] = random.integers(50, 300, rows)
+    eta = -1 + 0.3 * (frame["carrier"] == "C") + 0.4 * (frame["hour"] == 18) + 2e-4 * frame["distance"]
+    day = np.random.default_rng(0).normal(0, 0.5, 60)[frame["day"]]
+    frame["late"] = (random.random(rows) < expit(eta + day)).astype(int)
+    return frame
+
+
+KINDS = {"cluster(day)": {"cov_type": "cluster"}, "robust": {"cov_type": "HC1"}, "classical": {}}
+
+
+@pytest.fixture(scope="module")
+def train():
+    return flights(3000, 1)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def fitted(train, kind, tmp_path_factory):
+    file = ingest_frame(train, tmp_path_factory.mktemp("train"))
+    with pytest.MonkeyPatch.context() as patched:
+        # By cluster, statsmodels has CR1.
+        patched.setattr(inference, "WIDEST_CR2", 0)
+        return fit_files([file], FORMULA, "binomial", offset="log(seats)", std_errors=kind)
+
+
+@pytest.fixture(scope="module")
+def exact(train, kind):
+    """The same fit, and its prediction of other rows."""
+    matrix = model_matrix(FORMULA.partition("~")[2], train)
+    model = sm.GLM(train["late"], matrix.to_numpy(), sm.families.Binomial(), offset=np.log(train["seats"]))
+    options = KINDS[kind]
+    if "cluster" in kind:
+        options = options | {"cov_kwds": {"groups": train["day"].to_numpy()}}
+    done = model.fit(method="newton", tol=1e-14, maxiter=100, **options)
+
+    def predicted(rows):
+        made = matrix.model_spec.get_model_matrix(rows).to_numpy()
+        return done.get_prediction(made, offset=np.log(rows["seats"])).summary_frame(alpha=0.05)
+
+    return predicted
+
+
+NEW = ["carrier", "origin", "hour", "distance", "seats", "day"]
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory):
+    """Rows without a response, of which some cannot be predicted."""
+    rows = flights(500, 2)[NEW].astype({"distance": object})
+    rows.loc[3, "carrier"], rows.loc[7, "carrier"], rows.loc[8, "distance"] = "ZZ", None, None
+    file = ingest_frame(
+        rows.astype({"distance": float}),
+        tmp_path_factory.mktemp("new"),
+        "new",
+        split={"train": "FALSE", "predict": "day > 0"},
+        columns=NEW[:5],
+    )
+    return rows.astype({"distance": float}), file
+
+
+def table_of(fitted, file, identity=()):
+    design, found, _ = fitted
+    tables = list(predictions(design, found, file, {}, list(identity), found.summary["df_residual"], 0.95))
+    assert tables[0].num_rows == 0
+    return pd.concat([one.to_pandas() for one in tables[1:]], ignore_index=True)
+
+
+def test_predictions_and_their_errors_are_those_of_statsmodels(fitted, exact, new, kind):
+    rows, file = new
+    found = table_of(fitted, file, ["carrier", "distance"])
+    kept = rows[rows["day"] > 0]
+    assert found["row"].tolist() == (kept.index + 1).tolist()  # in order, each with its number in the file
+    assert found["carrier"].fillna("").tolist() == kept["carrier"].fillna("").tolist()
+    assert found["distance"].fillna(0).tolist() == kept["distance"].fillna(0).tolist()
+    assert found["file"].str.endswith("new.csv").all()
+    remarks = dict(zip(found["row"], found["remark"], strict=True))
+    assert [remarks[row] for row in (4, 8, 9)] == ["unseen level", "missing value", "missing value"]
+    assert found.set_index("row").loc[4, "unseen"] == "carrier"
+    good = found["remark"].isna()
+    assert good.sum() == len(found) - 3 and found.loc[~good, "probability"].isna().all()
+    expected = exact(kept[good.to_numpy()])
+    assert found.loc[good, "probability"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-8)
+    if kind == "robust":
+        # statsmodels' HC1 of a GLM lacks the factor n / (n - p) that its linear regression has.
+        model = fitted[1]
+        factor = np.sqrt(3000 / (3000 - model.summary["coefficients"]))
+        assert found.loc[good, "std_error"].to_numpy() == pytest.approx(
+            factor * expected["mean_se"].to_numpy(), rel=1e-5
+        )
+        return
+    if kind != "classical":
+        assert found.loc[good, "std_error"].to_numpy() == pytest.approx(expected["mean_se"].to_numpy(), rel=1e-5)
+        # By t with as many degrees of freedom as there are effective clusters, 40 to 59.
+        tested = found[good & found["ci_upper"].notna()]
+        assert len(tested) > 0.5 * good.sum()
+        quantile = (logit(tested["ci_upper"]) - tested["linear_predictor"]) / tested["linear_predictor_std_error"]
+        fewest, most = t([59, 40]).ppf(0.975)
+        assert quantile.between(fewest - 1e-9, most + 1e-9).all()
+        return
+    for mine, theirs in (("std_error", "mean_se"), ("ci_lower", "mean_ci_lower"), ("ci_upper", "mean_ci_upper")):
+        assert found.loc[good, mine].to_numpy() == pytest.approx(expected[theirs].to_numpy(), rel=1e-5), mine
+
+
+@pytest.mark.parametrize("kind", ["classical"], indirect=True)
+def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted, new, tmp_path):
+    design, model, _ = fitted
+    _, file = new
+    design.write(tmp_path / "design.json")
+    write_fit(model, design, tmp_path)
+    arguments = argparse.Namespace(
+        design=tmp_path / "design.json",
+        checkpoint=tmp_path / "checkpoint",
+        fit=tmp_path / "fit.json",
+        manifest=file.folder / "manifest.json",
+        identity=[],
+        confidence=0.95,
+        unseen="missing",
+        reference=None,
+        predictions=tmp_path / "made.parquet",
+    )
+    predict_script.main(arguments)
+    made = pq.read_table(arguments.predictions)
+    assert made.num_rows == sum(shard.rows for shard in file.manifest.shards)
+    arguments.unseen, arguments.predictions = "error", tmp_path / "none.parquet"
+    with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 rows\)"):
+        predict_script.main(arguments)
+    assert not arguments.predictions.exists()
+
+
+LOAD = """
+import json, sys
+import tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+rows = json.load(open(sys.argv[2]))
+columns = {n: tf.constant(v, tf.string if isinstance(v[0], str) else tf.float64) for n, v in rows.items()}
+print(json.dumps(served(**columns)["probability"].numpy().tolist()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["classical"], indirect=True)
+def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted, new, tmp_path):
+    design, model, _ = fitted
+    rows, file = new
+    export.Exported(design, model, {}).save(str(tmp_path / "saved_model"))
+    kept = rows[rows["day"] > 0]
+    columns = {name: kept[name].fillna("").tolist() for name in ("carrier", "origin")}
+    columns |= {name: kept[name].astype(float).tolist() for name in ("hour", "distance", "seats")}
+    (tmp_path / "rows.json").write_text(json.dumps(columns))
+    arguments = [sys.executable, "-c", LOAD, str(tmp_path / "saved_model"), str(tmp_path / "rows.json")]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = np.array(json.loads(done.stdout.strip().splitlines()[-1]), float)
+    assert found == pytest.approx(table_of(fitted, file)["probability"].to_numpy(), rel=1e-12, nan_ok=True)
+    assert np.isnan(found).sum() == 3
+    said = export.description(
+        design, estimates_of(design, model), {"converged": True, "rows": 3000}, {"hour": "x / 100"}
+    )
+    assert {one["name"]: one["type"] for one in said["inputs"]} == {
+        **dict.fromkeys(("carrier", "origin"), "text"),
+        **dict.fromkeys(("hour", "distance", "seats"), "number"),
+    }
+    assert [one.get("derived_as") for one in said["inputs"] if one["name"] == "hour"] == ["x / 100"]
+    assert len(said["coefficients"]) == design.size
+    json.dumps(said, allow_nan=False)
+
+
+def test_curves_are_differences_of_predictions(train, tmp_path):
+    formula = "late ~ bs(distance, df=4) + carrier"
+    file = ingest_frame(train, tmp_path)
+    design, model, dictionary = fit_files([file], formula, "binomial")
+    found = effects.curves(design, model, dictionary, np.inf, 0.95)
+    assert found["value"].tolist() == sorted(train["distance"].unique())
+    matrix = model_matrix(formula.partition("~")[2], train)
+    done = sm.GLM(train["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton", tol=1e-14)
+    rows = pd.DataFrame({"distance": [*found["value"], found["reference"][0]], "carrier": "A"})
+    made = matrix.model_spec.get_model_matrix(rows).to_numpy()
+    test = done.t_test(made[:-1] - made[-1])
+    assert found["effect"].to_numpy() == pytest.approx(test.effect, abs=1e-8)
+    away = found["value"] != found["reference"]
+    assert found["std_error"][away].to_numpy() == pytest.approx(np.ravel(test.sd)[away], rel=1e-5)
+    assert found["std_error"][~away].to_numpy() == pytest.approx(0, abs=1e-12)
+
+
+# Models side by side ----------------------------------------------------------------------------------------------------
+
+
+def model_of(name, rows=100, formula="late ~ a", sha256="0", **metrics):
+    fit = {"model": name, "formula": formula, "family": "binomial", "rows": rows, "coefficients": 2}
+    fit |= {"log_likelihood": -50.5, "deviance": 101.0, "aic": 105.0, "bic": 110.0}
+    fit |= {"passport": {"inputs": [{"file": "f", "sha256": sha256}], "model": {}, "data": {}}}
+    table = pd.DataFrame({"term": ["Intercept", "a"], "level": "", "estimate": [1.0, 2.0], "std_error": [0.1, np.inf]})
+    return compare.Model(fit, metrics, table)
+
+
+def test_groups_of_too_many_values_are_refused_with_a_remedy(tmp_path):
+    frame = pd.DataFrame({"late": np.arange(70_000) % 2, "seconds": np.arange(70_000) + 0.5})
+    file = ingest_frame(frame, tmp_path)
+    with pytest.raises(UserError, match=r"models.m.by: `seconds` has more than 65,535 values .*\n  derive a coarser"):
+        metrics.check_groups(Named("binomial"), [file], ["late", "seconds"])
+
+
+def test_models_stand_side_by_side_and_other_rows_are_refused():
+    second = model_of("second", auc=0.7)
+    second.table["term"] = ["Intercept", "b"]
+    table = compare.table([model_of("first"), second]).set_index(["term", "level"])
+    assert table.loc[("a", ""), "first"] == 2 and np.isnan(table.loc[("a", ""), "second"])
+    assert table.loc[("b", ""), "second"] == 2 and table.loc[("Intercept", ""), "first std_error"] == 0.1
+    assert table.loc[("AUC (rows kept back)", ""), "second"] == 0.7
+    assert table.loc[("n", ""), "first"] == 100
+    page = compare_script.readable(table.reset_index(), [model_of("first"), second])
+    assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
+    for other in (model_of("other", rows=99), model_of("other", sha256="1")):
+        with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
+            compare.refuse_other_rows([model_of("first"), other])
+    delay = model_of("delay", formula="delay ~ a")
+    compare.refuse_other_rows([model_of("first"), delay])
+    assert "cannot be compared" in compare_script.text([model_of("first"), delay])

@@ -1,0 +1,193 @@
+"""What is said of fits whose numbers alone would mislead."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+
+import render_summary
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm import digests
+from tfglm.config import SolverConfig
+from tfglm.report import pages
+from tfglm.results import accuracy, coefficients, csv_files
+
+
+def warnings_of(frame: pd.DataFrame, formula: str, family: str, folder, **settings) -> list[str]:
+    return fit_frame(frame, formula, family, folder, **settings)[1].summary["warnings"]
+
+
+@pytest.mark.parametrize("errors", ["classical", "robust", "cluster(g)"])
+def test_an_exact_linear_regression_has_converged_and_has_no_standard_errors(tmp_path, errors):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": random.normal(size=400), "g": random.choice(["a", "b", "c"], 400)})
+    for name, y in {
+        "decimals": 3 + 2 * frame["x"],
+        "whole": 3.0 + 2 * np.arange(400),
+        "far": 1e9 + 2 * frame["x"] - (frame["g"] == "b"),
+    }.items():
+        shown = frame.assign(y=y, x=np.arange(400) if name == "whole" else frame["x"])
+        design, fitted = fit_frame(shown, "y ~ x + g", "gaussian", tmp_path / name, std_errors=errors)
+        summary, table = fitted.summary, table_of(design, fitted)
+        assert summary["converged"] and summary["perfect_fit"] and summary["std_errors"] == {"kind": "none"}
+        assert any(line.startswith("the fit is exact: ") for line in summary["warnings"])
+        assert table.loc[("x", ""), "estimate"] == pytest.approx(2, rel=1e-6 if name == "far" else 1e-12)
+        assert table[["std_error", "t", "p_value", "ci_lower"]].isna().all(axis=None)
+        assert (summary["log_likelihood"], summary["aic"], summary["bic"]) == (None, None, None)
+        assert coefficients.joint_tests(estimates_of(design, fitted))["p_value"].isna().all()
+    noisy = frame.assign(y=3 + 2 * frame["x"] + 1e-7 * random.normal(size=400))
+    _, fitted = fit_frame(noisy, "y ~ x + g", "gaussian", tmp_path / "noisy")
+    assert fitted.summary["converged"] and not fitted.summary["perfect_fit"]
+
+
+def counts(rows: int, dispersion: float) -> pd.DataFrame:
+    """Counts, and events among 20 trials, whose variance is about so many times that of the family."""
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": random.normal(size=rows), "trials": 20})
+    mean = np.exp(3 + 0.1 * frame["x"])
+    shape = mean / max(dispersion - 1, 1e-12)
+    frame["count"] = random.poisson(random.gamma(shape, mean / shape) if dispersion > 1 else mean)
+    p, spread = scipy.special.expit(0.2 * frame["x"]), 19 / max(dispersion - 1, 1e-12) - 1
+    p = random.beta(p * spread, (1 - p) * spread) if dispersion > 1 else p
+    frame["events"] = random.binomial(20, p)
+    frame["share"] = frame["events"] / 20
+    frame["late"] = (frame["events"] > 10).astype(int)
+    return frame
+
+
+OF_COUNTS = {
+    "poisson": ("count ~ x", {}),
+    "binomial": ("events ~ x", {"trials": "trials"}),
+    "binomial, by weights": ("share ~ x", {"weights": "trials"}),
+}
+
+
+@pytest.mark.parametrize("case", OF_COUNTS)
+def test_a_response_that_varies_more_than_the_family_says_is_warned_of(tmp_path, case):
+    formula, settings = OF_COUNTS[case]
+    family = case.partition(",")[0]
+    large = counts(2000, 9.0)
+    (warning,) = warnings_of(large, formula, family, tmp_path / "large", **settings)
+    assert warning.startswith(("the Pearson dispersion is 9", "the Pearson dispersion is 8."))
+    assert "too small by a factor of about 3" in warning and "`std_errors: quasi`" in warning
+    for errors in ("quasi", "robust"):
+        assert not warnings_of(large, formula, family, tmp_path / errors, std_errors=errors, **settings)
+    assert not warnings_of(counts(2000, 1.0), formula, family, tmp_path / "small", **settings)
+    # A few rows vary by chance.
+    assert not warnings_of(counts(12, 1.4), formula, family, tmp_path / "few", **settings)
+    assert not warnings_of(large, "late ~ x", "binomial", tmp_path / "zero or one")
+
+
+def test_a_logistic_regression_with_few_rows_a_level_is_warned_of(tmp_path):
+    random = np.random.default_rng(6)
+    biased = {}
+    for rows_a_level in (2, 40):
+        levels = 4000 // rows_a_level
+        plane = np.repeat(np.arange(levels), rows_a_level)
+        frame = pd.DataFrame({"plane": [f"N{one}" for one in plane], "x": random.normal(size=4000)})
+        eta = frame["x"] + random.normal(size=levels)[plane]
+        frame["late"] = (random.random(4000) < scipy.special.expit(eta)).astype(int)
+        design, fitted = fit_frame(frame, "late ~ plane + x", "binomial", tmp_path / str(rows_a_level))
+        warned = [line for line in fitted.summary["warnings"] if "incidental parameters" in line]
+        biased[rows_a_level] = table_of(design, fitted).loc[("x", ""), "estimate"], warned
+        linear = warnings_of(frame, "x ~ plane + late", "gaussian", tmp_path / f"linear {rows_a_level}")
+        assert not any("incidental" in line for line in linear)
+    slope, (warning,) = biased[2]
+    # The slope of 1 comes out as 2, as the warning says (Andersen 1970; with 2 rows a level the factor is exact).
+    assert 1.6 < slope < 2.6
+    assert (
+        warning.startswith("`plane` has ") and "2 rows for each of them" in warning and "a factor of about 2" in warning
+    )
+    assert biased[40] == (pytest.approx(1.0, abs=0.15), [])
+    assert not warnings_of(frame, "late ~ plane + x", "binomial", tmp_path / "ridge", l2=0.01)
+
+
+def test_penalised_fits_have_no_tests(tmp_path):
+    random = np.random.default_rng(7)
+    frame = pd.DataFrame({"x": random.normal(size=500), "g": random.choice(["a", "b", "c"], 500)})
+    frame["late"] = (random.random(500) < scipy.special.expit(frame["x"])).astype(int)
+    for name, penalty in {"ridge": {"l2": 0.01}, "lasso": {"l1": 0.001}}.items():
+        made, fitted, _ = fit_files([ingest_frame(frame, tmp_path / name)], "late ~ x + g", "binomial", **penalty)
+        found = estimates_of(made, fitted)
+        terms = coefficients.joint_tests(found)
+        assert terms["term"].tolist() == ["x", "g"]
+        assert terms[["df", "chi_squared", "p_value", "neg_log10_p"]].isna().all(axis=None)
+        assert set(terms["note"]) == {"the fit is penalised, so there are no tests"}
+        contrasts = coefficients.contrasts(found, {"b against a": {"g[b]": 1, "g[a]": -1}}, 0.95)
+        shown = ["posterior_sd"] if name == "ridge" else []
+        assert list(contrasts.columns) == ["contrast", "estimate", *shown]
+
+
+def test_the_summary_claims_no_more_than_is_known(tmp_path):
+    random = np.random.default_rng(9)
+    frame = pd.DataFrame({"x": random.normal(size=500), "g": random.choice(["a", "b", "c"], 500)})
+    frame["late"] = (random.random(500) < scipy.special.expit(frame["x"])).astype(int)
+    frame["y"] = 3 + 2 * frame["x"]
+    file = ingest_frame(frame, tmp_path)
+
+    def said(formula: str, family: str, solver: dict | None = None, **settings) -> str:
+        fit = fit_files([file], formula, family, solver=SolverConfig(**(solver or {})), **settings)[1].summary
+        return f"{accuracy.errors(fit)} {accuracy.convergence(fit)}", fit
+
+    text, fit = said("late ~ x + g", "binomial")
+    assert text.startswith("Standard errors: classical: ") and "The fit converged: no estimate is further" in text
+    claimed = float(text.split(" than ")[1].split()[0])
+    assert fit["certificate"]["within_standard_errors"] <= claimed < 1e-9
+    text, _ = said("late ~ x + g", "binomial", l2=0.01)
+    assert text.startswith("The fit is penalised, so there are no standard errors and no tests")
+    assert "maximum of the penalised likelihood" in text and "classical" not in text
+    text, _ = said("late ~ x + g", "binomial", l1=0.01)
+    assert "no standard errors and no tests." in text and "of the strength of the penalty" in text
+    text, _ = said("y ~ x + g", "gaussian")
+    assert "converged: it leaves no residuals but rounding errors" in text
+    text, _ = said("late ~ x + g", "binomial", {"max_iterations": 1})
+    assert "did NOT converge: the step that was to follow would have moved estimates by up to" in text
+    online = {"solver": "sgd", "online": {"epochs": 1, "learning_rate": 1e-4}}
+    text, fit = said("late ~ x + g", "binomial", online)
+    assert "stopped before the maximum of the likelihood, far from it" in text and "converge" not in text
+    (warning,) = fit["warnings"]
+    assert warning.startswith("sgd has stopped far from the maximum") and "close" not in warning
+    near = {"solver": "adagrad", "online": {"epochs": 200, "batch_size": 500, "learning_rate": 0.5}}
+    text, fit = said("late ~ x + g", "binomial", near)
+    assert not fit["gap"]["unreliable"] and "not far from it" in text
+    exact = said("late ~ x + g", "binomial")[1]["log_likelihood"]
+    assert fit["gap"]["log_likelihood"] == pytest.approx(exact - fit["log_likelihood"], rel=0.1, abs=1e-9)
+    assert fit["gap"]["standard_errors"] == pytest.approx(np.sqrt(2 * fit["gap"]["each_coefficient"]))
+
+
+def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
+    notes = ["depends on the reference levels & more", "", "without 1 separated level"]
+    terms = pd.DataFrame({"term": ["x", "g", "h"], "df": [1, 2, 3], "chi_squared": [1.0, 2.0, 3.0]})
+    csv_files.write(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes), tmp_path / "terms.csv")
+    digests.write_beside(tmp_path / "terms.csv")
+    shown = render_summary.terms(tmp_path / "terms.csv")
+    assert (
+        "<td>depends on the reference levels &amp; more</td>" in shown and "<td>without 1 separated level</td>" in shown
+    )
+    csv_files.write(terms.assign(p_value=np.nan, note="the fit is penalised"), tmp_path / "terms.csv")
+    digests.write_beside(tmp_path / "terms.csv")
+    assert render_summary.terms(tmp_path / "terms.csv") == "<p>Joint tests: the fit is penalised.</p>"
+    # Reasons that differ stand beside their terms.
+    csv_files.write(terms.assign(p_value=np.nan, note=notes), tmp_path / "terms.csv")
+    digests.write_beside(tmp_path / "terms.csv")
+    assert "<td>g</td>" in render_summary.terms(tmp_path / "terms.csv")
+    table = pd.DataFrame({"term": "g", "level": ["<a>", "b", "c"], "status": ["separated", "aliased", "aliased"]})
+    table["aliased_with"] = ["", "x - g[<a>]", "no rows in the likelihood"]
+    assert render_summary.flagged(table) == (
+        "<p>Without a finite estimate, as the responses of their rows are all alike (separated): g &lt;a&gt;.</p>"
+        "<p>Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[&lt;a&gt;]); "
+        "g c (no rows in the likelihood).</p>"
+    )
+
+
+def test_a_bound_is_rounded_up():
+    assert [pages.rounded_up(value) for value in (1.01e-9, 1e-9, 9.5e-13, 0.0)] == ["2e-09", "1e-09", "1e-12", "0"]
+
+
+def test_the_summary_promises_the_same_digits_only_where_they_come_again():
+    passport = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}, "command": "snakemake"}
+    exact = {"model": "exact", "passport": passport}
+    assert "the same digits on a like processor:" in render_summary.passport([exact])
+    online = {"model": "learnt", "passport": passport, "online": {"synchronous": False}}
+    assert "on a like processor, but for learnt: " in render_summary.passport([exact, online])
+    assert "but for" not in render_summary.passport([online | {"online": {"synchronous": True}}])

@@ -1,0 +1,61 @@
+"""What a script says where: in its log, on a terminal, into a pipe."""
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+from tfglm import command
+from tfglm.errors import UserError
+
+def main(arguments):
+    command.say("begins")
+    command.live("iteration 1")
+    command.live("iteration 2" + " and more" * 30)
+    {ending}
+
+command.run(main, command.parser("").parse_args())
+"""
+
+
+def said(tmp_path: Path, ending: str, *, terminal: bool) -> tuple[str, list[str]]:
+    """What such a script writes on its error stream, and the lines of its log without the time."""
+    line = [sys.executable, "-c", SCRIPT.format(ending=ending), "--log", tmp_path / "log"]
+    reading, writing = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        termios.tcsetwinsize(writing, (24, 40))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "scripts")}
+    done = subprocess.Popen(line, stderr=writing, env=environment)
+    done.wait()
+    text = os.read(reading, 100_000).decode().replace("\r\n", "\n")
+    for end in (reading, writing):
+        os.close(end)
+    return text, [one.split(" ", 1)[1] for one in (tmp_path / "log").read_text().splitlines()]
+
+
+LONG = "iteration 2" + " and more" * 30
+
+
+def test_on_a_terminal_a_live_line_is_replaced(tmp_path):
+    text, logged = said(tmp_path, 'command.say("ends")', terminal=True)
+    assert text == f"begins\n\r\x1b[Kiteration 1\r\x1b[K{LONG[:39]}\nends\n"
+    assert logged == ["begins", "iteration 1", LONG, "ends"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "last"),
+    [("pass", ""), ('raise UserError("mend this")', "error: mend this\n"), ("1 / 0", "error: ZeroDivisionError")],
+)
+def test_the_last_live_line_stands_however_the_script_ends(tmp_path, ending, last):
+    text, _ = said(tmp_path, ending, terminal=True)
+    assert text.partition(LONG[:39])[2].startswith(f"\n{last}")
+
+
+def test_into_a_pipe_live_lines_go_one_by_one(tmp_path):
+    text, _ = said(tmp_path, "pass", terminal=False)
+    assert text == f"begins\niteration 1\n{LONG}\n"

@@ -1,0 +1,550 @@
+"""From a file to shards and the dictionary: no row vanishes, no value changes, errors name the place."""
+
+import bz2
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import ingest_frame, layout_of
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data import encoding, shards, source
+from tfglm.data import shuffle as mixing
+from tfglm.data.dictionary import account, merge
+from tfglm.data.ingest import ingest
+from tfglm.data.plain_csv import PlainCsv
+from tfglm.data.reader import uniform
+from tfglm.data.shards import MISSING, IngestedFile
+from tfglm.errors import UserError
+
+LAYOUT = Layout.model_validate(
+    {"columns": {"day": "integer", "carrier": "string", "delay": "number", "dest": "string", "time": "clock"}}
+)
+HEADER = "day,carrier,delay,dest,time\n"
+
+
+def write(folder: Path, text: str | bytes, name: str = "flights.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def selection(**keys) -> SelectionConfig:
+    return SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["delay", "carrier"]} | keys)
+
+
+def ingested(path: Path, settings: SelectionConfig, layout: Layout = LAYOUT, log=lambda message: None) -> IngestedFile:
+    ingest(path, "flights", {"layout": layout}, settings, path.parent / "out", 2, log)
+    return IngestedFile.load(path.parent / "out" / "manifest.json")
+
+
+def decoded(file: IngestedFile, split: str, column: str) -> list:
+    """The values of a column in the order in which they are stored."""
+    stored = file.column(column)
+    parts = [
+        np.fromfile(file.folder / shard.path / column, stored.dtype)
+        for shard in file.manifest.shards
+        if shard.split == split
+    ]
+    values = np.concatenate(parts)
+    if not stored.coded:
+        return [None if np.isnan(value) else value for value in values.tolist()]
+    meaning = [None, *file.values(column)]
+    return [meaning[code] for code in values]
+
+
+def content(file: IngestedFile) -> dict[str, bytes]:
+    """All that was written of an input file but its manifest, which names the input."""
+    paths = [path for path in file.folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    return {str(path.relative_to(file.folder)): path.read_bytes() for path in paths}
+
+
+def flights(rows: int, seed: int = 1) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "number": np.arange(rows),
+            "text": random.choice(["a", "b", "ü", "NA, Ltd"], rows),
+            "small": random.integers(-3, 200, rows),
+            "real": random.normal(size=rows),
+            "many": random.permutation(10 * rows)[:rows] + 2.0**24,
+        }
+    )
+    frame.loc[::7, "real"] = np.nan
+    frame.loc[::11, "text"] = None
+    return frame
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Files of the tests take many blocks and chunks, as large ones do."""
+    monkeypatch.setattr(source, "BLOCK_BYTES", 100_000)
+    monkeypatch.setattr(mixing, "CHUNK_BYTES", 100_000)
+
+
+def test_every_value_survives_and_rows_stay_together(tmp_path, small_pieces, monkeypatch):
+    monkeypatch.setattr(shards, "MOST_CODES", 20_000)  # so that columns turn plain in the middle of the file
+    frame = flights(50_000)
+    file = ingest_frame(frame, tmp_path)
+    assert file.manifest.capacity == shards.BLOCK_ROWS
+    assert [shard.rows for shard in file.manifest.shards] == pytest.approx([50_000 / 7] * 7, abs=20)
+    assert [file.column(name).dtype for name in frame] == ["float32", "uint8", "uint8", "float64", "float64"]
+    back = pd.DataFrame({name: decoded(file, "train", name) for name in frame.columns})
+    order = back["number"].astype(int)
+    assert sorted(order) == list(range(50_000))
+    expected = frame.iloc[order].reset_index(drop=True)
+    pd.testing.assert_frame_equal(
+        back.astype({"number": int, "small": int}), expected.astype({"text": object}), check_dtype=False
+    )
+
+
+def test_every_block_is_a_fair_sample(tmp_path, small_pieces):
+    file = ingest_frame(pd.DataFrame({"place": np.arange(100_000) // 100}), tmp_path)
+    places = np.array(decoded(file, "train", "place"))
+    for start in range(0, 100_000, shards.BLOCK_ROWS):
+        block = places[start : start + shards.BLOCK_ROWS]
+        # The mean and the deciles of a uniform sample, within five standard errors.
+        assert abs(block.mean() - 499.5) < 5 * 289 / np.sqrt(len(block))
+        deciles = np.histogram(block, 10, (0, 1000))[0] / len(block)
+        assert np.abs(deciles - 0.1).max() < 5 * np.sqrt(0.09 / len(block))
+    # Neighbours in a shard are no neighbours in the file.
+    assert np.corrcoef(places[:-1], places[1:])[0, 1] < 0.03
+
+
+def test_rows_that_are_only_predicted_stay_in_the_order_of_the_file(tmp_path, small_pieces):
+    frame = pd.DataFrame({"x": np.arange(60_000)})
+    file = ingest_frame(frame, tmp_path, split={"train": "x % 2 = 0", "predict": "TRUE"})
+    assert decoded(file, "predict", "x") == list(range(1, 60_000, 2))
+
+
+def test_what_a_file_is_packed_in_changes_nothing(tmp_path, small_pieces):
+    frame = flights(20_000)
+    text = frame.to_csv(index=False).encode()
+    packed = {"a.csv": text, "b.gz": gzip.compress(text), "c.bz2": bz2.compress(text), "no_ending": gzip.compress(text)}
+    results = []
+    settings = selection(columns=list(frame.columns))
+    for name, data in packed.items():
+        (tmp_path / name).mkdir()
+        results.append(content(ingested(write(tmp_path / name, data, name), settings, layout_of(frame))))
+    with zipfile.ZipFile(tmp_path / "d.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("flights.csv", text)
+    results.append(content(ingested(tmp_path / "d.zip", settings, layout_of(frame))))
+    assert results[1:] == results[:1] * 4
+
+
+def test_a_parquet_file_has_the_same_values(tmp_path):
+    frame = flights(20_000)
+    frame["date"] = pd.Timestamp("2006-02-03") + pd.to_timedelta(frame["small"], "D")
+    layout = Layout.model_validate(
+        {"columns": {**layout_of(frame).model_dump()["columns"], "date": {"type": "date", "source": "date"}}}
+    )
+    frame.to_parquet(tmp_path / "flights.parquet")
+    settings = selection(columns=list(frame.columns))
+    from_parquet = ingested(tmp_path / "flights.parquet", settings, layout)
+    (tmp_path / "csv").mkdir()
+    frame.to_csv(tmp_path / "csv" / "flights.csv", index=False)
+    from_csv = ingested(tmp_path / "csv" / "flights.csv", settings, layout)
+    assert from_parquet.manifest.columns == from_csv.manifest.columns
+    for name in ("number", "date", "text"):
+        assert sorted(map(str, decoded(from_parquet, "train", name))) == sorted(
+            map(str, decoded(from_csv, "train", name))
+        )
+
+
+def test_a_parquet_column_of_another_type_is_named(tmp_path):
+    pd.DataFrame({"day": ["x"], "carrier": ["a"], "delay": [1.0]}).to_parquet(tmp_path / "flights.parquet")
+    with pytest.raises(
+        UserError, match=r"flights.parquet, rows 1 to 1: column `day` \((large_)?string\) cannot be read as integer"
+    ):
+        ingested(tmp_path / "flights.parquet", selection(columns=["day", "delay"]))
+
+
+def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "MOST_CODES", 100)
+    random = np.random.default_rng(2)
+    frame = pd.DataFrame({"single": random.integers(0, 1000, 5000) / 8, "double": random.normal(size=5000)})
+    frame.loc[17, "double"] = None
+    file = ingest_frame(frame, tmp_path)
+    assert [(file.column(name).coded, file.column(name).dtype) for name in frame] == [
+        (False, "float32"),
+        (False, "float64"),
+    ]
+    stored = pd.DataFrame({name: decoded(file, "train", name) for name in frame})
+    assert sorted(stored["single"]) == sorted(frame["single"])
+    column = merge([file]).columns["double"]
+    complete = frame.dropna()["double"]
+    assert column.levels is None
+    assert [column.mean, column.variance] == pytest.approx([complete.mean(), complete.var(ddof=0)], rel=1e-12)
+    assert [column.minimum, column.maximum] == [complete.min(), complete.max()]
+
+
+def test_a_text_with_very_many_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "MOST_LEVELS", 100)
+    with pytest.raises(UserError, match="column `text`: more than 100 different texts"):
+        ingest_frame(pd.DataFrame({"text": [f"flight {number}" for number in range(101)]}), tmp_path)
+
+
+# The compiled parser and pyarrow --------------------------------------------------------------------------------------
+
+PLAIN = "1,AA,-5,X,0741\n2,,NA,NA,741\n3,äx,0012345,X,0\n"
+NOT_PLAIN = {
+    "a quote": '1,"AA",5,X,1\n',
+    "decimals": "1,AA,5.0,X,1\n",
+    "too long": "1,AAAAAAAAA,5,X,1\n",
+    "too few fields": "1,AA,5,X\n",
+    "too many fields": "1,AA,5,X,1,1\n",
+    "a line too long and one too short": "1,AA,5,X,1,1\n1,AA,5,X\n",
+    "a blank line": "1,AA,5,X,1\n\n",
+    "a carriage return": "1,AA,5,X,1\r\n",
+    "no line end": "1,AA,5,X,1",
+    "not a number": "1,AA,x,X,1\n",
+    "a lone sign": "1,AA,-,X,1\n",
+    "blanks": "1,AA, 5,X,1\n",
+}
+
+
+def plain(text: str) -> list | None:
+    lines = text.encode()
+    parser = PlainCsv(5, [0, 1, 2, 3, 4], [True, False, True, False, True], ["NA", ""], "utf-8")
+    columns = parser.parse(memoryview(bytearray(lines + b"\0" * source.SLACK))[: len(lines)])
+    return columns and [list(map(str, column.decoded().to_list())) for column in columns]
+
+
+def test_plain_lines_are_told_apart():
+    assert plain(PLAIN) == [
+        ["1", "2", "3"],
+        ["AA", "None", "äx"],
+        ["-5", "None", "12345"],
+        ["X", "None", "X"],
+        ["741", "741", "0"],
+    ]
+
+
+@pytest.mark.parametrize("what", NOT_PLAIN)
+def test_what_is_not_plain_is_left_to_pyarrow(what):
+    assert plain(NOT_PLAIN[what]) is None
+    assert plain(PLAIN + NOT_PLAIN[what]) is None
+
+
+def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, small_pieces, monkeypatch):
+    random = np.random.default_rng(5)
+    rows = 30_000
+    texts = np.array(["", "NA", "AA", "PA (1)", "12345678", "é"])
+    columns = {
+        "day": np.where(random.random(rows) < 0.02, "NA", random.integers(-99, 10**6, rows).astype(str)),
+        "carrier": random.choice(texts, rows),
+        "dest": random.choice(texts, rows),
+        "time": random.choice(["0", "0659", "2400", "7", ""], rows),
+    }
+    lines = list(map(",".join, zip(*columns.values(), strict=True)))
+    lines[12_345] = '5,"AA",NA,100'  # one block that is not plain
+    path = write(tmp_path, ",".join(columns) + "\n" + "\n".join(lines) + "\n")
+    layout = Layout.model_validate(
+        {"columns": {"day": "integer", "carrier": "string", "dest": "string", "time": "clock"}, "encoding": "utf-8"}
+    )
+    settings = selection(columns=list(columns), derive={"hour": "time // 100"}, where={"days": "day > 0"})
+    by_pyarrow = content(ingested(path, settings, layout))
+    # At once, instead of beside the first blocks, which may be all.
+    monkeypatch.setattr(source.Parser, "is_large", lambda self: self.compile() or False)
+    used = []
+    parse = PlainCsv.parse
+    monkeypatch.setattr(PlainCsv, "parse", lambda self, lines: used.append(parse(self, lines)) or used[-1])
+    assert content(ingested(path, settings, layout)) == by_pyarrow
+    assert len(used) > 3 and sum(one is None for one in used) == 1
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_account_says_where_every_row_went(tmp_path):
+    text = (
+        "1,AA,5,X,\n2,AA,NA,X,\n3,,7,X,\n4,,,Y,\n9,B6,8,Y,\n20,B6,9,Y,\n25,DL,1,Y,\n28,DL,,Y,\n29,DL,,Y,\n31,DL,2,NA,\n"
+    )
+    file = ingested(
+        write(tmp_path, HEADER + text),
+        selection(
+            where={"known day": "day <> 9"},
+            split={"train": "day <= 10", "evaluate": "day BETWEEN 11 AND 28", "predict": "day = 29"},
+        ),
+    )
+    found = account([file], merge([file]))
+    expected = {
+        "read": 10,
+        "dropped": {"where: known day": 1, "in no split": 1},
+        "splits": {
+            "train": {
+                "rows": 4,
+                "dropped": {"missing: delay": 1, "missing: carrier": 1, "missing: delay,carrier": 1},
+                "used": 1,
+            },
+            "evaluate": {"rows": 3, "dropped": {"missing: delay": 1}, "used": 2},
+            "predict": {"rows": 1, "dropped": {}, "used": 1},
+        },
+    }
+    assert found == {**expected, "rare": {}, "files": {"flights": expected}}
+    assert merge([file]).rows == {"train": 1, "evaluate": 2, "predict": 1}
+
+
+def test_a_condition_that_is_missing_is_not_met(tmp_path):
+    file = ingested(write(tmp_path, HEADER + "1,AA,5,X,\n2,AA,NA,X,\n"), selection(where={"late": "delay >= 0"}))
+    assert file.manifest.dropped == {"where: late": 1, "in no split": 0}
+
+
+def test_a_seeded_fraction_depends_on_seed_file_and_line_alone(tmp_path, small_pieces, monkeypatch):
+    frame = pd.DataFrame({"x": np.arange(20_000)})
+    split = {"train": "random >= 0.2", "evaluate": "random < 0.2"}
+    evaluated = []
+    for folder, seed, block in (("a", 1, 100_000), ("b", 1, 30_000), ("c", 2, 30_000)):
+        monkeypatch.setattr(source, "BLOCK_BYTES", block)
+        file = ingest_frame(frame, tmp_path / folder, split=split, seed=seed)
+        evaluated.append(set(decoded(file, "evaluate", "x")))
+    assert evaluated[0] == evaluated[1] != evaluated[2]
+    assert len(evaluated[0]) == pytest.approx(4000, abs=5 * np.sqrt(20_000 * 0.16))
+    assert evaluated[0] == {float(row) for row in np.flatnonzero(uniform(1, "table", 2, 20_000) < 0.2)}
+    other = ingest_frame(frame, tmp_path / "d", "other", split=split)
+    assert set(decoded(other, "evaluate", "x")) != evaluated[0]
+
+
+def test_a_split_may_go_by_file(tmp_path):
+    split = {"train": "file = 'first'", "evaluate": "file <> 'first'"}
+    files = [ingest_frame(pd.DataFrame({"x": [1, 2, 3]}), tmp_path, name, split=split) for name in ("first", "second")]
+    assert merge(files).rows == {"train": 3, "evaluate": 3, "predict": 0}
+
+
+def test_the_dictionary_learns_from_complete_training_rows_alone(tmp_path):
+    file = ingested(
+        write(tmp_path, HEADER + "1,B6,5,X,\n1,AA,6,X,\n1,AA,7,X,\n1,ZZ,NA,X,\n30,DL,1,X,\n"),
+        selection(split={"train": "day < 20", "evaluate": "day >= 20"}),
+    )
+    carrier = merge([file]).columns["carrier"]
+    assert (carrier.levels, carrier.train_rows) == (["AA", "B6"], [2, 1])
+
+
+def test_levels_are_sorted_as_numbers_and_as_text(tmp_path):
+    frame = pd.DataFrame({"month": [10, 2, 1, 2], "text": ["b", "B", "a", "10"]})
+    columns = merge([ingest_frame(frame, tmp_path)]).columns
+    assert columns["month"].labels == ["1", "2", "10"]
+    assert columns["text"].labels == ["10", "B", "a", "b"]
+
+
+def test_a_file_without_rows_counts_as_none(tmp_path):
+    file = ingested(write(tmp_path, HEADER), selection())
+    assert account([file], merge([file]))["read"] == 0
+    assert merge([file]).rows == {"train": 0, "evaluate": 0, "predict": 0}
+
+
+def test_derived_columns_may_use_earlier_ones(tmp_path):
+    file = ingested(
+        write(tmp_path, HEADER + "1,AA,5,X,\n2,AA,20,X,\n"),
+        selection(derive={"late": "delay >= 15", "double": "late * 2"}, columns=["late", "double"]),
+    )
+    assert sorted(decoded(file, "train", "late")) == [0.0, 1.0]
+    assert sorted(decoded(file, "train", "double")) == [0.0, 2.0]
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path, small_pieces):
+    frame = flights(20_000)
+    first, second, other = (
+        ingest_frame(frame, tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
+    assert content(first) == content(second)
+    assert not np.array_equal(first.checksums, other.checksums)
+
+
+def test_the_checksum_sees_every_flipped_bit_and_names_the_block():
+    values = np.random.default_rng(3).integers(0, 256, 20_000).astype(np.uint8)
+    expected = shards.checksums(values)
+    assert len(expected) == 3
+    for place in range(0, 20_000, 131):
+        for bit in range(8):
+            changed = values.copy()
+            changed[place] ^= 1 << bit
+            assert (shards.checksums(changed) != expected).nonzero()[0].tolist() == [place // shards.BLOCK_ROWS]
+
+
+# Bad input ------------------------------------------------------------------------------------------------------------
+
+GOOD = HEADER + "1,AA,5,X,100\n"
+BAD_LINES = {
+    "not a number": ("2,AA,x7,X,1", "column `delay`: expected a number, found `x7`", "value of delay"),
+    "not a whole number": ("1.5,AA,7,X,1", "column `day`: expected a whole number, found `1.5`", "value of day"),
+    "too long": ("2,AA,7,X,1,9", "6 fields where the header has 5", "wrong number of fields"),
+    "time out of range": ("2,AA,7,X,2460", "column `time`: expected a time of day", "value of time"),
+    "not UTF-8": (b"2,\xe4\xe5,7,X,1", "column `carrier`: bytes that are not UTF-8", "value of carrier"),
+    "header again": ("day,carrier,delay,dest,time", "the header once more", "repeated header"),
+    "cut short": ("2,AA,7", "3 fields where the header has 5", "wrong number of fields"),
+    "infinite": ("2,AA,inf,X,1", "column `delay` is infinite", "expression"),
+}
+ALL = ["day", "carrier", "delay", "time"]
+
+
+@pytest.mark.parametrize("what", BAD_LINES)
+@pytest.mark.parametrize("place", ["in the middle", "at the end"])
+def test_a_bad_line_is_named_and_nothing_is_left_behind(tmp_path, what, place):
+    line, message, _ = BAD_LINES[what]
+    line = line if isinstance(line, bytes) else line.encode()
+    path = write(tmp_path, GOOD.encode() + line + (b"\n3,DL,7,X,1\n" if place == "in the middle" else b""))
+    with pytest.raises(UserError) as error:
+        ingested(path, selection(columns=ALL))
+    assert str(error.value).startswith(f"{path}, line 3: {message}")
+    assert "data.bad_rows" in str(error.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path, small_pieces):
+    good = [f"{number},AA,7,X,{number % 24 * 100}".encode() for number in range(20_000)]
+    lines = list(good)
+    for number, (line, _, _) in enumerate(BAD_LINES.values()):
+        lines.insert(2_000 * number + 7, line if isinstance(line, bytes) else line.encode())
+    log = []
+    path = write(tmp_path, HEADER.encode() + b"\n".join(lines))
+    file = ingested(path, selection(columns=ALL, bad_rows="drop"), log=log.append)
+    counted = {f"unreadable: {reason}": 0 for _, _, reason in BAD_LINES.values()}
+    for _, _, reason in BAD_LINES.values():
+        counted[f"unreadable: {reason}"] += 1
+    assert file.manifest.dropped == {"in no split": 0, **counted}
+    assert sorted(decoded(file, "train", "day")) == list(range(20_000))
+    assert account([file], merge([file]))["read"] == 20_008
+    assert [message for message in log if message.startswith(f"dropped {path}, line 9: ")]
+
+
+def test_a_header_in_the_middle_is_seen_where_all_columns_are_texts(tmp_path):
+    path = write(tmp_path, GOOD + HEADER + "1,AA,5,carrier,100\n")
+    with pytest.raises(UserError, match="line 3: the header once more"):
+        ingested(path, selection(columns=["carrier", "dest"]))
+    path = write(tmp_path, GOOD + "1,AA,5,carrier,100\n1,dest,5,dest,100\n")
+    assert ingested(path, selection(columns=["carrier", "dest"])).manifest.read == 3
+
+
+BROKEN = {
+    "empty": (b"", "flights.csv: is empty; a CSV file begins with a line of column names"),
+    "no column": (b"day,carrier,dest\n1,AA,X\n", "the header fits no layout; nearest is `layout`"),
+    "column twice": (b"day,carrier,delay,delay\n1,AA,1,2\n", "flights.csv: the header names `delay` twice"),
+    "binary": (b"\x00\x01\x02\x03\n", "flights.csv: is not a CSV file (its first line holds binary data)"),
+    "no text": (b"\x89PNG\r\n\x1a\n\xff\xff", "flights.csv: is not a CSV file"),
+    "gzip cut short": (gzip.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
+    "gzip cut off": (
+        gzip.compress(GOOD.encode() + b"1,AA,5,X,100\n" * 99_999)[:900],
+        "flights.csv: is damaged or cut short",
+    ),
+    "bzip2 cut short": (bz2.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
+    "damaged bzip2": (bz2.compress(GOOD.encode())[:40] + b"x" * 40, "flights.csv: is damaged or cut short"),
+    "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),
+    "half a Parquet file": (b"PAR1" + b"x" * 100, "flights.csv: is not a Parquet file that can be read"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_left_behind(tmp_path, what):
+    data, message = BROKEN[what]
+    path = write(tmp_path, data)
+    with pytest.raises(UserError) as error:
+        ingested(path, selection())
+    assert message in str(error.value)
+    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_an_archive_with_two_files_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "flights.zip", "w") as archive:
+        archive.writestr("flights.csv", GOOD)
+        archive.writestr("other.csv", GOOD)
+    with pytest.raises(
+        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the one you mean"
+    ):
+        ingested(tmp_path / "flights.zip", selection())
+
+
+def test_a_column_without_any_value_is_refused(tmp_path):
+    file = ingested(write(tmp_path, HEADER + "1,NA,5,X,1\n2,,6,X,1\n"), selection())
+    with pytest.raises(UserError, match=r"column `carrier`: no row that is kept has a value, in none of the files"):
+        merge([file])
+
+
+def test_a_column_without_a_value_in_one_of_the_files_is_none(tmp_path):
+    for name, carrier in (("old", ""), ("new", "AA")):
+        (tmp_path / name).mkdir()
+        ingested(write(tmp_path / name, HEADER + f"1,{carrier},5,X,1\n"), selection())
+    files = [IngestedFile.load(tmp_path / name / "out" / "manifest.json") for name in ("old", "new")]
+    assert merge(files).columns["carrier"].levels == ["AA"]
+    assert merge(files).rows["train"] == 1
+
+
+def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
+    frame = pd.DataFrame({"x": np.random.default_rng(1).normal(size=100_000)})
+    frame.to_csv(tmp_path / "flights.csv", index=False)
+    code = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tfglm.config import Layout, SelectionConfig\n"
+        "from tfglm.data.ingest import ingest\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "layout = Layout.model_validate({'columns': {'x': 'number'}})\n"
+        "settings = SelectionConfig.model_validate({'split': {'train': 'TRUE'}, 'columns': ['x']})\n"
+        "ingest(Path('flights.csv'), 'flights', {'layout': layout}, settings, Path('out'))\n"
+    )
+    scripts = Path(__file__).parents[2] / "scripts"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(scripts)}, capture_output=True
+    )
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    assert done.returncode == 1
+    assert b"MB are free there)\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_an_earlier_result_survives_a_failed_ingest(tmp_path):
+    path = write(tmp_path, GOOD)
+    before = content(ingested(path, selection()))
+    write(tmp_path, GOOD + "1,AA,bad,X,1\n")
+    with pytest.raises(UserError):
+        ingested(path, selection())
+    assert content(IngestedFile.load(tmp_path / "out" / "manifest.json")) == before
+
+
+WRONG_SETTINGS = {
+    "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
+    "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
+    "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
+    "data.where.x: `delay > AVG(delay)` looks at other rows": {"where": {"x": "delay > AVG(delay)"}},
+    "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
+    "data.where.x: `day > 1_000` ends before `_000`": {"where": {"x": "day > 1_000"}},
+    "data.split.train: `day <= 24 junk` ends before `junk`": {"split": {"train": "day <= 24 junk"}},
+    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` looks at": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
+    "data.where.x: `CORR(day, delay) > 0` looks at other rows": {"where": {"x": "CORR(day, delay) > 0"}},
+    "data.split.train: `NOW() IS NULL` depends on when": {"split": {"train": "NOW() IS NULL"}},
+    "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
+    "data.derive.d: `ARRAY[1]` looks at other rows, or is something else": {"derive": {"d": "ARRAY[1]"}},
+    "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
+    "column `ratio` is infinite": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SETTINGS)
+def test_a_wrong_setting_is_named(tmp_path, message):
+    with pytest.raises(UserError) as error:
+        ingested(write(tmp_path, GOOD), selection(**WRONG_SETTINGS[message]))
+    assert message in str(error.value)
+
+
+def test_a_column_of_text_here_and_numbers_there_is_refused(tmp_path):
+    first = ingest_frame(pd.DataFrame({"x": [1, 2]}), tmp_path, "first")
+    second = ingest_frame(pd.DataFrame({"x": ["a", "b"]}), tmp_path, "second")
+    with pytest.raises(UserError, match=r"column `x` is text in .*second.csv but integer in .*first.csv"):
+        merge([first, second])
+
+
+def test_the_manifest_reads_back_as_it_was_written(tmp_path):
+    file = ingest_frame(pd.DataFrame({"x": [1, 2, None], "y": ["a", "b", "c"]}), tmp_path)
+    file.manifest.write(tmp_path / "again.json")
+    assert shards.Manifest.load(tmp_path / "again.json") == file.manifest
+    assert json.loads((tmp_path / "again.json").read_text())["read"] == 3
+    assert file.values(MISSING).to_list() == ["", "x"]

@@ -1,0 +1,230 @@
+"""The passes against float64 NumPy, and what they do with shards that are not as they were written."""
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.special
+
+from pools import InProcessPool, design_of, ingest_frame
+from tfglm.data import shards
+from tfglm.data.dictionary import merge
+from tfglm.data.shards import BLOCK_ROWS
+from tfglm.distribute import remote
+from tfglm.engine import passes
+from tfglm.engine import workload as workloads
+from tfglm.engine.rows import SEPARATED, UNSEEN
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.solvers.information import assemble, factor, gradient, null_vectors
+
+FORMULA = "late ~ carrier + C(month) + hour + real + dest"
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    random = np.random.default_rng(7)
+    rows = 40_000
+    return pd.DataFrame(
+        {
+            "late": random.integers(0, 2, rows),
+            "carrier": random.choice(["AA", "B6", "DL"], rows),
+            "month": random.integers(1, 13, rows),
+            "hour": random.integers(0, 24, rows),
+            "real": random.normal(3.0, 2.0, rows),
+            "dest": [f"D{number:03d}" for number in random.integers(0, 300, rows)],
+            "day": random.integers(1, 31, rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def file(frame, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "MOST_CODES", 1000)  # so that `real` is stored as it is
+        split = {"train": "day <= 24", "evaluate": "day > 24"}
+        columns = ["late", "carrier", "month", "hour", "real", "dest"]
+        return ingest_frame(frame, tmp_path_factory.mktemp("passes"), split=split, columns=columns)
+
+
+@pytest.fixture(scope="module")
+def workload(file) -> Workload:
+    return Workload(design_of(FORMULA, "binomial", merge([file])), [file], "train")
+
+
+def matrix(made, frame: pd.DataFrame) -> np.ndarray:
+    """The full design matrix, every level of every categorical term."""
+    columns = [np.ones(len(frame))]
+    for part in made.parts[1:]:
+        if part.coding:
+            factor = made.factors[part.coding[0]]
+            columns += [(frame[factor.column].astype(str) == level).to_numpy(float) for level in factor.levels]
+        else:
+            number = made.factors[part.term.name]
+            columns.append((frame[number.column].to_numpy(float) - number.center[0]) / number.scale[0])
+    return np.array(columns).T
+
+
+def state(made, coefficients: np.ndarray) -> dict[str, np.ndarray]:
+    return {term: coefficients[where] for term, where in made.slices.items()}
+
+
+def test_sums_equal_those_of_numpy(workload, file, frame):
+    made = workload.design
+    assert [file.column(name).coded for name in ("hour", "real")] == [True, False]
+    assert len(file.manifest.shards) > 3
+    coefficients = np.random.default_rng(8).normal(0, 0.3, made.size)
+    train = frame[frame["day"] <= 24]
+    x, y = matrix(made, train), train["late"].to_numpy(float)
+    eta = x @ coefficients
+    mean = scipy.special.expit(eta)
+    sums = workload.sum(InProcessPool(), "information", state(made, coefficients))
+    assert sums["loss"] == pytest.approx(np.sum(np.logaddexp(0, eta) - y * eta), rel=1e-12)
+    blocks = assemble(made, sums)
+    np.testing.assert_allclose(gradient(made, sums), x.T @ (mean - y), rtol=1e-10, atol=1e-8)
+    information = (x * (mean * (1 - mean))[:, None]).T @ x
+    assert len(blocks.eliminated) == 300
+    for part, rows, columns in (
+        (blocks.a, blocks.dense, blocks.dense),
+        (blocks.b, blocks.dense, blocks.eliminated),
+        (np.diag(blocks.d), blocks.eliminated, blocks.eliminated),
+    ):
+        np.testing.assert_allclose(part, information[np.ix_(rows, columns)], rtol=1e-10, atol=1e-9)
+    first = workload.sum(InProcessPool(), "gradient", state(made, coefficients))
+    for key, value in first.items():
+        np.testing.assert_allclose(value, sums[key], rtol=1e-12, atol=1e-9)
+
+
+def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
+    made = workload.design
+    sums = workload.sum(InProcessPool(), "information", state(made, np.zeros(made.size)))
+    blocks = assemble(made, sums)
+    free = np.ones(made.size, bool)
+    for one in made.categorical:
+        free[made.slices[one.name].start] = False
+    blocks = blocks.restrict(free)
+    order = np.concatenate([blocks.dense, blocks.eliminated])
+    whole = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
+    factored, slope = factor(blocks), gradient(made, sums)
+    np.testing.assert_allclose(factored.solve(slope)[order], np.linalg.solve(whole, slope[order]), rtol=1e-9)
+    u = np.vstack([np.eye(len(blocks.dense)), -factored.loadings.T])
+    inverse = u @ factored.schur_inverse() @ u.T
+    inverse[len(blocks.dense) :, len(blocks.dense) :] += np.diag(1 / blocks.d)
+    np.testing.assert_allclose(inverse, np.linalg.inv(whole), rtol=1e-8, atol=1e-12)
+    assert len(null_vectors(blocks, made.size)[0]) == 0
+
+
+def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
+    made = workload.design
+    train = frame[frame["day"] <= 24]
+    rest = workload.without({("carrier",): frozenset([1])})
+    for part, expected in ((workload, train), (rest, train[train["carrier"] != "B6"])):
+        counts = part.sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+        assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
+        by_month = expected.groupby("month")["late"].agg(["size", "sum"])
+        assert counts["rows_1"].tolist() == by_month["size"].tolist()
+        assert counts["response_1"].tolist() == by_month["sum"].tolist()
+
+
+def test_predictions_say_why_a_row_has_none(workload, file, frame):
+    made = workload.design
+    known = tuple(level for level in made.categorical[0].levels if level != "DL")
+    carrier, *others = made.categorical
+    narrower = replace(made, categorical=(replace(carrier, levels=known), *others))
+    evaluation = Workload(narrower, [file], "evaluate", {("carrier",): frozenset([known.index("B6")])})
+    coefficients = np.random.default_rng(9).normal(0, 0.3, narrower.size)
+    values = state(narrower, coefficients)
+    parts = []
+    for signature, calls in evaluation.calls.items():
+        for call in calls:
+            parts.append(evaluation.passes(signature).predictions(values, *call))
+    flag, eta = (np.concatenate([part[name] for part in parts]) for name in ("flag", "eta"))
+    rows = frame[frame["day"] > 24]
+    assert np.count_nonzero(flag == 0) == (rows["carrier"] == "AA").sum()
+    assert np.count_nonzero(flag == SEPARATED) == (rows["carrier"] == "B6").sum()
+    assert np.count_nonzero(flag == UNSEEN) == (rows["carrier"] == "DL").sum()
+    assert len(flag) == len(rows)
+    expected = matrix(narrower, rows[rows["carrier"] == "AA"]) @ coefficients
+    np.testing.assert_allclose(np.sort(eta[flag == 0]), np.sort(expected), rtol=1e-12)
+
+
+def test_what_is_made_of_some_rows_is_freed_with_them(workload):
+    zero = state(workload.design, np.zeros(workload.design.size))
+    ((signature, (call, *_)),) = workload.calls.items()
+    information = workload.passes(signature).information
+    information(zero, *call)
+    gc.collect()
+    gc.disable()
+    try:
+        information(zero, *call)
+        # In cycles of references rows would stay until the next collection, and others be made in memory that no cache has.
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "null", "separation", "magnitudes"])
+def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
+    coefficients = state(workload.design, np.random.default_rng(10).normal(0, 0.3, workload.design.size))
+    ((signature, (call, *_)),) = workload.calls.items()
+    ours = getattr(workload.passes(signature), name)
+    theirs = passes.made(ours.text)
+    sent = remote.unpack(remote.kinds(call), remote.pack(call))
+    assert theirs is not ours
+    np.testing.assert_array_equal(theirs(coefficients, *sent), ours(coefficients, *call))
+
+
+def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(workload, file, frame, monkeypatch):
+    monkeypatch.setattr(workloads, "ROWS_PER_SUM", 0.01)
+    monkeypatch.setattr(workloads, "FEWEST_ROWS", 2 * BLOCK_ROWS)
+    twice = Workload(workload.design, [file, file], "train")
+    ((signature, calls),) = twice.calls.items()
+    numbers = [np.sum(-(-counts // BLOCK_ROWS)) for _, _, _, counts, *_ in calls]
+    assert signature.shards == 2
+    assert len(numbers) == 4
+    assert max(numbers) - min(numbers) <= 1
+    zero = state(twice.design, np.zeros(twice.design.size))
+    whole, cut = (one.sum(InProcessPool(), "counts", zero) for one in (workload, twice))
+    assert cut["rows"] == 2 * whole["rows"] == 2 * (frame["day"] <= 24).sum()
+    np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
+
+
+def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
+    ids = np.repeat(np.arange(40_000), 2)
+    wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{one:05d}" for one in ids]}), tmp_path)
+    made = design_of("late ~ id", "binomial", merge([wide]))
+    (coding,) = made.codings
+    counts = Workload(made, [wide], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+    assert made.levels_of(coding) == 40_000
+    assert (counts["rows_0"] == 2).all()
+    late = [int(level[1:]) % 2 for level in made.categorical[0].levels]
+    np.testing.assert_array_equal(counts["response_0"], 2.0 * np.array(late))
+
+
+def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
+    lost = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
+    made = design_of("late ~ carrier", "binomial", merge([lost]))
+    path = tmp_path / "table" / lost.manifest.shards[0].path / "carrier"
+    path.unlink()
+    with pytest.raises(
+        UserError, match=rf"{path.parent.name}/carrier, a part of a shard, cannot be read: No such file"
+    ):
+        Workload(made, [lost], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+
+
+@pytest.mark.parametrize(("rows", "place", "block"), [(1000, 500, 0), (80_000, 8192 + 500, 1)])
+def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, place, block):
+    columns = {"late": np.arange(rows) % 2, "carrier": np.where(np.arange(rows) % 3, "AA", "B6")}
+    damaged = ingest_frame(pd.DataFrame(columns), tmp_path)
+    made = design_of("late ~ carrier", "binomial", merge([damaged]))
+    path = tmp_path / "table" / damaged.manifest.shards[0].path / "carrier"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(
+        UserError,
+        match=rf"{path.parent.name}/carrier: the content of a shard has changed.*block of 8192 rows with the number {block}",
+    ):
+        Workload(made, [damaged], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))

@@ -1,0 +1,178 @@
+"""Expressions of the config: a function of the row and nothing else, with numbers that are exact."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import merge_dictionary
+import render_rows
+from pools import design_of, ingest_frame
+from tfglm import digests
+from tfglm.data.dictionary import merge
+from tfglm.data.sql import column_of, expression
+from tfglm.errors import UserError
+
+FRAME = pl.DataFrame(
+    {
+        "distance": [1, 100, 2475, None],
+        "delay": [15, -7, 3, 60],
+        "share": [0.1, 0.25, None, 0.5],
+        "carrier": ["UA", "Len", None, "AA"],
+        "date": ["2006-12-31", "2006-01-02", None, "2008-02-29"],
+        "random": [0.1, 0.2, 0.3, 0.4],
+        "now": [1, 2, 3, 4],
+    }
+).with_columns(pl.col("date").str.to_date())
+KNOWN = dict(FRAME.schema)
+
+
+def evaluated(sql: str, frame: pl.DataFrame = FRAME) -> list:
+    made, _ = column_of(expression(sql, "data.derive.x", KNOWN), "data.derive.x", KNOWN)
+    return frame.with_columns(made.alias("x"))["x"].to_list()
+
+
+EXACT = {
+    "distance * 1.609": [1.609, 160.9, 2475 * 1.609, None],
+    "delay / 60.0": [0.25, -7 / 60, 0.05, 1.0],
+    "distance / 4": [0.25, 25.0, 618.75, None],
+    "1.0": [1.0] * 4,
+    "CASE WHEN delay >= 15 THEN 1.5 ELSE 0 END": [1.5, 0.0, 0.0, 1.5],
+    "CASE WHEN delay >= 15 THEN 0.1 ELSE distance END": [0.1, 100.0, 2475.0, 0.1],
+    "LEAST(delay, 3.5)": [3.5, -7.0, 3.0, 3.5],
+    "CAST(delay AS DECIMAL(10, 2)) / 7": [15 / 7, -1.0, 3 / 7, 60 / 7],
+    "(delay >= 15) + (distance > 50)": [1, 1, 1, None],
+    "LENGTH(carrier) - 3": [-1, 0, None, -1],
+    "EXTRACT(MONTH FROM date) * 100 + EXTRACT(DAY FROM date)": [1231, 102, None, 229],
+    "CAST(delay AS TINYINT) * 100": [1500, -700, 300, 6000],
+    "delay // 2": [7, -3, 1, 30],
+    "POW(delay, 2)": [225.0, 49.0, 9.0, 3600.0],
+    "delay + 9007199254740992": [9007199254741007, 9007199254740985, 9007199254740995, 9007199254741052],
+    "distance > 1.5": [False, True, True, None],
+    "random < 0.2": [True, False, False, False],
+    "carrier = 'Len'": [False, True, None, False],
+    "carrier <> 'Agg'": [True, True, None, True],
+    "carrier = 'NOW()'": [False, False, None, False],
+    "now + 1": [2, 3, 4, 5],
+}
+
+
+@pytest.mark.parametrize("sql", EXACT)
+def test_numbers_are_exact_and_words_in_texts_mean_nothing(sql):
+    assert evaluated(sql) == EXACT[sql]
+
+
+def test_whole_numbers_that_leave_64_bits_are_an_error():
+    for sql in ("delay * 2000000000000000000", "delay + 9223372036854775807", "0 - delay * 1000000000000000000 * 10"):
+        with pytest.raises(pl.exceptions.PolarsError, match="conversion from `i128` to `i64` failed"):
+            evaluated(sql)
+
+
+REFUSED = {
+    "distance > 1_000": "ends before `_000`, which SQL would take as a new name",
+    "delay <= 24 junk": "ends before `junk`",
+    "delay AS other": "ends before `other`",
+    "delay > AVG(delay)": "looks at other rows",
+    "QUANTILE_CONT(delay, 0.5) > 1": "looks at other rows",
+    "QUANTILE_DISC(delay, 0.5) > 1": "looks at other rows",
+    "APPROX_QUANTILE(delay, 0.5) > 1": "looks at other rows",
+    "CORR(delay, distance) > 0": "looks at other rows",
+    "COVAR(delay, distance) > 0": "looks at other rows",
+    "FIRST(delay)": "looks at other rows",
+    "COUNT(*)": "looks at other rows",
+    "ROW_NUMBER() OVER (ORDER BY delay)": "looks at other rows",
+    "RANK() OVER (ORDER BY delay)": "looks at other rows",
+    "LAG(delay) OVER (ORDER BY distance)": "looks at other rows",
+    "SUM(delay) OVER (PARTITION BY carrier)": "looks at other rows",
+    "UNNEST(delay)": "looks at other rows",
+    "GENERATE_SERIES(1, delay)": "looks at other rows",
+    "(SELECT 1)": "looks at other rows",
+    "COLUMNS('delay')": "looks at other rows",
+    "NOW() > date": "depends on when it is read (NOW)",
+    "CURRENT_DATE > date": "depends on when it is read (CURRENT_DATE)",
+    "current_timestamp > date": "depends on when it is read (CURRENT_TIMESTAMP)",
+    "RANDOM() < 0.2": "not an SQL expression",
+    "LEAST()": "not an SQL expression",
+    "ARRAY[1, 2]": "an array",
+    "delay = ANY(ARRAY[1, 2])": "an array",
+    "date - DATE('2006-01-01')": "gives neither a number nor a text nor a date",
+    "date > '2006-01-01'": "cannot be evaluated: cannot compare",
+    "delya > 1": "no column `delya` in `delya > 1`; did you mean `delay`?",
+    "+".join(["delay"] * 200): "is nested too deeply",
+    " OR ".join(f"delay = {number}" for number in range(900)): "an expression of 1",
+}
+
+
+@pytest.mark.parametrize("sql", REFUSED, ids=[sql[:40] for sql in REFUSED])
+def test_what_is_no_function_of_the_row_is_refused_with_its_place(sql):
+    with pytest.raises(UserError) as error:
+        evaluated(sql)
+    assert str(error.value).startswith("data.derive.x: ") and REFUSED[sql] in str(error.value)
+
+
+def test_a_panic_of_polars_leaves_the_terminal_clean():
+    code = (
+        "from tfglm.data.sql import expression\nfrom tfglm.errors import UserError\n"
+        "try: expression('LEAST()', 'data.where.x', {})\nexcept UserError as error: print(error)"
+    )
+    scripts = Path(__file__).parents[2] / "scripts"
+    done = subprocess.run([sys.executable, "-c", code], cwd=scripts, capture_output=True, text=True)
+    assert done.stdout.startswith("data.where.x: not an SQL expression: `LEAST()`") and done.stderr == ""
+
+
+CALLS = [
+    *("ABS(delay)", "ACOS(share)", "ASIN(share)", "ATAN(delay)", "ATAN2(delay, distance)", "BIT_LENGTH(carrier)"),
+    *(
+        "CBRT(delay)",
+        "CEIL(share)",
+        "COALESCE(distance, 0)",
+        "CONCAT(carrier, delay)",
+        "CONCAT_WS('-', carrier, delay)",
+    ),
+    *("COS(delay)", "DAYOFWEEK(date)", "DEGREES(delay)", "ENDS_WITH(carrier, 'A')"),
+    *("EXP(share)", "EXTRACT(ISODOW FROM date)", "EXTRACT(WEEK FROM date)", "FLOOR(share)", "GREATEST(delay, 2)"),
+    *("IFNULL(carrier, 'x')", "INITCAP(carrier)", "LEFT(carrier, 1)", "LENGTH(carrier)", "LN(delay)", "LOG(delay, 2)"),
+    *("LOG1P(delay)", "LOWER(carrier)", "LPAD(carrier, 4, '.')", "LTRIM(carrier)", "MOD(delay, 4)", "NULLIF(delay, 3)"),
+    *("POSITION('A' IN carrier)", "QUARTER(date)", "REGEXP_LIKE(carrier, 'A$')", "REPLACE(carrier, 'A', 'B')"),
+    *("REVERSE(carrier)", "RIGHT(carrier, 1)", "ROUND(share, 1)", "SIGN(delay)", "SPLIT_PART(carrier, 'e', 1)"),
+    *("SQRT(delay)", "STARTS_WITH(carrier, 'U')", "STRFTIME(date, '%Y')", "SUBSTR(carrier, 2, 1)", "TAN(delay)"),
+    *("TRUNC(share)", "UPPER(carrier)", "delay IN (3, 60)", "carrier LIKE 'U%'", "carrier IS NULL", "NOT delay > 3"),
+    *("delay BETWEEN 0 AND 20", "delay IS DISTINCT FROM distance", "CASE delay WHEN 3 THEN 'a' ELSE 'b' END", "-share"),
+    *("date + INTERVAL '1 day'", "date >= DATE('2006-06-01', '%Y-%m-%d')", "CAST(share AS TEXT)", "carrier || delay"),
+]
+
+
+@pytest.mark.parametrize("sql", CALLS)
+def test_every_function_that_is_allowed_gives_a_row_the_same_beside_other_rows(sql):
+    alone = [evaluated(sql, FRAME[row])[0] for row in range(FRAME.height)]
+    np.testing.assert_equal(evaluated(sql), alone)
+    np.testing.assert_equal(evaluated(sql, FRAME.reverse()), alone[::-1])
+
+
+def test_a_derived_number_is_a_number_in_the_model_and_its_type_is_shown(tmp_path):
+    frame = pd.DataFrame({"distance": np.arange(40), "carrier": ["AA", "UA"] * 20})
+    derive = {"km": "distance * 1.609", "half": "CASE WHEN distance > 9 THEN 1.5 ELSE 0 END", "late": "distance >= 15"}
+    file = ingest_frame(frame, tmp_path, derive=derive, columns=["late", "km", "half", "carrier"])
+    kinds = [file.column(name).kind for name in ("late", "km", "half", "carrier")]
+    assert kinds == ["integer", "number", "number", "text"]
+    assert file.values("km").to_list() == [number * 1.609 for number in range(40)]
+    made = design_of("late ~ carrier + km", "binomial", merge([file]), [file])
+    assert [(term.categorical, term.numeric) for term in made.terms if term.name == "km"] == [((), ("km",))]
+    merge_dictionary.main(
+        merge_dictionary.argparse.Namespace(
+            manifests=[tmp_path / "table" / "manifest.json"],
+            missing="{}",
+            rare="{}",
+            dictionary=tmp_path / "dictionary.json",
+            rows=tmp_path / "rows.json",
+        )
+    )
+    rows = digests.read_json(tmp_path / "rows.json")
+    assert rows["columns"] == {"late": "integer", "km": "number", "half": "number", "carrier": "text"}
+    assert "whole numbers: late; numbers: km, half; text, a factor in a formula: carrier." in render_rows.types(
+        rows["columns"]
+    )

@@ -1,0 +1,225 @@
+"""What is read again is what was written: a file that has changed in between is refused by its name, with the way out."""
+
+import argparse
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import chief
+from pools import InProcessPool, design_of, fit_files, ingest_frame, write_fit
+from tfglm import digests
+from tfglm.config import SolverConfig
+from tfglm.data import shards
+from tfglm.data.dictionary import Dictionary, merge
+from tfglm.data.shards import BLOCK_ROWS, IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.results import read
+from tfglm.solvers import fitted
+
+VALUE = {"name": "häß", "digits": [0.1, 2.0**70, None], "inner": {"sha256": "x", "rows": 12}}
+
+
+def flights(rows: int, seed: int = 5) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    frame = {"delay": random.integers(-20, 60, rows), "carrier": random.choice(["AA", "B6", "UA"], rows)}
+    return pd.DataFrame(frame | {"real": random.normal(size=rows), "day": np.arange(rows) % 7})
+
+
+def ingested(folder, frame=None, late=15, **selection) -> IngestedFile:
+    selection = {"derive": {"late": f"delay >= {late}"}, "columns": ["late", "carrier", "real", "day"]} | selection
+    return ingest_frame(flights(3_000) if frame is None else frame, folder, **selection)
+
+
+def flip(path, place: int, bit: int = 0) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("value", [VALUE, {}], ids=["some", "nothing"])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, indent):
+    path = tmp_path / "some.json"
+    digests.write_json(path, value, indent)
+    good = path.read_bytes()
+    assert digests.read_json(path) == value
+    assert [one.name for one in tmp_path.iterdir()] == ["some.json"]
+    for place in range(len(good)):
+        for bit in range(8):
+            flip(path, place, bit)
+            with pytest.raises(
+                UserError, match=r"some.json: the content has changed .*\n  delete .*some.json: the next run"
+            ):
+                digests.read_json(path)
+            path.write_bytes(good)
+    for cut in range(len(good)):
+        path.write_bytes(good[:cut])
+        with pytest.raises(UserError):
+            digests.read_json(path)
+    path.unlink()
+    with pytest.raises(UserError, match=r"some.json: cannot be read: No such file or directory\n  delete .*some.json"):
+        digests.read_json(path)
+
+
+def test_the_digest_of_a_table_is_one_that_sha256sum_checks(tmp_path):
+    path = tmp_path / "terms.csv"
+    path.write_text("term,df\ncarrier,2\n")
+    digests.write_beside(path)
+    assert os.system(f"cd {tmp_path} && sha256sum --check --quiet terms.sha256") == 0
+    assert digests.read_beside(path) == path.read_bytes()
+    for damaged in (path, path.with_suffix(".sha256")):
+        good = damaged.read_bytes()
+        for content in (good.replace(b"2", b"3"), good[:15], b"\xff" * 80):
+            damaged.write_bytes(content)
+            with pytest.raises(UserError, match=r"terms.csv: the content has changed .*\n  delete .*terms.csv"):
+                digests.read_beside(path)
+        damaged.write_bytes(good)
+
+
+def test_the_manifest_tells_the_content_of_the_shards(tmp_path):
+    """Another response in the same rows, with the same codes: all that it once said was the same."""
+    frame = flights(3_000)
+    frame["delay"] = np.where(np.arange(3_000) < 1_000, 40, -5)
+    files = {}
+    for name, late in (("a", 15), ("b", 30), ("reversed", 15)):
+        # The rows that are late are others.
+        ordered = frame.assign(delay=frame["delay"].to_numpy()[::-1]) if name == "reversed" else frame
+        files[name] = ingested(tmp_path / name, ordered, late)
+    first, again, other = (file.manifest for file in files.values())
+    assert first.digest == again.digest, "the same rows, by another expression"
+    counts = [
+        getattr(other, key) == getattr(first, key) for key in ("shards", "columns", "read", "dropped", "capacity")
+    ]
+    assert all(counts) and other.digest != first.digest
+    assert (other.digests["levels.parquet"], other.digests["checksums.npy"]) != (
+        first.digests["levels.parquet"],
+        first.digests["checksums.npy"],
+    )
+
+
+def test_journal_design_and_passport_depend_on_the_content_of_the_shards(tmp_path):
+    keys, designs = set(), set()
+    for late in (15, 30):
+        file = ingested(tmp_path / str(late), late=late)
+        made = design_of("late ~ carrier", "binomial", merge([file]), [file])
+        # The same file as an empty one of the design: what counts is the manifest.
+        (tmp_path / "design.json").write_text("")
+        manifests = [file.folder / "manifest.json"]
+        keys.add(
+            chief.key(argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, solver=SolverConfig()))
+        )
+        designs.add(made.data)
+        assert made.data == (file.manifest.digest,)
+    assert len(keys) == len(designs) == 2
+
+
+def test_the_checksum_sees_the_highest_bits_of_two_words():
+    values = np.random.default_rng(3).normal(size=BLOCK_ROWS)
+    signs = values.copy()
+    signs[[7, 4000]] *= -1
+    assert shards.checksums(signs) != shards.checksums(values)
+
+
+FILES = {
+    "manifest.json": "manifest.json",
+    "levels.parquet": "levels.parquet",
+    "checksums.npy": "checksums.npy",
+    "predicted_rows.npy": "predicted_rows.npy",
+    "shards/train-00000/carrier": "shards/train-00000/carrier",
+    "shards/predict-00000/real": "shards/predict-00000/real",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("change", ["flip", "cut", "gone"])
+def test_a_changed_file_of_an_ingested_one_is_refused_with_the_way_out(tmp_path, name, change):
+    file = ingested(tmp_path, split={"train": "day < 5", "predict": "day >= 5"})
+    path = file.folder / name
+    if change == "flip":
+        flip(path, path.stat().st_size // 2)
+    elif change == "cut":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(UserError) as error:
+        again = IngestedFile.load(file.folder / "manifest.json")
+        again.predicted_rows()
+        for shard in again.manifest.shards:
+            again.stored(shard, "carrier")
+            again.stored(shard, "real")
+    assert name in str(error.value)
+    assert f"\n  delete {file.folder / 'manifest.json'}: the next run of snakemake makes it again" in str(error.value)
+
+
+def test_what_the_design_reads_of_training_rows_is_checked(tmp_path):
+    file = ingested(tmp_path)
+    flip(file.folder / "shards/train-00000/carrier", 100)
+    with pytest.raises(UserError, match=r"train-00000/carrier: the content of a shard has changed"):
+        design_of("late ~ carrier:C(day)", "binomial", merge([file]), [file])
+
+
+def test_a_read_that_brings_less_than_there_is_goes_on(tmp_path, monkeypatch):
+    file = ingested(tmp_path, flights(20_000))
+    made = design_of("late ~ carrier + real", "binomial", merge([file]), [file])
+    workload, state = Workload(made, [file], "train"), made.by_term(np.full(made.size, 0.1))
+    exact = workload.sum(InProcessPool(), "gradient", state)
+    preadv, calls = os.preadv, []
+
+    def little(descriptor, buffers, place):
+        calls.append(place)
+        return preadv(descriptor, [buffers[0][:1000]], place)
+
+    monkeypatch.setattr(os, "preadv", little)
+    found = workload.sum(InProcessPool(), "gradient", state)
+    assert len(calls) > 100
+    for name, value in exact.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.fixture(scope="module")
+def fit(tmp_path_factory):
+    """A folder with a fit, as the chief leaves it."""
+    folder = tmp_path_factory.mktemp("fit")
+    file = ingested(folder)
+    made, found, dictionary = fit_files([file], "real ~ carrier + day", "gaussian", std_errors="robust")
+    dictionary.write(folder / "dictionary.json")
+    made.write(folder / "design.json")
+    write_fit(found, made, folder)
+    return folder, made, found, dictionary
+
+
+def test_every_number_of_a_checkpoint_comes_back_as_it_was(fit):
+    folder, made, found, _ = fit
+    again = fitted.load(made, folder / "checkpoint")
+    assert all(float(np.float32(one)) != one for one in (found.dispersion, found.correction))
+    for name in found.__dataclass_fields__:
+        if name != "summary":
+            before, after = np.asarray(getattr(found, name)), np.asarray(getattr(again, name))
+            assert after.dtype == before.dtype and np.array_equal(after, before), name
+
+
+def test_design_and_dictionary_read_back_as_they_were_written(fit):
+    folder, made, _, dictionary = fit
+    assert Design.load(folder / "design.json") == made
+    assert Dictionary.load(folder / "dictionary.json") == dictionary
+
+
+@pytest.mark.parametrize("name", ["fitted.index", "fitted.data-00000-of-00001", "checkpoint", "design.json"])
+def test_a_fit_is_not_read_with_another_checkpoint_or_design(fit, name, tmp_path):
+    folder, made, _, _ = fit
+    arguments = argparse.Namespace(
+        design=folder / "design.json", checkpoint=folder / "checkpoint", fit=folder / "fit.json"
+    )
+    path = arguments.design if name == "design.json" else arguments.checkpoint / name
+    good = path.read_bytes()
+    read.fitted(arguments, made, read.fit(arguments))
+    try:
+        flip(path, len(good) // 2)
+        with pytest.raises(UserError, match=rf"{name}: the content has changed .*\n  delete .*fit.json: the next run"):
+            read.fitted(arguments, made, read.fit(arguments))
+    finally:
+        path.write_bytes(good)

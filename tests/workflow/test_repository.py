@@ -1,0 +1,101 @@
+"""What holds of the project as a whole: pins that agree, imports that run one way, a clean lint."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPOSITORY = Path(__file__).parents[2]
+PACKAGE = REPOSITORY / "scripts" / "tfglm"
+
+MAY_IMPORT = {
+    "data": {"data"},
+    "families": set(),
+    "design": {"data", "design", "families"},
+    "roles": {"roles"},
+    "distribute": {"distribute", "roles"},
+    "engine": {"data", "design", "distribute", "engine", "families"},
+    "solvers": {"data", "design", "distribute", "engine", "families", "solvers"},
+    "resume": {"distribute"},
+    "checkpoint": {"design", "solvers"},
+    "provenance": {"data"},
+    "results": {"checkpoint", "data", "design", "engine", "families", "provenance", "results", "solvers"},
+    "report": {"data", "report", "results"},
+}
+"""Rooms (folders, and files that are rooms of their own), and those that they may know."""
+
+COMMON = {"addresses", "command", "config", "digests", "errors", "runtime", "strict_yaml"}
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, those inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("folder", MAY_IMPORT)
+def test_imports_run_one_way(folder):
+    files = list((PACKAGE / folder).glob("*.py")) or [PACKAGE / f"{folder}.py"]
+    for path in files:
+        inside = {name.split(".")[1] for name in imports(path) if name.startswith("tfglm.")}
+        assert inside <= MAY_IMPORT[folder] | COMMON, path.name
+
+
+def test_the_package_has_no_other_parts():
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "__init__.py")}
+    assert rooms == set(MAY_IMPORT) | COMMON
+
+
+def test_what_the_snakefile_imports_is_light():
+    allowed = {"pydantic", "yaml", "tfglm", *sys.stdlib_module_names}
+    for name in ("__init__", "config", "errors"):
+        assert {module.split(".")[0] for module in imports(PACKAGE / f"{name}.py")} <= allowed
+    for name in ("announce", "launch", "memory", "network", "pending"):
+        found = imports(PACKAGE / "roles" / f"{name}.py")
+        assert {module.split(".")[0] for module in found} <= {"tfglm", *sys.stdlib_module_names}
+
+
+def test_all_pins_agree():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    direct = set(project["dependencies"])
+    assert all("==" in pin for pin in direct)
+    locked = set((REPOSITORY / "requirements.txt").read_text().splitlines())
+    assert direct <= locked
+    development = set((REPOSITORY / "requirements-dev.txt").read_text().splitlines())
+    assert set(project["optional-dependencies"]["dev"]) <= locked | development
+    for name in ("environment.yml", "workflow/envs/tfglm.yaml"):
+        environment = yaml.safe_load((REPOSITORY / name).read_text())
+        assert set(environment["dependencies"][-1]["pip"]) == direct, name
+        assert environment["dependencies"][0] == "python=3.11"
+
+
+def test_the_readme_has_the_figures_that_were_measured():
+    done = subprocess.run(
+        [sys.executable, "benchmarks/readme.py", "--check"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+LINTERS = {
+    "ruff": ["ruff", "check"],
+    "ruff format": ["ruff", "format", "--check"],
+    "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow"],
+    "snakemake": ["snakemake", "--lint"],
+}
+
+
+@pytest.mark.parametrize("linter", LINTERS)
+def test_linters_have_nothing_to_say(linter):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(LINTERS[linter], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
