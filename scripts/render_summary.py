@@ -8,10 +8,11 @@ import pandas as pd
 import yaml
 
 from tfglm import command, digests
-from tfglm.report.pages import four_digits, page, read_table, response_of
+from tfglm.report.pages import four_digits, page, read_table
 from tfglm.results import csv_files
 from tfglm.results.accuracy import convergence, errors
 from tfglm.results.aliases import NO_ROWS
+from tfglm.results.compare import response_of
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -9,7 +9,6 @@ import render_summary
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import SolverConfig
-from tfglm.report import pages
 from tfglm.results import accuracy, coefficients, csv_files
 
 
@@ -181,7 +180,7 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
 
 
 def test_a_bound_is_rounded_up():
-    assert [pages.rounded_up(value) for value in (1.01e-9, 1e-9, 9.5e-13, 0.0)] == ["2e-09", "1e-09", "1e-12", "0"]
+    assert [accuracy.rounded_up(value) for value in (1.01e-9, 1e-9, 9.5e-13, 0.0)] == ["2e-09", "1e-09", "1e-12", "0"]
 
 
 def test_the_summary_promises_the_same_digits_only_where_they_come_again():

@@ -1,8 +1,6 @@
 """Tables for readers: pages of their own, to read in a browser or in the report, and how numbers are written there."""
 
 import html
-import math
-from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -58,16 +56,3 @@ def read_table(path: Path) -> pd.DataFrame:
 def four_digits(value: float) -> str:
     """Four decimals, or where the number is small three digits that count."""
     return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"
-
-
-def rounded_up(value: float) -> str:
-    """One digit of a bound, which it does not exceed."""
-    if not value > 0:
-        return f"{value:g}"
-    unit = 10.0 ** math.floor(math.log10(value))
-    return f"{math.ceil(value / unit - 1e-9) * unit:.0e}"
-
-
-def response_of(fit: Mapping) -> str:
-    """What fit.json says is explained."""
-    return fit["formula"].partition("~")[0].strip()

@@ -1,9 +1,8 @@
 """What fit.json says of how sure the estimates are, in sentences (HTML)."""
 
 import html
+import math
 from collections.abc import Mapping
-
-from tfglm.report.pages import rounded_up
 
 ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",
@@ -80,3 +79,11 @@ def _distance(fit: Mapping) -> str:
         f", {'far' if gap['unreliable'] else 'not far'} from it: its logarithm is about {gap['log_likelihood']:,.3g} below, "
         f"{gap['each_coefficient']:,.2g} for each coefficient"
     )
+
+
+def rounded_up(value: float) -> str:
+    """One digit of a bound, which it does not exceed."""
+    if not value > 0:
+        return f"{value:g}"
+    unit = 10.0 ** math.floor(math.log10(value))
+    return f"{math.ceil(value / unit - 1e-9) * unit:.0e}"

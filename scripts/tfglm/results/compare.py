@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from tfglm.errors import UserError
-from tfglm.report.pages import response_of
 
 STATISTICS = {
     "n": "rows",
@@ -89,3 +88,8 @@ def statistics(model: Model) -> dict[str, float | None]:
 def responses(models: Sequence[Model]) -> list[str]:
     """The different responses with their families: of several, likelihoods cannot be compared."""
     return list(dict.fromkeys(f"{response_of(one.fit)} ({one.fit['family']})" for one in models))
+
+
+def response_of(fit: Mapping) -> str:
+    """What fit.json says is explained."""
+    return fit["formula"].partition("~")[0].strip()
