@@ -9,7 +9,8 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tfglm import command
-from tfglm.report.pages import EFFECTS, four_digits, page, read_table
+from tfglm.families import FAMILIES
+from tfglm.report.pages import four_digits, page, read_table
 from tfglm.report.plots import coefficient_plot, ranked_plot, use_colour
 from tfglm.results import read
 
@@ -18,7 +19,7 @@ def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = read.fit(arguments)
     table = read_table(arguments.table)
-    effect = EFFECTS[fit["family"]]
+    effect = FAMILIES[fit["family"]].effect
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:
@@ -98,16 +99,8 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 ROUNDED = (
-    *(
-        "estimate",
-        "std_error",
-        "classical_std_error",
-        "posterior_sd",
-        "ci_lower",
-        "ci_upper",
-        "odds_ratio",
-        "rate_ratio",
-    ),
+    *("estimate", "std_error", "classical_std_error", "posterior_sd", "ci_lower", "ci_upper"),
+    *(family.ratio for family in FAMILIES.values() if family.ratio),
 )
 
 

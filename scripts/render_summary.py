@@ -8,6 +8,7 @@ import pandas as pd
 import yaml
 
 from tfglm import command, digests
+from tfglm.families import FAMILIES
 from tfglm.report.pages import four_digits, page, read_table
 from tfglm.results import csv_files
 from tfglm.results.accuracy import convergence, errors
@@ -39,17 +40,10 @@ def data(rows: dict) -> str:
     return f"<p>{files} input file{'s' if files > 1 else ''} with {rows['read']:,} rows: {shares}, and {others}.</p>"
 
 
-RESPONSES = {
-    "binomial": "A logistic regression of the probability of <code>{}</code>",
-    "gaussian": "A linear regression of <code>{}</code>",
-    "poisson": "A Poisson regression of the count <code>{}</code>",
-}
-
-
 def of_model(fit: dict, metrics: dict, folder: Path) -> str:
     said = [
         f"<h2>{html.escape(fit['model'])}</h2>",
-        f"<p>{RESPONSES[fit['family']].format(html.escape(response_of(fit)))} on {fit['rows']:,} rows: "
+        f"<p>A {FAMILIES[fit['family']].regression} <code>{html.escape(response_of(fit))}</code> on {fit['rows']:,} rows: "
         f"<code>{html.escape(fit['formula'])}</code>, {fit['coefficients']:,} coefficients.</p>",
         f"<p><b>How well.</b> {how_well(fit, metrics)}</p>",
         f"<p><b>How surely.</b> {errors(fit)} {convergence(fit)}</p>",

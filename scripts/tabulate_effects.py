@@ -6,7 +6,7 @@ from pathlib import Path
 from tfglm import command, runtime
 from tfglm.data.dictionary import Dictionary
 from tfglm.design.design import Design
-from tfglm.report.pages import EFFECTS
+from tfglm.families import FAMILIES
 from tfglm.results import csv_files, read
 
 
@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> None:
     table = effects.curves(design, model, dictionary, fit["df_residual"], arguments.confidence)
     csv_files.write(table, arguments.table)
     title = f"{design.model}: difference to the mean, with {100 * arguments.confidence:g} % intervals"
-    effects_plot(table, title, EFFECTS[design.family], arguments.plots)
+    effects_plot(table, title, FAMILIES[design.family].effect, arguments.plots)
     command.log(f"{table['term'].nunique()} curves")
 
 

@@ -15,7 +15,7 @@ PACKAGE = REPOSITORY / "scripts" / "tfglm"
 
 MAY_IMPORT = {
     "data": {"data"},
-    "families": set(),
+    "families": {"families"},
     "design": {"data", "design", "families"},
     "roles": {"roles"},
     "distribute": {"distribute", "roles"},

@@ -26,6 +26,7 @@ from tfglm.data.shards import MOST_CODES, IngestedFile, Kind
 from tfglm.design import transforms
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.errors import UserError, nearest
+from tfglm.families import FAMILIES
 
 INTERCEPT = "Intercept"
 
@@ -158,7 +159,7 @@ class Design:
 
     model: str
     formula: str
-    family: Literal["gaussian", "binomial", "poisson"]
+    family: str
     response: str | None
     terms: tuple[Term, ...]
     categorical: tuple[Categorical, ...]
@@ -646,19 +647,9 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
             f"{where}: the response `{column.name}` is {column.minimum:g} in all training rows, so there is nothing to "
             f"fit\n  check its definition in data.derive and the conditions in data.where"
         )
-    ranges = f"but `{column.name}` runs from {column.minimum:g} to {column.maximum:g}"
-    if settings.family == "binomial" and settings.trials and (column.minimum < 0 or column.kind != "integer"):
-        raise UserError(f"{where}: family binomial with trials needs a response that counts events, {ranges}")
-    # With weights, as in R, a share of so many trials.
-    between = (column.minimum >= 0 and column.maximum <= 1) if settings.weights else column.levels == [0.0, 1.0]
-    if settings.family == "binomial" and not settings.trials and not between:
-        raise UserError(
-            f"{where}: family binomial needs a response of 0 and 1, {ranges}\n"
-            f"  derive one under data.derive, e.g. `late: {column.name} >= 15`, give the number of `trials`, or use "
-            f"family: gaussian"
-        )
-    if settings.family == "poisson" and column.minimum < 0:
-        raise UserError(f"{where}: family poisson needs a response of 0 or more, {ranges}")
+    refusal = FAMILIES[settings.family].refusal(column, bool(settings.trials), bool(settings.weights))
+    if refusal:
+        raise UserError(f"{where}: family {settings.family} {refusal}")
 
 
 def check_width(design: Design, where: str) -> None:

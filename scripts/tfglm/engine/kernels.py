@@ -9,6 +9,8 @@ Groups are unsigned, because numba would have to test other indices for those th
 import numba
 import numpy as np
 
+from tfglm.families import FAMILIES
+
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 RUN = 32
@@ -67,68 +69,6 @@ def keep(value, frequency):
     """Set `value` to 0 where the frequency is not positive; each [rows]."""
     for i in range(len(value)):
         value[i] = value[i] if frequency[i] > 0 else 0.0
-
-
-LANES = 16
-"""Sums that a loop makes side by side, of every 16th row each: what adds to one sum has to wait for the addition before."""
-
-FACTORS = 512
-"""Numbers between 1 and 2 whose product is a number still."""
-
-
-@compiled
-def _binomial_row(eta, small, y, mass):
-    """Score, weight, Pearson statistic and loss of a row, without the logarithm of 1 + small that the loss has besides."""
-    # In no branch: which one a row takes cannot be foreseen, and a wrong guess costs as much as ten rows.
-    inverse = 1.0 / (1.0 + small)
-    tail = small * inverse
-    # The mean is `tail` or 1 - tail; as a difference of numbers near 1 it would lose the digits of a residual near 0.
-    score = mass * ((1.0 - y) - tail if eta >= 0 else tail - y)
-    score = score if mass > 0 else 0.0
-    weight = mass * tail * inverse
-    # A variance that rounds to 0 belongs to a residual that does.
-    pearson = score * (score / weight) if weight > 0 else 0.0
-    # log(1 + exp(eta)) - y * eta in the form that neither overflows nor loses digits far from 0.
-    return score, weight, pearson, mass * (max(eta, 0.0) - y * eta)
-
-
-@compiled
-def binomial(eta, small, y, mass, unit, score, weight):
-    """Loss and Pearson statistic of some rows; sets the derivative of the loss by eta, and the weights in the information
-    matrix. `small` is exp(-|eta|); each [rows]. `unit` says that each mass is 0 or 1."""
-    losses, pearsons = np.zeros(LANES), np.zeros(LANES)
-    # Indices that count from 0 in a piece are known not to be negative; others keep a loop from becoming vector instructions.
-    for first in range(0, len(eta), FACTORS * LANES):
-        piece, factors = slice(first, first + FACTORS * LANES), np.ones(LANES)
-        e, s, m, of_y, to_score, to_weight = (
-            eta[piece],
-            small[piece],
-            mass[piece],
-            y[piece],
-            score[piece],
-            weight[piece],
-        )
-        whole = len(e) - len(e) % LANES
-        for start in range(0, whole, LANES):
-            for lane in range(LANES):
-                i = start + lane
-                to_score[i], to_weight[i], pearson, loss = _binomial_row(e[i], s[i], of_y[i], m[i])
-                pearsons[lane] += pearson
-                losses[lane] += loss
-                factors[lane] *= 1.0 + m[i] * s[i]
-        for i in range(whole, len(e)):
-            to_score[i], to_weight[i], pearson, loss = _binomial_row(e[i], s[i], of_y[i], m[i])
-            pearsons[i - whole] += pearson
-            losses[i - whole] += loss
-            factors[i - whole] *= 1.0 + m[i] * s[i]
-        if unit:
-            # A logarithm a row costs as much as the rest of a gradient.
-            for lane in range(LANES):
-                losses[lane] += np.log(factors[lane])
-    if not unit:
-        for i in range(len(eta)):
-            losses[0] += mass[i] * np.log1p(small[i])
-    return losses.sum(), pearsons.sum()
 
 
 @compiled
@@ -210,7 +150,8 @@ def load() -> None:
         standardise(np.zeros(1, dtype), 0.0, 1.0, flag, eta)
     keep(eta, eta)
     add_linear_predictor(eta, eta, parts, groups, numbers)
-    binomial(eta, np.ones(1), eta, eta, True, np.zeros(1), np.zeros(1))
+    for family in FAMILIES.values():
+        family.terms(eta, eta, eta, True)
     add_by_group(eta, np.array([[0, 0]]), groups, eta)
     add_by_pair(eta, np.array([[0, 0, 0, 1]]), groups, eta)
     add_by_triple(eta, np.array([[0, 0, 0, 0, 1, 1]]), groups, eta)

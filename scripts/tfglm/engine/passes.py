@@ -265,7 +265,7 @@ class Passes:
     def _count(self, found: Evaluated) -> Values:
         rows = found.rows
         y, kept = rows.y, rows.kept
-        impossible = kept & ((y > self.family.largest) | ((y < 0) & (self.design.family != "gaussian")))
+        impossible = kept & ((y > self.family.largest) | (y < self.family.smallest))
         values = {
             "rows": rows.frequency,
             "mass": rows.mass,
@@ -274,7 +274,7 @@ class Passes:
             "out_of_range": impossible,
         }
         # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.
-        if self.design.family == "binomial" and not (self.design.trials or self.design.weights):
+        if self.family.counts_events and not (self.design.trials or self.design.weights):
             return values | {"saturated": 0.0, "base": 0.0}
         safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.weight, 1.0)
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
@@ -302,7 +302,7 @@ class Passes:
         largest = np.abs(found.coefficients).max()
         # A row that a separating direction leaves where it is moves by the rounding error of the direction.
         up, down = ((sign * eta > 1e-6 * largest) & rows.kept for sign in (1.0, -1.0))
-        along = (down & (rows.y == 0)) | (up & (rows.y == 1) & (self.design.family == "binomial"))
+        along = (down & (rows.y == self.family.smallest)) | (up & (rows.y == self.family.largest))
         wrong = {"wrongly_up": up & ~along, "wrongly_down": down & ~along}
         return {"along": along, **wrong, "left": rows.kept & ~(up | down)}
 

@@ -7,13 +7,6 @@ import pandas as pd
 
 from tfglm.results import csv_files
 
-EFFECTS = {
-    "binomial": "log odds ratio",
-    "poisson": "log rate ratio",
-    "gaussian": "difference in the response",
-}
-"""What a coefficient is."""
-
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
 body {{ font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222 }}

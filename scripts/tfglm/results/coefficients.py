@@ -16,6 +16,7 @@ import scipy.stats
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError, nearest
+from tfglm.families import FAMILIES
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import (
     DETERMINED_ALONE,
@@ -27,9 +28,6 @@ from tfglm.results.reference import (
     statistic,
 )
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
-
-RATIOS = {"binomial": "odds_ratio", "poisson": "rate_ratio"}
-"""What the exponential of a coefficient is called."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +94,8 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     """One row for each coefficient, on the scale of the data.
 
     Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
-    with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, odds_ratio
-    (binomial) or rate_ratio (poisson), rows, events (binomial), status; aliased_with, if something is aliased; note (by cluster:
+    with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the
+    family (odds_ratio, rate_ratio), rows, events (binomial), status; aliased_with, if something is aliased; note (by cluster:
     why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
     sets coefficients to zero.
     """
@@ -123,11 +121,12 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
         reference = reference_of(design, fitted, found.transform, found.df_residual)
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         columns |= tests(found.statistic, reference, found.values, errors, confidence)
-    if design.family in RATIOS:
+    family = FAMILIES[design.family]
+    if family.ratio:
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
-            columns[RATIOS[design.family]] = np.exp(found.values)
+            columns[family.ratio] = np.exp(found.values)
     columns["rows"] = fitted.rows.astype(np.int64)
-    if design.family == "binomial":
+    if family.counts_events:
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (found.values == 0) & found.kept & penalised

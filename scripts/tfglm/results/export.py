@@ -13,12 +13,12 @@ from tfglm.design.design import Categorical, Design
 from tfglm.design.parametrisation import is_centred
 from tfglm.engine.rows import UNSEEN
 from tfglm.errors import UserError
+from tfglm.families import FAMILIES
 from tfglm.results.coefficients import Estimates
-from tfglm.results.predict import PREDICTED
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-MEANS = {"gaussian": tf.identity, "binomial": tf.sigmoid, "poisson": tf.exp}
-"""The mean of each family as a function of the linear predictor."""
+MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp}
+"""The mean as a function of the linear predictor, by the name of the link."""
 
 
 class Exported(tf.Module):
@@ -74,7 +74,8 @@ class Exported(tf.Module):
                 found *= (numbers[name][which] - center) / factor.scale[which]
             eta += found
         eta = tf.where(tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
-        return {"linear_predictor": eta, PREDICTED[design.family]: MEANS[design.family](eta)}
+        family = FAMILIES[design.family]
+        return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
 
     def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:
         """The number of the level of a factor, or UNSEEN."""
@@ -139,9 +140,9 @@ def description(design: Design, found: Estimates, fit: Mapping, derived: Mapping
         "model": design.model,
         "formula": design.formula,
         "family": design.family,
-        "link": {"gaussian": "identity", "binomial": "logit", "poisson": "log"}[design.family],
+        "link": FAMILIES[design.family].link_name,
         "inputs": inputs,
-        "outputs": ["linear_predictor", PREDICTED[design.family]],
+        "outputs": ["linear_predictor", FAMILIES[design.family].predicted],
         "offset": design.offset and {"column": design.offset.column, "functions": list(design.offset.learnt)},
         "numbers": [
             {"name": factor.name, "column": factor.column, "functions": list(factor.learnt)}

@@ -20,6 +20,7 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, UNSEEN
 from tfglm.engine.rows import SEPARATED as SEPARATED_ROW
 from tfglm.errors import UserError
+from tfglm.families import FAMILIES
 from tfglm.results.coefficients import choose_references
 from tfglm.results.histogram import Histogram, edges
 from tfglm.results.predict import Scored, level_labels
@@ -110,7 +111,7 @@ def evaluate(design: Design, scored: Iterable[Scored], threshold: float, by: Seq
     """
     shards = iter(scored)
     first = list(until(SAMPLE, shards))
-    measure = MEASURES[design.family]
+    measure = MEASURES[FAMILIES[design.family].metrics]
     sample = list(map(known, first))
     scores = np.concatenate([np.zeros(0), *(rows["eta"] for rows in sample)])
     all_rows, coarse = Tally(measure, threshold, edges(scores)), edges(scores, GROUP_BINS)
@@ -220,7 +221,7 @@ class Tally:
     def tables(self) -> dict:
         """What pictures are drawn of."""
         made = {"calibration": self.calibration()}
-        if self.measure is MEASURES["binomial"] and 0 < self.mean < 1:
+        if self.measure is MEASURES["events"] and 0 < self.mean < 1:
             made |= {"lift": self.lift(), "curve": self.curve()}
         return made
 
@@ -273,7 +274,7 @@ class Tally:
 
 
 class Measure:
-    """The metrics of a family."""
+    """The metrics of predictions of one kind."""
 
     of_all_rows: tuple[str, ...] = ()
     """Those that are not reported of groups."""
@@ -294,7 +295,7 @@ class Measure:
         return observed - margin, observed + margin
 
 
-class Gaussian(Measure):
+class Means(Measure):
     """Of predicted means, in the units of the response."""
 
     def mean(self, eta):
@@ -315,7 +316,7 @@ class Gaussian(Measure):
         }
 
 
-class Poisson(Gaussian):
+class Counts(Means):
     """Of predicted counts, and the share of the deviance that they explain."""
 
     def mean(self, eta):
@@ -337,7 +338,7 @@ class Poisson(Gaussian):
         }
 
 
-class Binomial(Measure):
+class Events(Measure):
     """Of predicted probabilities; an event is predicted from the threshold on. A row with trials counts as so many rows with an
     event and so many without."""
 
@@ -400,7 +401,8 @@ class Binomial(Measure):
         }
 
 
-MEASURES: dict[str, Measure] = {"gaussian": Gaussian(), "poisson": Poisson(), "binomial": Binomial()}
+MEASURES: dict[str, Measure] = {"means": Means(), "counts": Counts(), "events": Events()}
+"""By the names that families have for them (`Family.metrics`)."""
 
 
 def ranking(scores: Histogram) -> dict:
@@ -461,14 +463,14 @@ def logistic(
 
 
 class Residuals:
-    """Response minus mean by size, but of a binomial response."""
+    """Response minus mean by size, but of events."""
 
     def __init__(self, measure: Measure, sample: Sequence[Mapping[str, np.ndarray]]):
         self.measure = measure
         self.histogram = Histogram(edges(np.concatenate([np.zeros(0), *map(self.of, sample)])), 1)
 
     def of(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-        is_event = self.measure is MEASURES["binomial"]
+        is_event = self.measure is MEASURES["events"]
         return np.zeros(0) if is_event else rows["response"] - self.measure.mean(rows["eta"])
 
     def add(self, rows: Mapping[str, np.ndarray]) -> None:

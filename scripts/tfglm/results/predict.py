@@ -19,9 +19,6 @@ from tfglm.families import FAMILIES
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-PREDICTED = {"binomial": "probability", "poisson": "mean", "gaussian": "mean"}
-"""What a prediction is called."""
-
 REASONS = {DROPPED: "missing value", UNSEEN: "unseen level", SEPARATED_ROW: "separated level", NOT_FINITE: "not finite"}
 """Why a row has no prediction."""
 
@@ -119,7 +116,7 @@ def estimated(
     made = {
         "linear_predictor": eta,
         f"linear_predictor_{name}": error,
-        PREDICTED[design.family]: mean,
+        family.predicted: mean,
         name: slope * error,
         "ci_lower": lower,
         "ci_upper": upper,

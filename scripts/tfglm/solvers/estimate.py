@@ -128,7 +128,7 @@ class _Learning:
         """Coefficients learnt from `start`, with all levels."""
         design, online_settings = workload.design, self.settings.online
         # A response of any size is learnt in units of its standard deviation.
-        variance = 2 * null_loss / float(counts["mass"]) if design.family == "gaussian" else 1.0
+        variance = dispersion(design, null_loss, float(counts["mass"]))
         objective = online.Objective(workload, counts, design.l1, design.l2, float(np.sqrt(variance)) or 1.0)
         coefficients, self.summary = online.train(
             objective,

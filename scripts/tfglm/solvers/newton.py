@@ -7,6 +7,7 @@ import scipy.linalg
 
 from tfglm.engine.passes import Sums
 from tfglm.errors import UserError
+from tfglm.families import FAMILIES
 from tfglm.solvers.information import Factored, factor, null_vectors
 from tfglm.solvers.problem import MOST_STEPS, SHORTEST_STEP, Problem, Since, State, dispersion, is_perfect, movement
 from tfglm.solvers.reporter import Reporter
@@ -48,7 +49,7 @@ def first_states(
     design = problem.workload.design
     none = np.zeros(0, int), np.zeros((0, design.size))
     share = share_of_rows(problem, counts)
-    if share < 1.0 and design.family != "gaussian":
+    if share < 1.0 and not FAMILIES[design.family].quadratic:
         sampled = replace(problem, workload=problem.workload.sampled(share)).at(start)
         # Groups that the sample lacks have no part in the rest of the matrix.
         blocks = replace(sampled.blocks, d=np.where(sampled.blocks.d > 0, sampled.blocks.d, 1.0))

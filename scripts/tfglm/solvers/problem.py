@@ -95,7 +95,7 @@ class Since:
 def movement(design: Design, step: np.ndarray) -> float:
     """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where weights do
     not follow from it."""
-    if design.family == "gaussian":
+    if FAMILIES[design.family].quadratic:
         return 0.0
     return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in design.parts)
 
@@ -103,7 +103,7 @@ def movement(design: Design, step: np.ndarray) -> float:
 def is_perfect(design: Design, state: State, blocks: Blocks) -> bool:
     """Whether the residuals of a linear regression are rounding errors: then the dispersion is one too. (R's summary.lm warns of
     an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted values.)"""
-    if design.family != "gaussian":
+    if not FAMILIES[design.family].quadratic:
         return False
     squares = np.zeros(design.size)
     squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
@@ -117,5 +117,4 @@ PERFECT = 16 * 2.0**-53
 
 
 def dispersion(design: Design, loss: float, df_residual: float) -> float:
-    """1 where the family knows it; else the residual variance RSS / (n - p)."""
-    return 1.0 if FAMILIES[design.family].dispersion_known else 2 * loss / df_residual
+    return FAMILIES[design.family].dispersion(loss, df_residual)

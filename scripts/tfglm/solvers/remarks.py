@@ -4,6 +4,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
+from tfglm.families import FAMILIES
 
 OVERDISPERSED_ABOVE = 1.25
 """Pearson dispersion from which a test at 5 % with the family's own variance rejects in more than 8 % of samples without an
@@ -21,9 +22,10 @@ than the bias."""
 def on_dispersion(design: Design, counts: Sums, pearson: float, df_residual: float) -> list[str]:
     """That the response varies more than the family says, where the standard errors believe the family. A response of 0 and 1
     has no other variance than that of its mean."""
-    if design.family == "gaussian" or design.std_errors != "classical" or df_residual <= 0:
+    family = FAMILIES[design.family]
+    if not family.dispersion_known or design.std_errors != "classical" or df_residual <= 0:
         return []
-    if design.family == "binomial" and not counts["saturated"]:
+    if family.counts_events and not counts["saturated"]:
         return []
     dispersion = pearson / df_residual
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
@@ -40,7 +42,7 @@ def on_incidental_parameters(design: Design, counts: Sums, free: int) -> list[st
     """That a logistic regression has too few rows for each level of a factor. Its coefficients are then too large, by the factor
     T / (T - 1) with T rows a level: Neyman & Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of
     Economic Studies 47 (1980). Levels whose responses are all alike are not in `counts`."""
-    if design.family != "binomial" or design.l2:
+    if not FAMILIES[design.family].incidental_bias or design.l2:
         return []
     # A row of several trials, or of a share by weights, counts as so many.
     rows = float(counts["mass" if design.trials or counts["saturated"] else "rows"])

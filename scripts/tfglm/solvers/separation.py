@@ -8,6 +8,7 @@ from tfglm.design.design import INTERCEPT, Design
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.families import FAMILIES
 
 DRIFTING_ABOVE = 1e-3
 """Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
@@ -19,18 +20,18 @@ def leave_out_separated(
 ) -> tuple[Workload, Sums]:
     """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
 
-    A group is separated when its responses are all 0, or all 1 with family binomial. Leaving out its rows can separate
+    A group is separated when its responses are all at one end of the range of the family. Leaving out its rows can separate
     another: so until none is.
     """
     design = workload.design
     plain = {part.coding for part in design.parts if not part.multiplier and part.term.name != without}
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
-    while design.family != "gaussian":
+    family = FAMILIES[design.family]
+    while True:
         found = {}
         for number, coding in enumerate(design.codings):
             mass, events = counts[f"mass_{number}"], counts[f"response_{number}"]
-            alike = (events == 0) | ((events == mass) & (design.family == "binomial"))
-            groups = np.flatnonzero((mass > 0) & alike)
+            groups = np.flatnonzero((mass > 0) & family.at_an_end(events, mass))
             if len(groups) and coding in plain:
                 found[coding] = frozenset(groups.tolist())
                 names = ", ".join(group_names(design, coding, groups[:20])) + (", ..." if len(groups) > 20 else "")
@@ -43,8 +44,7 @@ def leave_out_separated(
         }
         workload = workload.without(excluded)
         counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
-    share_of_events = counts["response"] / counts["mass"] if counts["mass"] else 0.0
-    if design.family != "gaussian" and (share_of_events == 0 or (share_of_events == 1 and design.family == "binomial")):
+    if family.at_an_end(counts["response"], counts["mass"]):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
             f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"
@@ -62,7 +62,7 @@ def refuse_separation(workload: Workload, pool, directions: Sequence[np.ndarray]
     """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
     infinity. The terms in it are named, or one number among them that does it alone."""
     design = workload.design
-    if design.family == "gaussian":
+    if FAMILIES[design.family].quadratic:
         return
     for direction in directions:
         size = np.abs(direction)

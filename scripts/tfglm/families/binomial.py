@@ -1,0 +1,70 @@
+"""Logistic regression."""
+
+import numpy as np
+import scipy.special
+
+from tfglm.families.family import Family, Response, Terms, ranges
+
+
+class Binomial(Family):
+    """P(event) = 1 / (1 + exp(-eta)); loss log(1 + exp(eta)) - y eta. The response is the share of events; a row weighs as much
+    as it has trials."""
+
+    name = "binomial"
+    link_name = "logit"
+    smallest = 0.0
+    largest = 1.0
+    counts_events = True
+    incidental_bias = True
+    regression = "logistic regression of the probability of"
+    effect = "log odds ratio"
+    ratio = "odds_ratio"
+    predicted = "probability"
+    metrics = "events"
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        # log(1 + exp(eta)) in the form that neither overflows nor loses digits far from 0.
+        return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - y * eta
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        # The exponential that does not overflow. NumPy's is three times as fast as scipy.special.expit.
+        small = np.exp(-np.abs(eta))
+        return np.where(eta >= 0, 1.0, small) / (1.0 + small)
+
+    def link(self, mean: float) -> float:
+        return float(np.log(mean) - np.log1p(-mean))
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (1.0 - mean)
+
+    def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
+        from tfglm.families import binomial_rows  # numba is slow to import, and only a pass over rows needs it
+
+        score, information = np.empty((2, len(eta)), eta.dtype)
+        small = np.abs(eta)
+        np.exp(np.negative(small, out=small), out=small)  # NumPy's exponential is faster than numba's
+        loss, pearson = binomial_rows.of_rows(eta, small, y, weight, unit, score, information)
+        return Terms(loss, pearson, score, information)
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return -scipy.special.xlogy(y, y) - scipy.special.xlogy(1.0 - y, 1.0 - y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Logarithm of the binomial coefficient, `weight` the number of trials, as R's binomial()$aic."""
+        events, log_factorial = weight * y, scipy.special.gammaln
+        return log_factorial(weight + 1.0) - log_factorial(events + 1.0) - log_factorial(weight - events + 1.0)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        if trials:
+            if response.minimum < 0 or response.kind != "integer":
+                return f"with trials needs a response that counts events, {ranges(response)}"
+            return None
+        # With weights, as in R, a share of so many trials.
+        between = self.smallest <= response.minimum and response.maximum <= self.largest
+        if between if weights else response.levels == [0.0, 1.0]:
+            return None
+        return (
+            f"needs a response of 0 and 1, {ranges(response)}\n"
+            f"  derive one under data.derive, e.g. `late: {response.name} >= 15`, give the number of `trials`, or use "
+            f"family: gaussian"
+        )

@@ -1,0 +1,122 @@
+"""What a family of distributions has to say of itself."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+
+class Terms(NamedTuple):
+    """What rows contribute to the likelihood.
+
+    `loss` and `pearson` (the sum of weight * (y - mean)^2 / variance) are sums over the rows; `score` [rows] is the derivative
+    of the loss by the linear predictor, `weight` [rows] the weight of the row in the information matrix.
+    """
+
+    loss: float
+    pearson: float
+    score: np.ndarray
+    weight: np.ndarray
+
+
+class Response(Protocol):
+    """What is known of the response in the training rows. `levels` are its values, if it is a factor."""
+
+    name: str
+    kind: str
+    minimum: float
+    maximum: float
+    levels: list | None
+
+
+class Family(ABC):
+    """The mathematics of a family, and the words for it.
+
+    Functions of rows take the linear predictor eta and the response y, float arrays of shape [rows]. The loss of a row is minus
+    its log-likelihood at weight 1, less what depends on y and the dispersion alone. All links are canonical: `mean(eta) - y` is
+    the first derivative of the loss by eta, and `variance(mean(eta))` the second.
+    """
+
+    name: ClassVar[str]
+    link_name: ClassVar[Literal["identity", "logit", "log"]]
+    dispersion_known: ClassVar[bool] = True
+    """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
+    quadratic: ClassVar[bool] = False
+    """Whether the loss is quadratic in eta: the information matrix is the same everywhere, and one Newton step is enough."""
+    smallest: ClassVar[float]
+    largest: ClassVar[float]
+    """The range of the response. A mean comes to a finite end of it only as eta goes to infinity."""
+    counts_events: ClassVar[bool] = False
+    """Whether the response is a share of events: a row may have trials, and of a row with one trial the loss is 0 at best."""
+    incidental_bias: ClassVar[bool] = False
+    """Whether many levels with few rows each bias the other coefficients (incidental parameters: Neyman & Scott 1948)."""
+
+    regression: ClassVar[str]
+    """What a fit is called, before the name of the response."""
+    effect: ClassVar[str]
+    """What a coefficient is."""
+    ratio: ClassVar[str | None] = None
+    """What exp(coefficient) is, as a column of the table of coefficients; None if it is nothing of interest."""
+    predicted: ClassVar[str] = "mean"
+    """What the mean is called, as a column of predictions."""
+    metrics: ClassVar[Literal["means", "counts", "events"]]
+    """The metrics by which predictions are judged (results.metrics)."""
+
+    @abstractmethod
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Loss of each row."""
+
+    @abstractmethod
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        """E(y)."""
+
+    @abstractmethod
+    def link(self, mean: float) -> float:
+        """The linear predictor that belongs to a mean."""
+
+    @abstractmethod
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        """Variance of y, divided by the dispersion."""
+
+    @abstractmethod
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        """The least loss that any mean gives."""
+
+    @abstractmethod
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The part of each row's log-likelihood that is not -weight * loss."""
+
+    @abstractmethod
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        """Why the family cannot have this response, as the end of a sentence; None if it can. `trials` and `weights` say whether
+        the model has a column of each."""
+
+    def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
+        """What some rows contribute, of which those with weight 0 take no part; `unit` says that the others have weight 1."""
+        kept, mean = weight > 0, self.mean(eta)
+        # What takes no part may have any mean.
+        score = np.where(kept, mean - y, 0.0) * weight
+        information = np.where(kept, self.variance(mean) * weight, 0.0)
+        loss = np.where(kept, self.loss(eta, y) * weight, 0.0)
+        # A variance that rounds to 0 belongs to a residual that does.
+        pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
+        return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+
+    def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Whether groups have no finite estimate: their responses are all at one end of the range. `response` is the sum of
+        weight * y in each group, `weight` that of the weights, [groups]."""
+        ends = [end for end in (self.smallest, self.largest) if np.isfinite(end)]
+        return np.logical_or.reduce([response == end * weight for end in ends])
+
+    def log_likelihood(self, loss: float, base: float, rows: float) -> float:
+        """Maximised log-likelihood, from the sums of the loss and of `base` at the estimate."""
+        return -loss + base
+
+    def dispersion(self, loss: float, df_residual: float) -> float:
+        """Variance of the response in units of `variance`, estimated from the loss if it is not known."""
+        return 1.0
+
+
+def ranges(response: Response) -> str:
+    """The range of a response that a family cannot have."""
+    return f"but `{response.name}` runs from {response.minimum:g} to {response.maximum:g}"

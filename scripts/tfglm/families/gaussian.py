@@ -1,0 +1,50 @@
+"""Linear regression."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from tfglm.families.family import Family, Response
+
+
+class Gaussian(Family):
+    """y = eta + e, e normal with unknown variance, divided by the weight; loss (y - eta)^2 / 2."""
+
+    name = "gaussian"
+    link_name = "identity"
+    dispersion_known = False
+    quadratic = True
+    smallest: ClassVar[float] = -np.inf
+    largest: ClassVar[float] = np.inf
+    regression = "linear regression of"
+    effect = "difference in the response"
+    metrics = "means"
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return 0.5 * np.square(y - eta)
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        return eta
+
+    def link(self, mean: float) -> float:
+        return mean
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return np.ones_like(mean)
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return 0.5 * np.log(weight)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        return None
+
+    def log_likelihood(self, loss: float, base: float, rows: float) -> float:
+        """-n/2 (log(2 pi RSS / n) + 1) + sum log(w) / 2, the variance at its estimate RSS / n, as R's logLik.lm."""
+        return -0.5 * rows * (np.log(2 * np.pi * 2 * loss / rows) + 1) + base
+
+    def dispersion(self, loss: float, df_residual: float) -> float:
+        """The residual variance RSS / (n - p)."""
+        return 2 * loss / df_residual

@@ -1,0 +1,44 @@
+"""Poisson regression."""
+
+from typing import ClassVar
+
+import numpy as np
+import scipy.special
+
+from tfglm.families.family import Family, Response, ranges
+
+
+class Poisson(Family):
+    """E(y) = exp(eta); loss exp(eta) - y eta."""
+
+    name = "poisson"
+    link_name = "log"
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
+    regression = "Poisson regression of the count"
+    effect = "log rate ratio"
+    ratio = "rate_ratio"
+    metrics = "counts"
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.exp(eta) - y * eta
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        return np.exp(eta)
+
+    def link(self, mean: float) -> float:
+        return float(np.log(mean))
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return mean
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return y - scipy.special.xlogy(y, y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return -weight * scipy.special.gammaln(y + 1.0)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        if response.minimum < self.smallest:
+            return f"needs a response of 0 or more, {ranges(response)}"
+        return None
