@@ -94,28 +94,38 @@ def test_derived_columns_of_the_shipped_layouts(layout):
     assert rows["date"].dt.to_string().to_list() == ["2013-01-01", "2008-02-29", "2008-03-02", None]
 
 
-def test_examples_of_the_readme_are_valid(tmp_path):
-    examples = re.findall(r"```yaml\n(.*?)```", (ROOT / "config/README.md").read_text(), flags=re.DOTALL)
-    whole, parts, models = [], [], []
-    for example in map(yaml.safe_load, examples):
-        if set(example) <= {"models", "compare"}:
-            models.extend(load({**SHIPPED, **example}, "README").models.values())
-            continue
-        (whole if "data" not in example or "models" in example else parts).append(example)
-    assert [(one.errors[0], one.online_solver, bool(one.path)) for one in models] == [
-        ("cluster", None, False),
-        ("classical", "adagrad", False),
-        ("classical", None, True),
-        *[("classical", None, False)] * 3,  # a sweep
-    ]
-    config, layout = whole
-    assert load(config, "README").models["late_arrival"].reference == {"carrier": "AA", "C(month)": "1"}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(layout))
-    assert load_layout(str(tmp_path / "mine.yaml")).columns["date"].format == "%d/%m/%Y"
-    assert len(parts) == 3
-    for part in parts:
-        columns = {"columns": [*MINIMAL["data"]["columns"], "tailnum"]}
-        load({**MINIMAL, "data": MINIMAL["data"] | columns | part["data"]}, "README")
+EXAMPLES = [
+    (f"{page}, example {number}", yaml.safe_load(text))
+    for page in ("README.md", "config/README.md")
+    for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL), 1)
+]
+
+
+def laid_over(default: dict, example: dict) -> dict:
+    """As Snakemake lays a file of `--configfile` over the default: sections key by key, everything else as a whole."""
+    both = {
+        key: laid_over(default[key], example[key])
+        for key in default.keys() & example.keys()
+        if type(default[key]) is dict
+    }
+    return {**default, **example, **both}
+
+
+@pytest.mark.parametrize("example", [raw for _, raw in EXAMPLES], ids=[name for name, _ in EXAMPLES])
+def test_examples_of_the_documentation_are_valid(example, tmp_path):
+    """Each can be used as it stands: instead of the default config if it has files of its own, else laid over it."""
+    if "data" not in example and "columns" in example:
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(example))
+        assert load_layout(str(tmp_path / "mine.yaml")).columns.keys() == example["columns"].keys()
+        return
+    is_whole = {"files", "split", "columns"} <= example.get("data", {}).keys()
+    config = load(example if is_whole else laid_over(SHIPPED, example), "the example")
+    assert set(example.get("models", {})) <= set(config.models) | {"ridge"}
+
+
+def test_the_example_of_a_sweep_is_three_models():
+    (example,) = (raw for _, raw in EXAMPLES if "sweep" in str(raw))
+    assert load(laid_over(SHIPPED, example), "the example").compare == ["ridge_1", "ridge_2", "ridge_3"]
 
 
 def test_schema_and_readme_say_what_the_models_say():
