@@ -152,9 +152,9 @@ def standard_errors_seconds(folder: Path, made, found: dict) -> float:
     if found["std_errors"]["kind"] == "none":
         return 0.0
     with runtime.quiet():
+        from tfglm import checkpoint
         from tfglm.results import coefficients
-        from tfglm.solvers import fitted
-    model = fitted.load(made, folder / "checkpoint")
+    model = checkpoint.load(made, folder / "checkpoint")
     started = time.perf_counter()
     estimates = coefficients.estimates(made, model, {}, found["df_residual"])
     model.variances(estimates.transform)

@@ -39,12 +39,12 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         stall=arguments.stall,
     )
     with runtime.quiet():
+        from tfglm import checkpoint
         from tfglm import resume as journal
         from tfglm.distribute import parameter_server as pool
         from tfglm.engine.workload import Workload
         from tfglm.results import coefficients
         from tfglm.solvers import estimate
-        from tfglm.solvers import fitted as checkpoint
         from tfglm.solvers.reporter import Reporter
 
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]

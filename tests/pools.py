@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tfglm import digests
+from tfglm import checkpoint, digests
 from tfglm import provenance as passport
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
@@ -16,7 +16,7 @@ from tfglm.distribute.remote import pairwise
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
 from tfglm.solvers import estimate
-from tfglm.solvers.fitted import Fitted, save
+from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.reporter import Reporter
 
 
@@ -122,7 +122,7 @@ def estimates_of(made: Design, fitted: Fitted, reference: dict[str, str] | None 
 
 def write_fit(fitted: Fitted, made: Design, folder: Path) -> None:
     """The checkpoint and fit.json of a fit, beside its design.json, as the chief writes them."""
-    save(fitted, made, folder / "checkpoint")
+    checkpoint.save(fitted, made, folder / "checkpoint")
     identity = passport.identity(folder / "design.json", folder / "checkpoint")
     digests.write_json(folder / "fit.json", fitted.summary | identity)
 

@@ -11,9 +11,9 @@ import scipy.stats
 
 from pools import InProcessPool, estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
+from tfglm import checkpoint
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, effects, reference
-from tfglm.solvers import fitted as checkpoint
 from tfglm.solvers import inference
 from tfglm.solvers.clustered import Clustered
 

@@ -9,7 +9,7 @@ import pytest
 
 import chief
 from pools import InProcessPool, design_of, fit_files, ingest_frame, write_fit
-from tfglm import digests
+from tfglm import checkpoint, digests
 from tfglm.config import SolverConfig
 from tfglm.data import shards
 from tfglm.data.dictionary import Dictionary, merge
@@ -18,7 +18,6 @@ from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import read
-from tfglm.solvers import fitted
 
 VALUE = {"name": "häß", "digits": [0.1, 2.0**70, None], "inner": {"sha256": "x", "rows": 12}}
 
@@ -194,7 +193,7 @@ def fit(tmp_path_factory):
 
 def test_every_number_of_a_checkpoint_comes_back_as_it_was(fit):
     folder, made, found, _ = fit
-    again = fitted.load(made, folder / "checkpoint")
+    again = checkpoint.load(made, folder / "checkpoint")
     assert all(float(np.float32(one)) != one for one in (found.dispersion, found.correction))
     for name in found.__dataclass_fields__:
         if name != "summary":

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfglm import digests, runtime
+from tfglm import checkpoint, digests, runtime
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 
@@ -59,13 +59,10 @@ def fit(arguments: argparse.Namespace) -> dict:
 def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping):
     """The `Fitted` model of fit.json. Raises UserError if the checkpoint has changed since the fit, or the design is not the one
     that was fitted."""
-    with runtime.quiet():
-        from tfglm.solvers import fitted
-
     digests.check(arguments.design, of_fit["design"], delete=arguments.fit)
     for name, digest in of_fit["checkpoint"].items():
         digests.check(arguments.checkpoint / name, digest, delete=arguments.fit)
-    return fitted.load(design, arguments.checkpoint)
+    return checkpoint.load(design, arguments.checkpoint)
 
 
 def substitutes(

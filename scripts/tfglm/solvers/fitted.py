@@ -1,16 +1,13 @@
-"""A fitted model as a TensorFlow checkpoint: variables named after the terms, the covariance in block form."""
+"""A fitted model: the estimates by coefficient, and their covariance in block form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-import tensorflow as tf
 
-from tfglm.design.design import Design
 from tfglm.solvers.clustered import Clustered
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
@@ -182,44 +179,3 @@ class Fitted:
 
 def chunks(rows: int) -> Iterator[slice]:
     return (slice(first, first + CHUNK) for first in range(0, max(rows, 1), CHUNK))
-
-
-_BY_TERM = ("coefficients", "status", "rows", "responses")
-_COVARIANCE = (
-    *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
-    *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
-    *("cluster_information", "cluster_constant", "cluster_rho"),
-)
-
-_PATH = ("strengths", "coefficients")
-
-
-def save(fitted: Fitted, design: Design, folder: Path) -> None:
-    """Write a checkpoint into `folder`: `coefficients/<term>`, `rows/<term>` ..., `covariance/<block>`.
-
-    SaveV2 gives the variables just these names; tf.train.Checkpoint would add the path of a Python object to each. Numbers keep
-    the types that they have: float64 and whole ones.
-    """
-    values = {f"covariance/{name}": getattr(fitted, name) for name in _COVARIANCE}
-    values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in _PATH}
-    for name in _BY_TERM:
-        values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    tf.raw_ops.SaveV2(
-        prefix=str(folder / "fitted"),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=[tf.constant(np.asarray(value)) for value in values.values()],  # a Python float would be a float32
-    )
-    # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
-    (folder / "checkpoint").write_text('model_checkpoint_path: "fitted"\nall_model_checkpoint_paths: "fitted"\n')
-
-
-def load(design: Design, folder: Path) -> Fitted:
-    """Read what `save` wrote."""
-    reader = tf.train.load_checkpoint(str(folder))
-    by_term = {
-        name: np.concatenate([reader.get_tensor(f"{name}/{term}") for term in design.slices]) for name in _BY_TERM
-    }
-    of_path = {f"path_{name}": reader.get_tensor(f"path/{name}") for name in _PATH}
-    return Fitted(**by_term, **of_path, **{name: reader.get_tensor(f"covariance/{name}") for name in _COVARIANCE})
