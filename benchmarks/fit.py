@@ -27,7 +27,7 @@ from tfglm.config import DesignConfig, Layout, SelectionConfig  # noqa: E402
 from tfglm.data.dictionary import merge  # noqa: E402
 from tfglm.data.ingest import ingest  # noqa: E402
 from tfglm.data.shards import IngestedFile  # noqa: E402
-from tfglm.design.design import design  # noqa: E402
+from tfglm.design.build import build_design  # noqa: E402
 
 DATA = HERE / "data" / "synthetic"
 SHARDS = DATA / f"engine {ENGINE}"
@@ -87,7 +87,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
     files = [shards(rows)]
     if solver != "{}":
         files.append(ingested(held_out(), SHARDS / "held_out", {"train": "FALSE", "evaluate": "TRUE"}))
-    made = design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
+    made = build_design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
     made.write(folder / "design.json")
     started = time.perf_counter()
     roles = [
@@ -203,7 +203,7 @@ def gradient_ns_per_row(rows: int) -> float:
     """A gradient pass in float64, reading the shards included, on one core."""
     made = DATA / "gradient.json"
     file = shards(rows)
-    design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
+    build_design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
     arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, SHARDS / str(rows) / "manifest.json"]
     environment = {**os.environ, **runtime.ENVIRONMENT}
     return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)

@@ -116,12 +116,12 @@ def gradient_ns_per_row(shards: Path, repeats: int = 5) -> float:
     from tfglm.config import DesignConfig
     from tfglm.data.dictionary import merge
     from tfglm.data.shards import IngestedFile
-    from tfglm.design.design import design
+    from tfglm.design.build import build_design
     from tfglm.engine.workload import Workload
 
     file = IngestedFile.load(shards / "manifest.json")
     formula = "late ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
-    made = design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
+    made = build_design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
     workload = Workload(made, [file], "train")
     coefficients = made.by_term(np.zeros(made.size))
     seconds = []

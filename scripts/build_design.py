@@ -8,14 +8,15 @@ from tfglm import command
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import check_reference, design
+from tfglm.design.build import build_design
+from tfglm.design.checks import check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:
     dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     settings = DesignConfig.model_validate_json(arguments.settings)
-    made = design(arguments.model, settings, dictionary, files, arguments.known_late)
+    made = build_design(arguments.model, settings, dictionary, files, arguments.known_late)
     check_reference(made, json.loads(arguments.reference))
     made.write(arguments.design)
     for term in made.terms:

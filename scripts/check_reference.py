@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 from tfglm import command, digests
-from tfglm.design.design import Design, check_reference
+from tfglm.design.checks import check_reference
+from tfglm.design.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,8 @@ from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design, design
+from tfglm.design.build import build_design
+from tfglm.design.design import Design
 from tfglm.distribute.remote import pairwise
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
@@ -87,7 +88,9 @@ def design_of(
     formula: str, family: str, dictionary: Dictionary, files=(), known_late: list[str] | None = None, **settings
 ) -> Design:
     """The design of a model called m."""
-    return design("m", DesignConfig(formula=formula, family=family, **settings), dictionary, files, known_late or [])
+    return build_design(
+        "m", DesignConfig(formula=formula, family=family, **settings), dictionary, files, known_late or []
+    )
 
 
 def fit_files(

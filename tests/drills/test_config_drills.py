@@ -31,7 +31,9 @@ from tfglm.data.layouts import choose
 from tfglm.data.packages import located
 from tfglm.data.shards import IngestedFile
 from tfglm.data.source import read_header
-from tfglm.design.design import Design, check_reference, design
+from tfglm.design.build import build_design
+from tfglm.design.checks import check_reference
+from tfglm.design.design import Design
 from tfglm.errors import UserError
 
 CASES = 2000
@@ -85,7 +87,7 @@ class Stages:
         dictionary = merge(of_files, config.data.missing, config.data.rare)
         for name, model in list(config.models.items())[:4]:
             settings = model.model_dump_json(include=set(DesignConfig.model_fields), exclude_defaults=True)
-            made = design(name, DesignConfig.model_validate_json(settings), dictionary, of_files)
+            made = build_design(name, DesignConfig.model_validate_json(settings), dictionary, of_files)
             check_reference(made, json.loads(json.dumps(model.reference)))
             assert Design.from_json(made.as_json).as_json == made.as_json
             list(made.coefficients())

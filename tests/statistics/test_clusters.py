@@ -234,19 +234,6 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path, monkeypatch):
         merge(mixed)
 
 
-def test_scores_too_large_to_hold_are_refused_with_their_size(tmp_path, monkeypatch):
-    frame = flights(2_000, 10, 200)
-    file = ingest_frame(frame, tmp_path)
-    merged, clusters = merge([file]), frame["tail"].nunique()
-    monkeypatch.setattr("tfglm.design.design.LARGEST_SCORES", 8.0 * clusters * 5)
-    keys = {"family": "binomial", "dictionary": merged, "files": [file], "std_errors": "cluster(tail)"}
-    assert design_of("late ~ carrier + hour", **keys).cluster.count == clusters
-    with pytest.raises(
-        UserError, match=rf"models.m.std_errors: {clusters} clusters of `tail` times 22 coefficients are"
-    ):
-        design_of("late ~ carrier + C(hour)", **keys)
-
-
 def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path, monkeypatch):
     monkeypatch.setattr(workload, "FEWEST_ROWS", shards.BLOCK_ROWS)
     frame = flights(70_000, 11, 20_000)

@@ -10,7 +10,8 @@ from tfglm.config import Layout, SelectionConfig, load_layout
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.selection import columns_from
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design, check_reference
+from tfglm.design.checks import check_reference
+from tfglm.design.design import Design
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse
 from tfglm.design.transforms import Call
 from tfglm.errors import UserError
@@ -130,14 +131,28 @@ def test_columns_that_cannot_be_what_a_key_says_are_refused(dictionary, case):
     assert message in str(error.value)
 
 
-def test_a_model_too_wide_for_memory_is_refused_with_the_size_that_it_needs(tmp_path, monkeypatch):
-    file = ingest_frame(FRAME, tmp_path)
-    monkeypatch.setattr("tfglm.design.design.LARGEST_INFORMATION", 100.0)
+@pytest.fixture(scope="module")
+def many_levels_file(tmp_path_factory) -> IngestedFile:
+    """Two columns of 20,000 values each."""
+    number = pd.Series(range(20_000))
+    frame = pd.DataFrame({"late": number % 2, "tail": "N" + number.astype(str), "flight": "F" + number.astype(str)})
+    return ingest_frame(frame, tmp_path_factory.mktemp("wide"))
+
+
+def test_a_model_too_wide_for_memory_is_refused_with_the_size_that_it_needs(many_levels_file):
+    dictionary = merge([many_levels_file])
+    assert design_of("late ~ tail", "binomial", dictionary, [many_levels_file]).size == 20_001
     with pytest.raises(
-        UserError, match=r"11 coefficients, of which all but the 6 of `carrier:C\(month\)` are dense"
+        UserError, match=r"models.m.formula: 40,001 coefficients, of which all but the 20,000 of `tail` are dense"
     ) as error:
-        design_of("late ~ carrier:C(month) + carrier + negative", "binomial", merge([file]), [file])
-    assert "the information matrix needs 0.0 GB" in str(error.value)
+        design_of("late ~ tail + flight", "binomial", dictionary, [many_levels_file])
+    assert "needs 6.4 GB, and 4.0 GB are the limit (about 22,360 dense coefficients)" in str(error.value)
+
+
+def test_scores_too_large_to_hold_are_refused_with_their_size(many_levels_file):
+    keys = {"family": "binomial", "dictionary": merge([many_levels_file]), "files": [many_levels_file]}
+    with pytest.raises(UserError, match=r"models.m.std_errors: 20,000 clusters of `tail` times 20,001 coeff.* 3.2 GB"):
+        design_of("late ~ flight", **keys, std_errors="cluster(tail)")
 
 
 def test_no_training_rows_is_an_error_that_says_where_they_went(dictionary):

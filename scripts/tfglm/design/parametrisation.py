@@ -12,7 +12,8 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse
 
-from tfglm.design.design import Design, Part
+from tfglm.design.design import Design
+from tfglm.design.terms import Part
 
 NEGLIGIBLE = 1e-8
 """Entries of a null vector (largest entry 1) below this are rounding error."""

@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from tfglm.data.shards import BLOCK_ROWS
-from tfglm.design.design import Design, Part
+from tfglm.design.design import Design
+from tfglm.design.terms import Part
 from tfglm.engine.rows import AT_ONCE, CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
 from tfglm.engine.sums import Layout, Sum, concatenated
 from tfglm.families import FAMILIES, Terms

@@ -16,8 +16,10 @@ from xxhash import xxh3_64_intdigest
 
 from tfglm.data.shards import BLOCK_ROWS, MISSING, changed_block, codes_name, fill, opened
 from tfglm.design import transforms
-from tfglm.design.design import Categorical, Design, Numeric, Part
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import is_centred
+from tfglm.design.terms import Part
 from tfglm.engine import kernels
 from tfglm.errors import UserError
 

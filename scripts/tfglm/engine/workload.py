@@ -14,7 +14,8 @@ from tfglm.data.dictionary import lacks, training_values
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
 from tfglm.data.tally import number_table
 from tfglm.design import transforms
-from tfglm.design.design import Categorical, Design
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical
 from tfglm.engine import updates
 from tfglm.engine.passes import Passes, Sums
 from tfglm.engine.rows import AT_ONCE, DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys

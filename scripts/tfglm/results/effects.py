@@ -6,7 +6,8 @@ import scipy.sparse
 
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.design import transforms
-from tfglm.design.design import Design, Numeric
+from tfglm.design.design import Design
+from tfglm.design.factors import Numeric
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import Fitted
 

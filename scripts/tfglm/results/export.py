@@ -9,7 +9,8 @@ import tensorflow.experimental.numpy as tnp
 
 from tfglm.data.encoding import EXACT_BELOW
 from tfglm.design import transforms
-from tfglm.design.design import Categorical, Design
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical
 from tfglm.design.parametrisation import is_centred
 from tfglm.engine.rows import UNSEEN
 from tfglm.errors import UserError

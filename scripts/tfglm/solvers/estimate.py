@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tfglm.config import SolverConfig
-from tfglm.design.design import INTERCEPT, Design
+from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, holding_zero, most_frequent_first, null_space, to_fit_scale
+from tfglm.design.terms import INTERCEPT
 from tfglm.engine.optimisers import OPTIMISERS
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tfglm.design.design import INTERCEPT, Design
+from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError

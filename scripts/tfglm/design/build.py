@@ -1,0 +1,285 @@
+"""Formula and dictionary together: which coefficients there are. What can be refused before training is refused here."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tfglm.config import DesignConfig
+from tfglm.data import tally
+from tfglm.data.dictionary import Column, Dictionary, labels, training_values
+from tfglm.data.shards import IngestedFile
+from tfglm.design import transforms
+from tfglm.design.checks import (
+    check_information_size,
+    check_levels,
+    check_response,
+    check_rows,
+    check_scores_size,
+    there_are,
+)
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical, Clusters, Numeric
+from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
+from tfglm.design.terms import INTERCEPT, Term
+from tfglm.errors import UserError, nearest
+
+MOST_COMBINATIONS = 2**26
+"""Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
+
+
+def build_design(
+    model: str,
+    settings: DesignConfig,
+    dictionary: Dictionary,
+    files: Sequence[IngestedFile],
+    known_late: Collection[str] = (),
+) -> Design:
+    """Build the design of one model.
+
+    Parameters
+    ----------
+    model : str
+        Its name in the config, for messages.
+    settings : DesignConfig
+        Formula, family, and what else the config says that the fit depends on.
+    dictionary : Dictionary
+        Columns and levels of all files together.
+    files : sequence of IngestedFile
+        All ingested files, for what the dictionary does not hold: occurring interactions, quantiles of a column.
+    known_late : collection of str
+        Columns that are known only after departure.
+
+    Returns
+    -------
+    Design
+
+    Raises
+    ------
+    UserError
+        If the model cannot be fitted to these data; see `tfglm.design.checks`.
+    """
+    where = f"models.{model}"
+    design = _DesignBuilder(where, settings, dictionary, files).build(model)
+    late = tuple(name for name in design.columns[1:] if name in known_late)
+    check_information_size(design, where)
+    check_scores_size(design, where)
+    return replace(design, known_after_departure=late)
+
+
+class _DesignBuilder:
+    """Collects factors and remarks while the terms of one formula are read."""
+
+    def __init__(self, where: str, settings: DesignConfig, dictionary: Dictionary, files: Sequence[IngestedFile]):
+        self.where, self.settings, self.dictionary, self.files = where, settings, dictionary, files
+        self.categorical: dict[str, Categorical] = {}
+        self.numeric: dict[str, Numeric] = {}
+        self.remarks: list[str] = []
+
+    def build(self, model: str) -> Design:
+        settings, where = self.settings, f"{self.where}.formula"
+        formula = parse(settings.formula, where)
+        check_rows(self.dictionary)
+        check_response(self.column(formula.response, where), settings, self.where)
+        for term in formula.terms:
+            for factor in term.factors:
+                self.check_factor(factor, formula.response, where)
+        terms = tuple(self.term(term, where) for term in formula.terms)
+        intercept = (Term(INTERCEPT),) if formula.intercept else ()
+        kind, cluster = settings.errors
+        return Design(
+            model,
+            settings.formula,
+            settings.family,
+            formula.response,
+            (*intercept, *terms),
+            tuple(self.categorical.values()),
+            tuple(self.numeric.values()),
+            tuple(self.dictionary.required),
+            self.dictionary.rows,
+            weights=self.multiplicity("weights"),
+            frequency=self.multiplicity("frequency"),
+            trials=self.multiplicity("trials"),
+            offset=self.offset(),
+            std_errors=kind,
+            cluster=self.cluster(cluster) if cluster else None,
+            l1=settings.l1,
+            l2=settings.l2,
+            path=settings.path,
+            remarks=tuple(self.remarks),
+            data=tuple(file.manifest.digest for file in self.files),
+        )
+
+    def column(self, name: str, where: str) -> Column:
+        """The column `name`. Raises UserError if it was not kept."""
+        if name not in self.dictionary.columns:
+            raise UserError(
+                f"{where}: no column `{name}`{nearest(name, self.dictionary.columns)}\n"
+                f"  there are: {', '.join(self.dictionary.columns)}\n  to add one, name it in data.columns"
+            )
+        return self.dictionary.columns[name]
+
+    def check_factor(self, factor: FormulaFactor, response: str, where: str) -> None:
+        self.column(factor.column, where)
+        if factor.column == response:
+            raise UserError(
+                f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there"
+            )
+
+    def term(self, term: FormulaTerm, where: str) -> Term:
+        categorical, numeric = [], []
+        for factor in term.factors:
+            column = self.dictionary.columns[factor.column]
+            if column.kind == "text" and factor.calls:
+                raise UserError(f"{where}: `{factor.name}`: `{column.name}` is text")
+            if column.kind == "text" or factor.categorical:
+                self.add(self.categorical, self.categorical_factor(factor, column, where), where)
+                categorical.append(factor.name)
+            else:
+                if factor.name not in self.numeric:
+                    self.numeric[factor.name] = self.numeric_factor(factor, column, where)
+                numeric.append(factor.name)
+        # In one order, for two terms may have the same factors in different orders.
+        categorical.sort(key=list(self.categorical).index)
+        numeric.sort(key=list(self.numeric).index)
+        combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
+        return Term(term.name, tuple(categorical), tuple(numeric), combinations)
+
+    def add(self, factors: dict[str, Categorical], factor: Categorical, where: str) -> None:
+        """Keep a factor; two of one name must ask for the same reference level."""
+        before = factors.get(factor.name, factor)
+        if factor.reference and before.reference and factor.reference != before.reference:
+            raise UserError(
+                f"{where}: `{factor.name}` has two reference levels, {before.reference} and {factor.reference}"
+            )
+        factors[factor.name] = factor if factor.reference else before
+
+    def numeric_factor(self, factor: FormulaFactor, column: Column, where: str) -> Numeric:
+        """Raises UserError if the column has missing values as a level, or a value that a function cannot take."""
+        where = f"{where}: `{factor.name}`"
+        if column.missing_rows is not None:
+            raise UserError(
+                f"{where} is used as a number, so missing values cannot be a level of it\n"
+                f"  write C({column.name}), or take it out of data.missing"
+            )
+        if column.levels is None and not factor.calls:
+            return Numeric(factor.name, column.name, (), (column.mean,), (math.sqrt(column.variance) or 1.0,))
+        if column.levels is None:
+            values, rows = tally.sample(self.files, column.name, self.dictionary.required)
+            if rows.sum() < self.dictionary.rows["train"] and any(
+                call.function in transforms.LEARNING for call in factor.calls
+            ):
+                self.remarks.append(
+                    f"`{factor.name}` learnt from a sample of {int(rows.sum()):,} training rows, as `{column.name}` has too "
+                    f"many distinct values to count"
+                )
+        else:
+            values, rows = np.array(column.levels, float), np.array(column.train_rows)
+            values, rows = values[rows > 0], rows[rows > 0]
+        if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
+            values, rows = tally.repeated(self.files, column.name, self.settings.frequency, self.dictionary.required)
+        # Of a plain column these are known exactly, while values and rows are those of a sample.
+        moments = (self.dictionary.rows["train"], column.mean, column.variance) if column.levels is None else None
+        learnt, columns = transforms.learn(
+            factor.calls, values, rows, where, None if self.settings.frequency else moments
+        )
+        center = np.average(columns, axis=0, weights=rows)
+        spread = np.sqrt(np.average((columns - center) ** 2, axis=0, weights=rows))
+        spread[spread == 0] = 1.0
+        return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
+
+    def combinations(self, coding: tuple[str, ...], where: str) -> tuple[int, ...]:
+        """The combinations of levels that occur."""
+        factors = [self.categorical[name] for name in coding]
+        sizes = [len(factor.levels) for factor in factors]
+        if math.prod(sizes) > MOST_COMBINATIONS:
+            raise UserError(
+                f"{where}: `{':'.join(coding)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
+                f"may have {MOST_COMBINATIONS:,}; lump rare levels with data.rare"
+            )
+        found = np.zeros(0, np.int64)
+        for file in self.files:
+            columns = [factor.column for factor in factors]
+            codes = tally.combinations(file, columns, self.dictionary.required)
+            numbers = []
+            for k, factor in enumerate(factors):
+                levels = factor.levels_of(file.values(file.codes(factor.column).name), -1)
+                numbers.append(np.append(np.int32(factor.level_of_missing(-1)), levels)[codes[:, k]])
+            found = np.union1d(found, np.ravel_multi_index(numbers, sizes))
+        return tuple(found.tolist())
+
+    def multiplicity(self, key: str) -> str | None:
+        """The column of `weights`, `frequency` or `trials`. Raises UserError for what cannot count a row."""
+        name, where = getattr(self.settings, key), f"{self.where}.{key}"
+        if name is None:
+            return None
+        column = self.column(name, where)
+        problem = None
+        if column.kind == "text":
+            problem = "is text"
+        elif column.missing_rows is not None:
+            problem = "has missing values as a level; take it out of data.missing"
+        elif column.minimum < 0:
+            problem = f"has the negative value {column.minimum:g}"
+        elif column.maximum == 0:
+            problem = "is 0 in all training rows"
+        elif key != "weights" and column.kind != "integer":
+            problem = "must hold whole numbers"
+        if problem:
+            raise UserError(
+                f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"
+            )
+        return name
+
+    def offset(self) -> Numeric | None:
+        if self.settings.offset is None:
+            return None
+        where = f"{self.where}.offset"
+        factor = parse_factor(self.settings.offset, self.settings.offset, where)
+        column = self.column(factor.column, where)
+        if column.kind == "text" or factor.categorical:
+            raise UserError(f"{where}: `{factor.name}` is no number")
+        made = self.numeric_factor(factor, column, where)
+        if made.width > 1:
+            raise UserError(f"{where}: `{factor.name}` is more than one number")
+        return made
+
+    def cluster(self, name: str) -> Clusters:
+        """Raises UserError if the column has too many values or one alone, or if training rows without a value are kept."""
+        where = f"{self.where}.std_errors"
+        column = self.column(name, where)
+        if column.missing_rows:
+            raise UserError(
+                f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no cluster, and "
+                f"data.missing keeps them\n"
+                f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under "
+                f"data.derive that says which cluster they belong to"
+            )
+        check_levels(name, column, where)
+        if column.distinct < 2:
+            raise UserError(
+                f"{where}: `{name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
+            )
+        return Clusters(name, column.kind, column.distinct)
+
+    def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
+        """The factor with its levels. Raises UserError if there are too many or too few."""
+        check_levels(factor.name, column, where)
+        if column.levels is None:
+            counted = training_values(self.files, column.name, column.kind, self.dictionary.required)
+            levels, rare = labels(column, counted)
+        else:
+            levels, rare = column.labels, column.rare
+        if len(levels) < 2:
+            raise UserError(
+                f"{where}: `{factor.name}` has the one level `{levels[0]}` in the training rows, so it has no effect to "
+                f"estimate; remove it from the formula"
+            )
+        if factor.reference is not None and factor.reference not in levels:
+            raise UserError(
+                f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
+                f"{there_are(factor.reference, levels)}"
+            )
+        made = (tuple(levels), tuple(rare), bool(column.missing_rows))
+        return Categorical(factor.name, column.name, column.kind, *made, factor.reference)

@@ -1,0 +1,115 @@
+"""What is refused before training: a response that the family cannot take, too many levels, a matrix too large to hold."""
+
+import math
+from collections.abc import Sequence
+
+from tfglm.config import DesignConfig
+from tfglm.data.dictionary import Column, Dictionary
+from tfglm.data.encoding import MOST_LEVELS
+from tfglm.data.shards import MOST_CODES
+from tfglm.design.design import Design
+from tfglm.errors import UserError, nearest
+from tfglm.families import FAMILIES
+
+MANY_LEVELS = 1000
+"""From which on a message does not list them."""
+
+LARGEST_INFORMATION = 4e9
+"""Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
+the chief holds several of such size, each worker at least two."""
+
+LARGEST_SCORES = 2e9
+"""Bytes of a number for each cluster and coefficient, from which on a model is refused: the chief holds a few of such size, each
+worker one or two, and TensorFlow sends no more than 2^31 at once."""
+
+
+def check_rows(dictionary: Dictionary) -> None:
+    """Raise UserError if nothing is left to train on."""
+    if not dictionary.rows["train"]:
+        raise UserError(
+            "no training rows are left; results/data/rows.json tells which conditions dropped them\n"
+            "  widen data.where or data.split.train, or take columns that are mostly missing out of data.columns"
+        )
+
+
+def check_response(column: Column, settings: DesignConfig, where: str) -> None:
+    """Raise UserError unless the family can take this response and it varies."""
+    if column.missing_rows is not None:
+        raise UserError(
+            f"{where}: the response `{column.name}` cannot have missing values as a level; take it out of data.missing"
+        )
+    if column.kind == "text":
+        raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
+    if column.minimum == column.maximum and not settings.trials:
+        raise UserError(
+            f"{where}: the response `{column.name}` is {column.minimum:g} in all training rows, so there is nothing to "
+            f"fit\n  check its definition in data.derive and the conditions in data.where"
+        )
+    refusal = FAMILIES[settings.family].refusal(column, bool(settings.trials), bool(settings.weights))
+    if refusal:
+        raise UserError(f"{where}: family {settings.family} {refusal}")
+
+
+def check_levels(name: str, column: Column, where: str) -> None:
+    """Raise UserError if the values of the column cannot be told apart."""
+    if column.distinct is not None:
+        return
+    if column.kind == "number":
+        raise UserError(
+            f"{where}: `{name}`: `{column.name}` is a number with more than {MOST_CODES - 1:,} distinct values in one file; use "
+            f"it as a number, without C()\n"
+            f"  if it is an identifier, read it as one, with `type: integer` or `string` in the layout"
+        )
+    raise UserError(
+        f"{where}: `{name}`: `{column.name}` has more than {MOST_LEVELS:,} distinct values in one file, too many to tell apart"
+        f"\n  use it as a number, without C(), or derive a coarser column under data.derive"
+    )
+
+
+def there_are(name: str, levels: Sequence[str]) -> str:
+    """What a message says of the levels that there are, where one is not."""
+    if len(levels) > MANY_LEVELS:
+        return f"\n  there are {len(levels):,}, from {levels[0]} to {levels[-1]}"
+    return f"{nearest(name, levels)}\n  there are: {', '.join(levels)}"
+
+
+def check_information_size(design: Design, where: str) -> None:
+    """Raise UserError if the information matrix would be too large to hold."""
+    sizes = [part.size for part in design.parts]
+    eliminated = max(sizes)
+    dense = sum(sizes) - eliminated
+    needed = 8.0 * dense * (dense + eliminated)
+    if needed > LARGEST_INFORMATION:
+        widest = max(design.parts, key=lambda part: part.size).term.name
+        raise UserError(
+            f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are dense: the "
+            f"information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB are the limit (about "
+            f"{math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
+            f"  lump rare levels with data.rare, or leave out an interaction"
+        )
+
+
+def check_scores_size(design: Design, where: str) -> None:
+    """Raise UserError if the scores by cluster would be too large to hold."""
+    if not design.cluster:
+        return
+    needed = 8.0 * design.cluster.count * design.size
+    if needed > LARGEST_SCORES:
+        raise UserError(
+            f"{where}.std_errors: {design.cluster.count:,} clusters of `{design.cluster.column}` times {design.size:,} "
+            f"coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB are the limit\n"
+            f"  cluster by a coarser column, or lump rare levels of the terms with data.rare"
+        )
+
+
+def check_reference(design: Design, reference: dict[str, str]) -> None:
+    """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
+    levels = {factor.name: factor.levels for factor in design.categorical}
+    where = f"models.{design.model}.reference"
+    for name, level in reference.items():
+        if name not in levels:
+            raise UserError(
+                f"{where}: no categorical term `{name}`{nearest(name, levels)}\n  there are: {', '.join(levels)}"
+            )
+        if level not in levels[name]:
+            raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")

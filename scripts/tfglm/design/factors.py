@@ -1,0 +1,82 @@
+"""Factors of a term: a column with its levels, or the numbers that a formula makes of it; and the clusters of standard errors."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from tfglm.data.dictionary import ABSENT, RARE, VALUE_TYPES, written
+from tfglm.data.shards import Kind
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A factor with levels. The last ones may stand for others: RARE for the values in `rare`, if there are any, and ABSENT for
+    a missing value, if `missing`. `reference` is the level that the formula asks for, if it does."""
+
+    name: str
+    column: str
+    column_kind: str
+    levels: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+    missing: bool = False
+    reference: str | None = None
+
+    @cached_property
+    def numbers(self) -> dict[str | None, int]:
+        """The number of the level that each value has, by its label; None is a missing value."""
+        # A value may be written like a level that is made, in a column that has no such level.
+        made = [RARE] * bool(self.rare) + [ABSENT] * self.missing
+        values = self.levels[: len(self.levels) - len(made)]
+        numbers: dict[str | None, int] = {level: number for number, level in enumerate(values)}
+        numbers |= dict.fromkeys(self.rare, len(values))
+        return numbers | ({None: len(self.levels) - 1} if self.missing else {})
+
+    @cached_property
+    def _table(self) -> pl.DataFrame:
+        """The same as a table."""
+        known = {value: number for value, number in self.numbers.items() if value is not None}
+        columns = {"value": list(known), "level": list(known.values())}
+        return pl.DataFrame(columns, {"value": pl.String, "level": pl.Int32})
+
+    def levels_of(self, values: pl.Series, otherwise: int) -> np.ndarray:
+        """The numbers of the levels of some values of the column, in which none is missing, int32; `otherwise` of one that has no
+        level."""
+        texts = written(values.cast(VALUE_TYPES[self.column_kind])).alias("value").to_frame()
+        found = texts.join(self._table, on="value", how="left", maintain_order="left")["level"]
+        return found.fill_null(otherwise).to_numpy()
+
+    def level_of_missing(self, otherwise: int) -> int:
+        """The number of the level of a missing value."""
+        return self.numbers.get(None, otherwise)
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A factor that multiplies, by one or several numbers: the columns that `learnt` makes of its column.
+
+    A fit uses (number - center) / scale, or number / scale where that would change the model, so that the information matrix
+    is well conditioned.
+    """
+
+    name: str
+    column: str
+    learnt: tuple[dict, ...]
+    center: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.scale)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of the standard errors: training rows with the same value of `column`, as it is in the data. What data.rare
+    makes of it for categorical terms does not concern them. `count` is how many there are; they have the numbers 0 to
+    count - 1 in the order of their values (`data.dictionary.training_values`)."""
+
+    column: str
+    column_kind: Kind
+    count: int
