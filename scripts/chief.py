@@ -39,9 +39,8 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         stall=arguments.stall,
     )
     with runtime.quiet():
-        from tfglm import checkpoint
-        from tfglm import resume as journal
-        from tfglm.distribute import parameter_server as pool
+        from tfglm import checkpoint, resume
+        from tfglm.distribute import parameter_server
         from tfglm.engine.workload import Workload
         from tfglm.results import coefficients
         from tfglm.solvers import estimate
@@ -56,7 +55,8 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     command.log(f"{ps} ps and {len(members) - ps} workers are listening")
     watched.over(members)
     progress.workers_alive = watched.workers_alive
-    cluster = pool.connect(members, arguments.patience, watched.waiting)
+    folders = {path.parent for path in arguments.workers}
+    cluster = parameter_server.connect(members, folders, arguments.patience, watched.waiting)
     progress.fitting()
     workload = Workload(design, files, "train")
     curves = runtime.recorder(arguments.events)
@@ -77,7 +77,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         record,
         progress.advance,
     )
-    kept = journal.Journal(arguments.journal, key(arguments), command.log)
+    journal = resume.Journal(arguments.journal, key(arguments), command.log)
 
     def passed(recalled: bool, seconds: float) -> None:
         progress.passed(recalled, seconds, workload.rows)
@@ -86,7 +86,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
 
     fitted = estimate.fit(
         workload,
-        journal.JournaledPool(cluster, kept, passed),
+        resume.ResumingExecutor(cluster, journal, passed),
         arguments.solver,
         reporter,
         Workload(design, files, "evaluate"),
@@ -101,7 +101,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     found |= passport.identity(arguments.design, arguments.checkpoint)
     found |= {"passport": passport.of(files, json.loads(arguments.config), ENGINE)}
     digests.write_json(arguments.fit, fitted.summary | found, indent=2)
-    kept.remove()
+    journal.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(

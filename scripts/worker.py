@@ -1,14 +1,17 @@
-"""A worker: runs the passes over the shards that the chief hands out."""
+"""A worker: runs the tasks over the shards that the chief hands out."""
+
+from pathlib import Path
 
 from tfglm.roles import server
 
 
-def prepare() -> None:
-    """Run the passes and updates that the chief sends, and nothing else; load them while the others start too."""
+def prepare(folder: Path) -> None:
+    """Answer the chief by the tasks that the engine registers, and by nothing else; load them while the others start too."""
     from tfglm.distribute import remote
-    from tfglm.engine import kernels, passes, updates
+    from tfglm.distribute.designs import Designs
+    from tfglm.engine import kernels, passes, updates  # noqa: F401  registers passes and updates
 
-    remote.offer({passes.Pass.maker: passes.made, updates.Updates.maker: updates.made})
+    remote.serve(Designs.beside(folder))
     kernels.load()
 
 

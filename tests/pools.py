@@ -1,8 +1,7 @@
-"""Pools for tests that need no cluster, and the whole way from a CSV file to a table in one process."""
+"""Fits without a cluster: the whole way from a CSV file to a table in one process."""
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from tfglm import checkpoint, digests
@@ -13,7 +12,7 @@ from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.design import Design
-from tfglm.distribute.remote import pairwise
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
 from tfglm.solvers import estimate
@@ -21,48 +20,18 @@ from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.reporter import Reporter
 
 
-class InProcessPool:
-    """`distribute.parameter_server.Pool` without the cluster: the same sums in the same order, and updates as if so many workers
-    were always
-    equally fast. `remembered` has what a journal would have been given."""
+class Remembering(LocalExecutor):
+    """Has what a journal would have been given, as `remembered`."""
 
     kept = "memory"
 
     def __init__(self, workers: int = 1):
-        self.workers, self.remembered = workers, []
-
-    def sum(self, pass_, calls, state):
-        return pairwise(pass_(state, *call) for call in calls)
+        super().__init__(workers)
+        self.remembered = []
 
     def remember(self, question, make):
         self.remembered.append(make())
         return self.remembered[-1]
-
-    def map(self, calls, state):
-        return (pass_(state, *call) for pass_, call in calls)
-
-    def share(self, array):
-        return _Shared(array)
-
-    def update(self, calls, shared, weight):
-        for place, (step, call) in enumerate(calls):
-            if place % self.workers == 0:
-                pulled = shared.array
-            vector = step({"state": pulled}, *call)
-            difference, rest = np.split(vector, [pulled.size])
-            finite = np.all(np.isfinite(difference))
-            if finite:
-                shared.array = shared.array + weight * difference.reshape(pulled.shape)
-                shared.pushes += 1
-            yield [(place, rest if finite else np.full(len(rest), np.nan))]
-
-
-class _Shared:
-    def __init__(self, array):
-        self.array, self.pushes = array, 0
-
-    def read(self):
-        return self.array, self.pushes
 
 
 TYPES = {"i": "integer", "f": "number", "b": "integer"}
@@ -101,7 +70,7 @@ def fit_files(
     rare: dict[str, int] | None = None,
     tell=lambda message: None,
     solver: SolverConfig | None = None,
-    pool: InProcessPool | None = None,
+    executor: LocalExecutor | None = None,
     **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
@@ -109,7 +78,7 @@ def fit_files(
     made = design_of(formula, family, dictionary, files, **settings)
     workload, held_out = Workload(made, files, "train"), Workload(made, files, "evaluate")
     fitted = estimate.fit(
-        workload, pool or InProcessPool(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
+        workload, executor or LocalExecutor(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
     )
     return made, fitted, dictionary
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from pools import InProcessPool, design_of, estimates_of, ingest_frame
+from pools import design_of, estimates_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload, padded
 from tfglm.results.coefficients import Estimates
 from tfglm.solvers import estimate
@@ -44,11 +45,11 @@ class Replicates:
         # A response of 0 and 1 passes the checks; it gives way to the row's number.
         self.design = replace(design_of(f"y ~ {formula}", family, merge([file]), [file], **settings), response="row")
         self.workload = Drawn(self.design, [file], "train")
-        self.pool = InProcessPool()
+        self.executor = LocalExecutor()
 
     def estimates(self, response: np.ndarray) -> Estimates:
         """Those of a fit to these responses of the rows."""
-        fitted = estimate.fit(self.workload.answering(response), self.pool, SolverConfig(), Reporter())
+        fitted = estimate.fit(self.workload.answering(response), self.executor, SolverConfig(), Reporter())
         return estimates_of(self.design, fitted)
 
     def fit(self, response: np.ndarray) -> np.ndarray:

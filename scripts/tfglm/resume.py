@@ -9,15 +9,15 @@ import io
 import mmap
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from xxhash import xxh3_128_digest
 
-Arrays = dict[str, np.ndarray]
+from tfglm.distribute.executor import Arrays, Call, Executor, Shared, State
+from tfglm.distribute.tasks import Task
 
 KEY = "key"
 
@@ -128,7 +128,7 @@ class Journal:
             self._stop_writing(error)
             partial.unlink(missing_ok=True)
 
-    def _digest(self, content: Any) -> bytes:
+    def _digest(self, content: memoryview | mmap.mmap) -> bytes:
         """What a result ends with: of the content, and of all that the fit depends on."""
         return xxh3_128_digest(self._key + xxh3_128_digest(content))
 
@@ -139,49 +139,46 @@ class Journal:
         )
 
 
-class JournaledPool:
-    """A pool (`pool.Pool`) whose sums are kept in a journal. `passed` is told of each: whether it was recalled, and the
-    seconds that it took."""
+class ResumingExecutor:
+    """An executor whose sums are kept in a journal, and read from it where an earlier fit has made them.
 
-    def __init__(self, pool: Any, journal: Journal, passed: Callable[[bool, float], None]) -> None:
-        self._pool, self._journal, self._passed = pool, journal, passed
+    `passed` is told of each sum: whether it was recalled, and the seconds that it took.
+    """
+
+    def __init__(self, executor: Executor, journal: Journal, passed: Callable[[bool, float], None]) -> None:
+        self._executor, self._journal, self._passed = executor, journal, passed
 
     @property
     def workers(self) -> int:
-        return self._pool.workers
+        return self._executor.workers
 
     @property
     def kept(self) -> str:
-        """Where the results are."""
         return str(self._journal.folder)
 
-    def sum(self, pass_: Any, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
-        """As the pool does it."""
-        digest = hashlib.sha256(pass_.name.encode())
-        digest.update(repr([np.asarray(one).shape for one in calls[0]]).encode())
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        digest = hashlib.sha256(repr(task).encode())
+        digest.update(repr([np.asarray(argument).shape for argument in calls[0]]).encode())
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        summed = self.remember(question, lambda: {"sum": self._pool.sum(pass_, calls, state)})
-        return summed["sum"]
+        return self.remember(question, lambda: {"sum": self._executor.sum(task, calls, state)})["sum"]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
-        """What `make` returns; made once, whatever happens in between."""
         began = time.monotonic()
-        found, recalled = self._journal.recall(question, make)
+        answer, recalled = self._journal.recall(question, make)
         self._passed(recalled, time.monotonic() - began)
-        return found
+        return answer
 
-    def map(self, calls: Sequence[tuple[Any, tuple]], state: Mapping[str, Any]) -> Iterator[Any]:
-        """As the pool does it, and not kept."""
-        return self._pool.map(calls, state)
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        """As the executor does it, and not kept."""
+        return self._executor.map(calls, state)
 
-    def share(self, array: np.ndarray) -> Any:
-        """As the pool does it."""
-        return self._pool.share(array)
+    def share(self, array: np.ndarray) -> Shared:
+        return self._executor.share(array)
 
     def update(
-        self, calls: Sequence[tuple[Any, tuple]], shared: Any, weight: float
+        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """As the pool does it, and not kept."""
-        return self._pool.update(calls, shared, weight)
+        """As the executor does it, and not kept."""
+        return self._executor.update(calls, shared, weight)

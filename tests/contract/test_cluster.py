@@ -22,13 +22,16 @@ import pytest
 
 from processes import alive, wait_until
 from tfglm import command, runtime
-from tfglm.distribute import parameter_server as pools
+from tfglm.distribute import parameter_server, wire
+from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.errors import UserError
-from tfglm.roles import announce, probe, remote, watchdog
+from tfglm.roles import announce, probe, watchdog
 from tfglm.roles.announce import Announcement, Roster
 from tfglm.roles.watched import Watched
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+TESTS = Path(__file__).resolve().parents[1]
+SCRIPTS = TESTS.parent / "scripts"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
 
 
@@ -206,16 +209,17 @@ def test_a_sum_is_the_same_bit_for_bit_however_its_calls_are_given_out() -> None
     random = np.random.default_rng(3)
     for number in range(1, 40):
         vectors = random.normal(size=(number, 5)) * 10.0 ** random.integers(-8, 8, (number, 1))
-        whole = remote.pairwise(vectors.copy())
+        whole = pairwise(vectors.copy())
         np.testing.assert_allclose(whole, [math.fsum(column) for column in vectors.T], rtol=1e-9)
         for together in (1, 2, 4, 8):
             tasks = (vectors[first : first + together].copy() for first in range(0, number, together))
-            np.testing.assert_array_equal(remote.pairwise(map(remote.pairwise, tasks)), whole)
+            np.testing.assert_array_equal(pairwise(map(pairwise, tasks)), whole)
 
 
 def test_calls_go_to_workers_together_if_none_has_more_of_them_for_that() -> None:
     assert [
-        pools.calls_together(calls, workers) for calls, workers in ((8, 2), (4, 2), (4, 16), (10, 4), (120, 4))
+        parameter_server.calls_together(calls, workers)
+        for calls, workers in ((8, 2), (4, 2), (4, 16), (10, 4), (120, 4))
     ] == [
         4,
         2,
@@ -227,7 +231,7 @@ def test_calls_go_to_workers_together_if_none_has_more_of_them_for_that() -> Non
 
 def test_workers_take_turns_of_the_same_length():
     def lengths(kinds, workers):
-        turns = pools._turns(kinds, workers)
+        turns = parameter_server.turns_of(kinds, workers)
         assert [place for turn in turns for place in range(turn.start, turn.stop)] == list(range(len(kinds)))
         assert all(len(set(kinds[turn])) == 1 for turn in turns)
         return [turn.stop - turn.start for turn in turns]
@@ -239,7 +243,14 @@ def test_workers_take_turns_of_the_same_length():
     assert lengths("", 2) == []
 
 
-HEADER = {"maker": "waves", "state": [["w", [2, 3]]], "calls": [[["<f8", [4]], ["|S64", []]], [["<i4", [3]]]]}
+DESIGN = Document.of("{}")
+HEADER = {
+    "task": "waves",
+    "design": DESIGN.digest,
+    "settings": "{}",
+    "state": [["w", [2, 3]]],
+    "calls": [[["<f8", [4]], ["|S64", []]], [["<i4", [3]]]],
+}
 
 
 @pytest.mark.parametrize(
@@ -247,8 +258,10 @@ HEADER = {"maker": "waves", "state": [["w", [2, 3]]], "calls": [[["<f8", [4]], [
     [
         (HEADER, 14, ""),
         (HEADER, 15, "a header for 6 numbers and 14 words, with 6 and 15 of them"),
-        (HEADER | {"maker": "os:system"}, 14, "`os:system` is no function of this worker; it runs: waves"),
-        (HEADER | {"maker": ["waves"]}, 14, "is no function of this worker"),
+        (HEADER | {"task": "os:system"}, 14, "`os:system` is no task that this process runs; it runs: waves"),
+        (HEADER | {"task": ["waves"]}, 14, "is no task that this process runs"),
+        (HEADER | {"design": "../designs"}, 14, "a header that no chief writes"),
+        (HEADER | {"settings": {}}, 14, "a header that no chief writes"),
         (HEADER | {"state": [["w", [7]]]}, 14, "a header for 7 numbers"),
         (HEADER | {"state": [["w", [-2, -3]]]}, 14, "a header that no chief writes"),
         (HEADER | {"state": [["w", 6]]}, 14, "a header that no chief writes"),
@@ -266,10 +279,10 @@ HEADER = {"maker": "waves", "state": [["w", [2, 3]]], "calls": [[["<f8", [4]], [
 def test_a_request_of_a_stranger_is_refused_in_words(header: object, words: int, said: str) -> None:
     raw = header.encode() if isinstance(header, str) else json.dumps(header).encode()
     if not said:
-        assert remote._checked(raw, ["waves"], 6, words)[0] == "waves"
+        assert wire.checked(raw, 6, words).kind == "waves"
         return
     with pytest.raises(UserError, match=f"^refused: .*{re.escape(said)}"):
-        remote._checked(raw, ["waves"], 6, words)
+        wire.checked(raw, 6, words)
 
 
 # ---------------------------------------------------------------------------------------------------- with TensorFlow itself
@@ -283,7 +296,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     scripts.mkdir()
     (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
     (scripts / "worker.py").write_text(WORKER)
-    with_waves = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{Path(__file__).parent}"}
+    with_waves = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}:{TESTS / 'contract'}"}
     roles = [
         start_roles(folder, "ps", 1),
         start_roles(folder, "worker", 2, environment=with_waves, scripts=scripts),
@@ -291,7 +304,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[s
     try:
         line = [sys.executable, __file__, str(folder)]
         done = subprocess.run(
-            line, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240
+            line, env=with_waves, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240
         )
         (folder / "chief.log").write_text(done.stdout)
         assert done.returncode == 0, done.stdout
@@ -311,9 +324,9 @@ def test_sum_is_right_and_the_same_again(run: tuple[Path, dict]) -> None:
 
 
 def test_an_error_of_the_pass_reaches_the_user(run: tuple[Path, dict]) -> None:
-    assert run[1]["refused"]["message"] == "a pass failed on a worker: shard bad is corrupt: restore the file"
+    assert run[1]["refused"]["message"] == "a task failed on a worker: shard bad is corrupt: restore the file"
     assert run[1]["failed"]["message"] == (
-        "a pass failed on a worker: ZeroDivisionError: division by zero; the worker's log says where"
+        "a task failed on a worker: ZeroDivisionError: division by zero; the log of the process that ran it says where"
     )
 
 
@@ -321,7 +334,7 @@ def test_a_worker_runs_what_it_was_started_with_and_nothing_else(run: tuple[Path
     """Whoever reaches the port of a worker could have any function of any module imported and called."""
     folder, steps = run
     assert steps["asked for a command"]["message"] == (
-        "a pass failed on a worker: refused: `os:system` is no function of this worker; it runs: waves"
+        "a task failed on a worker: refused: `os:system` is no task that this process runs; it runs: waves"
     )
     assert not (folder / "executed").exists()
 
@@ -369,8 +382,6 @@ def test_logs_hold_nothing_of_tensorflow(run: tuple[Path, dict]) -> None:
 class Waves:
     """A function for workers that takes as long as it is told to."""
 
-    maker, text = "waves", "{}"
-
     def __call__(self, state: dict, shard: np.ndarray, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
         if shard == "bad":
             raise UserError("shard bad is corrupt: restore the file")
@@ -383,35 +394,28 @@ class Waves:
         return np.append(np.sin(x) * state["w"], len(x))
 
 
-def made(text: str) -> Waves:
-    assert text == Waves.text
+@registered("waves")
+def waves_of(design: str, settings: dict) -> Waves:
+    assert (design, settings) == (DESIGN.text, {})
     return Waves()
 
 
 WORKER = """
 from tfglm.roles import server
 
-def prepare():
+def prepare(folder):
     import test_cluster
     from tfglm.distribute import remote
-    remote.offer({test_cluster.Waves.maker: test_cluster.made})
+    from tfglm.distribute.designs import Designs
+    remote.serve(Designs.beside(folder))
 
 server.start("worker", "A worker of the tests", prepare)
 """
 
 
-class Command(Waves):
-    """What a stranger may ask a worker for."""
-
-    maker = "os:system"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
 def chief(folder: Path) -> None:
     """Go through a run with accidents; print one JSON object a step."""
-    pass_ = Waves()
+    task = Task("waves", DESIGN)
     begin = time.monotonic()
 
     def tell(step: str, **facts: object) -> None:
@@ -421,12 +425,12 @@ def chief(folder: Path) -> None:
     tell("gathered")
     watched = Watched(grace=90.0)
     watched.over(members)
-    pool = pools.connect(members, 10, watched.waiting)
+    executor = parameter_server.connect(members, [folder], 10, watched.waiting)
     tell("connected")
 
     w = np.linspace(1, 2, 1000)
     short = calls(20)
-    first, second = (pool.sum(pass_, short, {"w": w}) for _ in range(2))
+    first, second = (executor.sum(task, short, {"w": w}) for _ in range(2))
     tell(
         "summed",
         close=np.allclose(first[:-1], sum(np.sin(x) * w for _, x, _ in short), rtol=1e-13, atol=1e-12),
@@ -436,11 +440,11 @@ def chief(folder: Path) -> None:
     )
     for step, shard in (("refused", "bad"), ("failed", "worse")):
         try:
-            pool.sum(pass_, [*short, (shard, *short[0][1:]), *short], {"w": w})
+            executor.sum(task, [*short, (shard, *short[0][1:]), *short], {"w": w})
         except UserError as error:
             tell(step, message=str(error))
     try:
-        pool.sum(Command(f"touch {folder / 'executed'}"), short, {"w": w})
+        executor.sum(Task("os:system", DESIGN, json.dumps(f"touch {folder / 'executed'}")), short, {"w": w})
     except UserError as error:
         tell("asked for a command", message=str(error))
 
@@ -455,7 +459,7 @@ def chief(folder: Path) -> None:
     begun = time.monotonic()
     asking = threading.Thread(target=ask, args=(begun,))
     asking.start()
-    pool.sum(pass_, [("busy", *one[1:]) for one in calls(2)], {"w": w})
+    executor.sum(task, [("busy", *one[1:]) for one in calls(2)], {"w": w})
     asking.join()
     tell(
         "asked while busy",
@@ -466,11 +470,11 @@ def chief(folder: Path) -> None:
     )
 
     long = calls(12, steps=30_000)
-    before = pool.sum(pass_, long, {"w": w})
+    before = executor.sum(task, long, {"w": w})
     tell("summed at length")
     killed = members[1]
     threading.Timer(0.5, os.kill, (killed.pid, signal.SIGKILL)).start()
-    after = pool.sum(pass_, long, {"w": w})
+    after = executor.sum(task, long, {"w": w})
     tell("summed without a worker", same=np.array_equal(before, after), alive=alive(killed.pid))
 
     def successor() -> Announcement:
@@ -481,12 +485,12 @@ def chief(folder: Path) -> None:
     time.sleep(watchdog.PERIOD + 1)
     # The other one cannot do the work now, so the one that came back has to.
     os.kill(members[2].pid, signal.SIGKILL)
-    again = pool.sum(pass_, long, {"w": w})
+    again = executor.sum(task, long, {"w": w})
     tell("summed by the one that came back", same=np.array_equal(before, again))
 
     os.kill(members[0].pid, signal.SIGKILL)
     try:
-        pool.sum(pass_, long, {"w": w})
+        executor.sum(task, long, {"w": w})
     except UserError as error:
         tell("ps lost", message=str(error))
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from test_models import flights
 
-from pools import InProcessPool, design_of, ingest_frame
+from golden_cases import flights
+from pools import design_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
-from tfglm.resume import Journal, JournaledPool
+from tfglm.resume import Journal, ResumingExecutor
 from tfglm.solvers import estimate
 from tfglm.solvers.reporter import Reporter
 
@@ -17,7 +18,7 @@ class Killed(Exception):
     """Stands for SIGKILL."""
 
 
-class Counting(InProcessPool):
+class Counting(LocalExecutor):
     """Counts the sums and epochs that are made, and dies before one of them."""
 
     def __init__(self, dies_before: int = 10_000):
@@ -29,16 +30,16 @@ class Counting(InProcessPool):
             raise Killed
         self.made += 1
 
-    def sum(self, pass_, calls, state):
+    def sum(self, task, calls, state):
         self._count()
-        return super().sum(pass_, calls, state)
+        return super().sum(task, calls, state)
 
     def update(self, calls, shared, weight):
         self._count()
         return super().update(calls, shared, weight)
 
 
-FRAME = flights(3_000, seed=11)
+FRAME = flights(3_000)
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +49,15 @@ def setting(tmp_path_factory):
     return Workload(made, [file], "train")
 
 
-def fit(workload, folder, pool, key="key", solver=None):
+def fit(workload, folder, executor, key="key", solver=None):
     said = []
     journal = Journal(folder, key, said.append)
     try:
         fitted = estimate.fit(
-            workload, JournaledPool(pool, journal, lambda recalled, seconds: None), solver or SolverConfig(), Reporter()
+            workload,
+            ResumingExecutor(executor, journal, lambda recalled, seconds: None),
+            solver or SolverConfig(),
+            Reporter(),
         )
     finally:
         journal.settle()

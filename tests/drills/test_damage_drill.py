@@ -20,11 +20,12 @@ import render_summary
 import tabulate_coefficients
 import tabulate_effects
 import tabulate_groups
-from pools import InProcessPool, fit_files, ingest_frame, write_fit
+from pools import fit_files, ingest_frame, write_fit
 from tfglm import digests
 from tfglm import provenance as passport
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 
@@ -113,7 +114,7 @@ class Run:
         """What the workers sum of the training rows."""
         made = Design.load(self.folder / "design.json")
         workload = Workload(made, [IngestedFile.load(self.manifest)], "train")
-        found = workload.sum(InProcessPool(), "gradient", made.by_term(np.full(made.size, 0.1)))
+        found = workload.sum(LocalExecutor(), "gradient", made.by_term(np.full(made.size, 0.1)))
         (out / "sums").write_bytes(b"".join(np.ascontiguousarray(one).tobytes() for one in found.values()))
 
     def coefficients(self, out: Path) -> None:

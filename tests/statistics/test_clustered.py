@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from pools import InProcessPool, estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
 from tfglm import checkpoint
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, effects, reference
 from tfglm.solvers import inference
@@ -271,8 +272,8 @@ def test_the_information_of_all_clusters_is_the_information(tmp_path):
     files = [ingest_frame(frame[:500], tmp_path, "one"), ingest_frame(frame[500:], tmp_path, "two")]
     design, fitted, _ = fit_files(files, "y ~ a * b + x:a + poly(x, 2)", "binomial", std_errors="cluster(g)")
     workload, state = Workload(design, files, "train"), design.by_term(fitted.coefficients)
-    by_cluster = workload.sum(InProcessPool(), "cluster_information", state)
-    whole = workload.sum(InProcessPool(3), "information", state)
+    by_cluster = workload.sum(LocalExecutor(), "cluster_information", state)
+    whole = workload.sum(LocalExecutor(3), "information", state)
     for name, value in by_cluster.items():
         np.testing.assert_allclose(value.sum(0), whole[name], rtol=1e-10, atol=1e-10)
     # Of one cluster: that of a fit's rows alone.

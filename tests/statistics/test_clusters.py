@@ -1,13 +1,16 @@
 """Clusters of standard errors, and identifiers with very many values as clusters and as terms: against statsmodels and NumPy."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
-from pools import InProcessPool, design_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import design_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import workload
 from tfglm.errors import UserError
 from tfglm.results import predict
@@ -240,17 +243,17 @@ def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path, monkeypatc
     files = [ingest_frame(one, tmp_path, name) for name, one in (("a", frame[:40_000]), ("b", frame[40_000:]))]
     design = design_of("late ~ carrier + hour", "binomial", merge(files), files, std_errors="cluster(tail)")
 
-    class Counting(InProcessPool):
+    class Counting(LocalExecutor):
         calls = ()
 
-        def sum(self, pass_, calls, state):
-            self.calls = (*self.calls, (pass_.name, len(calls)))
-            return super().sum(pass_, calls, state)
+        def sum(self, task, calls, state):
+            self.calls = (*self.calls, (json.loads(task.settings)["name"], len(calls)))
+            return super().sum(task, calls, state)
 
-    pool, whole = Counting(), workload.Workload(design, files, "train")
+    executor, whole = Counting(), workload.Workload(design, files, "train")
     zero = design.by_term(np.zeros(design.size))
-    gradient, scores = (whole.sum(pool, name, zero) for name in ("gradient", "scores"))
-    assert pool.calls == (("gradient", 4), ("scores", 2))
+    gradient, scores = (whole.sum(executor, name, zero) for name in ("gradient", "scores"))
+    assert executor.calls == (("gradient", 4), ("scores", 2))
     numbers = np.unique(frame["tail"], return_inverse=True)[1]
     residual = 0.5 - frame["late"]
     np.testing.assert_allclose(scores["part_0"], np.bincount(numbers, residual))

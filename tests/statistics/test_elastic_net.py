@@ -8,8 +8,9 @@ import pytest
 from sklearn.linear_model import ElasticNet, LogisticRegression
 from test_models import flights
 
-from pools import InProcessPool, fit_files, ingest_frame, table_of
+from pools import fit_files, ingest_frame, table_of
 from tfglm.config import SolverConfig
+from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
 from tfglm.report.plots import path_plot
 from tfglm.solvers import elastic_net
@@ -101,7 +102,9 @@ def test_it_has_the_least_objective_and_meets_the_kkt_conditions(file, family, l
 
 @pytest.fixture(scope="module")
 def path(file):
-    return fit_files([file], f"late ~ {TERMS}", "binomial", path={"number": 25, "mixing": 0.8}, pool=InProcessPool())[1]
+    return fit_files(
+        [file], f"late ~ {TERMS}", "binomial", path={"number": 25, "mixing": 0.8}, executor=LocalExecutor()
+    )[1]
 
 
 def test_every_strength_of_a_path_meets_the_kkt_conditions_in_few_passes(path):

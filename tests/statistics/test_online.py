@@ -12,7 +12,7 @@ import tensorflow as tf
 from pydantic import ValidationError
 from test_models import flights
 
-from pools import InProcessPool, design_of, fit_files, ingest_frame, table_of
+from pools import Remembering, design_of, fit_files, ingest_frame, table_of
 from tfglm import runtime
 from tfglm.config import ModelConfig, OnlineConfig, SolverConfig
 from tfglm.data.dictionary import merge
@@ -92,15 +92,15 @@ def gradients(offset: np.ndarray, mass: np.ndarray):
     return lambda w: x.T @ (mass * (1 / (1 + np.exp(-x @ w - offset)) - y)) / mass.sum()
 
 
-def train(file, solver: str, settings: dict, start: float = 0.0, pool: InProcessPool | None = None, **model):
+def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remembering | None = None, **model):
     """Train without what comes before and after. Returns what a journal would have, and the summary."""
     made = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
-    pool, workload = pool or InProcessPool(), Workload(made, [file], "train")
+    executor, workload = executor or Remembering(), Workload(made, [file], "train")
     mass = TRAIN["weight"].sum() if made.weights else len(TRAIN)
     objective = online.Objective(workload, {"mass": mass}, made.l1, made.l2, 1.0)
     begin = np.r_[start, np.zeros(made.size - 1)]
-    _, summary = online.train(objective, None, pool, solver, OnlineConfig(**settings), begin, Reporter())
-    return pool.remembered, summary
+    _, summary = online.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
+    return executor.remembered, summary
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def fit(file, solver: SolverConfig, said: list[str] | None = None, workers: int 
         formula,
         settings.pop("family", "binomial"),
         solver=solver,
-        pool=InProcessPool(workers),
+        executor=Remembering(workers),
         tell=(said if said is not None else []).append,
         **settings,
     )[:2]
@@ -303,15 +303,15 @@ def test_it_stops_at_the_last_step(file):
 
 
 def test_repeated_calls_are_counted(file):
-    class Dying(InProcessPool):
-        """A pool of which one worker dies after it has pushed."""
+    class Dying(Remembering):
+        """A executor of which one worker dies after it has pushed."""
 
         def update(self, calls, shared, weight):
             for turn in super().update(calls, shared, weight):
-                shared.pushes += turn[0][0] == 0
+                shared.additions += turn[0][0] == 0
                 yield turn
 
-    _, summary = train(file, "sgd", {"epochs": 2}, pool=Dying())
+    _, summary = train(file, "sgd", {"epochs": 2}, executor=Dying())
     assert summary["calls_repeated"] == 2
 
 

@@ -1,6 +1,7 @@
 """The passes against float64 NumPy, and what they do with shards that are not as they were written."""
 
 import gc
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,12 @@ import pandas as pd
 import pytest
 import scipy.special
 
-from pools import InProcessPool, design_of, ingest_frame
+from pools import design_of, ingest_frame
 from tfglm.data import shards
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import BLOCK_ROWS
-from tfglm.distribute import remote
+from tfglm.distribute import wire
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import passes
 from tfglm.engine import workload as workloads
 from tfglm.engine.rows import SEPARATED, UNSEEN
@@ -80,7 +82,7 @@ def test_sums_equal_those_of_numpy(workload, file, frame):
     x, y = matrix(made, train), train["late"].to_numpy(float)
     eta = x @ coefficients
     mean = scipy.special.expit(eta)
-    sums = workload.sum(InProcessPool(), "information", state(made, coefficients))
+    sums = workload.sum(LocalExecutor(), "information", state(made, coefficients))
     assert sums["loss"] == pytest.approx(np.sum(np.logaddexp(0, eta) - y * eta), rel=1e-12)
     blocks = assemble(made, sums)
     np.testing.assert_allclose(gradient(made, sums), x.T @ (mean - y), rtol=1e-10, atol=1e-8)
@@ -92,14 +94,14 @@ def test_sums_equal_those_of_numpy(workload, file, frame):
         (np.diag(blocks.d), blocks.eliminated, blocks.eliminated),
     ):
         np.testing.assert_allclose(part, information[np.ix_(rows, columns)], rtol=1e-10, atol=1e-9)
-    first = workload.sum(InProcessPool(), "gradient", state(made, coefficients))
+    first = workload.sum(LocalExecutor(), "gradient", state(made, coefficients))
     for key, value in first.items():
         np.testing.assert_allclose(value, sums[key], rtol=1e-12, atol=1e-9)
 
 
 def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
     made = workload.design
-    sums = workload.sum(InProcessPool(), "information", state(made, np.zeros(made.size)))
+    sums = workload.sum(LocalExecutor(), "information", state(made, np.zeros(made.size)))
     blocks = assemble(made, sums)
     free = np.ones(made.size, bool)
     for one in made.categorical:
@@ -121,7 +123,7 @@ def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
     train = frame[frame["day"] <= 24]
     rest = workload.without({("carrier",): frozenset([1])})
     for part, expected in ((workload, train), (rest, train[train["carrier"] != "B6"])):
-        counts = part.sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+        counts = part.sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
         assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
         by_month = expected.groupby("month")["late"].agg(["size", "sum"])
         assert counts["rows_1"].tolist() == by_month["size"].tolist()
@@ -170,8 +172,8 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
     coefficients = state(workload.design, np.random.default_rng(10).normal(0, 0.3, workload.design.size))
     ((signature, (call, *_)),) = workload.calls.items()
     ours = getattr(workload.passes(signature), name)
-    theirs = passes.made(ours.text)
-    sent = remote.unpack(remote.kinds(call), remote.pack(call))
+    theirs = passes.pass_of(ours.task.design.text, json.loads(ours.task.settings))
+    sent = wire.unpack(wire.kinds(call), wire.pack(call))
     assert theirs is not ours
     np.testing.assert_array_equal(theirs(coefficients, *sent), ours(coefficients, *call))
 
@@ -186,7 +188,7 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
     assert len(numbers) == 4
     assert max(numbers) - min(numbers) <= 1
     zero = state(twice.design, np.zeros(twice.design.size))
-    whole, cut = (one.sum(InProcessPool(), "counts", zero) for one in (workload, twice))
+    whole, cut = (one.sum(LocalExecutor(), "counts", zero) for one in (workload, twice))
     assert cut["rows"] == 2 * whole["rows"] == 2 * (frame["day"] <= 24).sum()
     np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
 
@@ -196,7 +198,7 @@ def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{one:05d}" for one in ids]}), tmp_path)
     made = design_of("late ~ id", "binomial", merge([wide]))
     (coding,) = made.codings
-    counts = Workload(made, [wide], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+    counts = Workload(made, [wide], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
     assert made.levels_of(coding) == 40_000
     assert (counts["rows_0"] == 2).all()
     late = [int(level[1:]) % 2 for level in made.categorical[0].levels]
@@ -211,7 +213,7 @@ def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
     with pytest.raises(
         UserError, match=rf"{path.parent.name}/carrier, a part of a shard, cannot be read: No such file"
     ):
-        Workload(made, [lost], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+        Workload(made, [lost], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
 
 
 @pytest.mark.parametrize(("rows", "place", "block"), [(1000, 500, 0), (80_000, 8192 + 500, 1)])
@@ -227,4 +229,4 @@ def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, pl
         UserError,
         match=rf"{path.parent.name}/carrier: the content of a shard has changed.*block of 8192 rows with the number {block}",
     ):
-        Workload(made, [damaged], "train").sum(InProcessPool(), "counts", state(made, np.zeros(made.size)))
+        Workload(made, [damaged], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 
 import chief
-from pools import InProcessPool, design_of, fit_files, ingest_frame, write_fit
+from pools import design_of, fit_files, ingest_frame, write_fit
 from tfglm import checkpoint, digests
 from tfglm.config import SolverConfig
 from tfglm.data import shards
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.shards import BLOCK_ROWS, IngestedFile
 from tfglm.design.design import Design
+from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import read
@@ -165,7 +166,7 @@ def test_a_read_that_brings_less_than_there_is_goes_on(tmp_path, monkeypatch):
     file = ingested(tmp_path, flights(20_000))
     made = design_of("late ~ carrier + real", "binomial", merge([file]), [file])
     workload, state = Workload(made, [file], "train"), made.by_term(np.full(made.size, 0.1))
-    exact = workload.sum(InProcessPool(), "gradient", state)
+    exact = workload.sum(LocalExecutor(), "gradient", state)
     preadv, calls = os.preadv, []
 
     def little(descriptor, buffers, place):
@@ -173,7 +174,7 @@ def test_a_read_that_brings_less_than_there_is_goes_on(tmp_path, monkeypatch):
         return preadv(descriptor, [buffers[0][:1000]], place)
 
     monkeypatch.setattr(os, "preadv", little)
-    found = workload.sum(InProcessPool(), "gradient", state)
+    found = workload.sum(LocalExecutor(), "gradient", state)
     assert len(calls) > 100
     for name, value in exact.items():
         np.testing.assert_array_equal(found[name], value)

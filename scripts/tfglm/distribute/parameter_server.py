@@ -1,9 +1,9 @@
-"""The chief's hold on a cluster: sums of a pure function over many calls, spread over the workers, and arrays that workers
-update.
+"""An executor on a cluster of parameter servers and workers, seen from the chief.
 
 Workers add what their calls return, and the chief what the workers do, in an order that follows from that of the calls alone
-(`remote.pairwise`). TensorFlow promises only that a call runs *at least* once: a sum kept in a variable by the workers was wrong
-after a worker had been killed. This one is the same bit for bit for any number of workers, and for any that die on the way.
+(`reduction.pairwise`). TensorFlow promises only that a call runs *at least* once: a sum kept in a variable by the workers was
+wrong after a worker had been killed. This one is the same bit for bit for any number of workers, and for any that die on the
+way.
 """
 
 import contextlib
@@ -12,15 +12,20 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfglm import runtime
-from tfglm.distribute.remote import Function
+from tfglm.distribute import remote, wire
+from tfglm.distribute.designs import Designs
+from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
-from tfglm.roles import announce, probe, remote
+from tfglm.roles import announce, probe
 from tfglm.roles.announce import Announcement
 
 with runtime.quiet():
@@ -41,8 +46,10 @@ Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 """Inside `waiting()` the chief waits for its cluster, and its watchdog counts the seconds."""
 
 
-def connect(members: Sequence[Announcement], deadline_seconds: float, waiting: Waiting) -> "Pool":
-    """A pool over the TensorFlow servers that have announced themselves so.
+def connect(
+    members: Sequence[Announcement], folders: Iterable[Path], deadline_seconds: float, waiting: Waiting
+) -> "ParameterServerExecutor":
+    """An executor over the TensorFlow servers that have announced themselves so, the workers in `folders`.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError if a server does not answer within the
     deadline; left to itself TensorFlow would wait for it for ever.
@@ -65,25 +72,23 @@ def connect(members: Sequence[Announcement], deadline_seconds: float, waiting: W
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
     with waiting():
         strategy = tf.distribute.ParameterServerStrategy(resolver)
-        return Pool(tf.distribute.coordinator.ClusterCoordinator(strategy), members, waiting)
+        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    return ParameterServerExecutor(coordinator, members, [Designs.beside(folder) for folder in folders], waiting)
 
 
-def _scheduled(
-    function: Function,
-    variable: tf.Variable,
-    shapes: Mapping[str, tuple[int, ...]],
-    of_kinds: Sequence[remote.Kinds],
+def _sum_of_calls(
+    task: Task, variable: tf.Variable, shapes: Mapping[str, tuple[int, ...]], kinds: Sequence[wire.Kinds]
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A function as a worker runs it: it reads the state from the ps and returns one float64 vector."""
+    """A task as a worker runs it: it reads the state from the ps and returns one float64 vector."""
 
     @tf.function(autograph=False)
     def scheduled(words: tf.Tensor) -> tf.Tensor:
-        return remote.run(function, shapes, of_kinds, variable.read_value(), words)
+        return remote.operation(task, shapes, kinds, variable.read_value(), words)
 
     return scheduled
 
 
-class Shared:
+class SharedOnServers:
     """An array that the ps keep together, each some of its columns. Workers add to it whenever they like."""
 
     def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable, waiting: Waiting) -> None:
@@ -100,16 +105,16 @@ class Shared:
             return np.concatenate([part.numpy() for part in parts], axis=1), int(pushes.numpy())
 
 
-def _update(
-    step: Function, shared: Shared, weight: float, of_kinds: Sequence[remote.Kinds]
+def _updates(
+    task: Task, shared: SharedOnServers, weight: float, kinds: Sequence[wire.Kinds]
 ) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Steps as a worker runs them, one for each of the calls: pull the shared array, run the step, push the difference."""
+    """Updates as a worker runs them, one for each of the calls: pull the shared array, run the task, push the difference."""
     sizes = [part.shape[1] for part in shared.parts]
     shape = shared.parts[0].shape[0], sum(sizes)
 
-    def one(of_call: remote.Kinds, words: tf.Tensor) -> tf.Tensor:
+    def update(kinds_of_call: wire.Kinds, words: tf.Tensor) -> tf.Tensor:
         state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
-        vector = remote.run(step, {"state": shape}, [of_call], state, words)
+        vector = remote.operation(task, {"state": shape}, [kinds_of_call], state, words)
         difference = tf.reshape(vector[: math.prod(shape)], shape)
         # What is not finite would spoil the work of all; the chief sees it in what is returned.
         finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
@@ -122,9 +127,9 @@ def _update(
 
     @tf.function(autograph=False)
     def scheduled(words: tf.Tensor) -> tf.Tensor:
-        of_calls = tf.split(words, [*map(remote.size, of_kinds)])
+        words_of_calls = tf.split(words, [*map(wire.size, kinds)])
         # One after the other, since each changes what the next one reads.
-        return tf.stack([one(*of_call) for of_call in zip(of_kinds, of_calls, strict=True)])
+        return tf.stack([update(*call) for call in zip(kinds, words_of_calls, strict=True)])
 
     return scheduled
 
@@ -143,7 +148,7 @@ def _longest(calls: int, workers: int, together: int) -> int:
     return -(-calls // (together * workers)) * together
 
 
-def _turns(kinds: Sequence[Hashable], workers: int) -> list[slice]:
+def turns_of(kinds: Sequence[Hashable], workers: int) -> list[slice]:
     """Which calls to give to a worker at once, where calls of one kind follow each other: turns of the same length, and as many
     for each worker."""
     turns, first = [], 0
@@ -155,66 +160,71 @@ def _turns(kinds: Sequence[Hashable], workers: int) -> list[slice]:
     return turns
 
 
-class Pool:
-    """The workers and the ps of one cluster."""
+class ParameterServerExecutor:
+    """The workers and the ps of one cluster. What a task returns may be repeated, if a worker is lost; nothing is remembered."""
+
+    kept = ""
 
     def __init__(
         self,
         coordinator: tf.distribute.coordinator.ClusterCoordinator,
         members: Sequence[Announcement],
+        designs: Sequence[Designs],
         waiting: Waiting,
     ) -> None:
-        self._coordinator, self._waiting = coordinator, waiting
-        self._ps = {each.index: each for each in members if each.role == "ps"}
+        self._coordinator, self._designs, self._waiting = coordinator, designs, waiting
+        self._ps = {member.index: member for member in members if member.role == "ps"}
         self.workers = len(members) - len(self._ps)
         self._variables: dict[int, tf.Variable] = {}
-        self._scheduled: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
+        self._traced: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
         self._ahead = 4 * self.workers
 
-    def sum(self, pass_: Function, calls: Sequence[tuple], state: Mapping[str, Any]) -> np.ndarray:
-        """The sum of `pass_(state, *call)` over `calls`, a float64 vector, added pairwise in the order of the calls.
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        """See `Executor.sum`.
 
-        `state`, float64 arrays by name, goes to the ps once; each call reads it from there. A call holds numpy arrays,
-        numbers and strings. Calls of other shapes and types are traced anew: keep the distinct ones few, and hand over the same
-        `pass_` object each time. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
+        The state goes to the ps once; each call reads it from there. Calls of other shapes and types are traced anew: keep the
+        distinct ones few. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
 
-        Raises UserError if a ps is lost or if the pass itself fails on a worker, with the message of its error.
+        Raises UserError if a ps is lost or if the task itself fails on a worker, with the message of its error.
         Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
         together = calls_together(len(calls), self.workers)
-        tasks = [(pass_, calls[first : first + together]) for first in range(0, len(calls), together)]
-        return remote.pairwise(self._sums(tasks, state))
+        pieces = [(task, calls[first : first + together]) for first in range(0, len(calls), together)]
+        return pairwise(self._sums(pieces, state))
 
-    def map(self, calls: Sequence[tuple[Function, tuple]], state: Mapping[str, Any]) -> Iterator[np.ndarray]:
-        """`pass_(state, *call)` for each (pass, call), in their order."""
-        return self._sums([(pass_, [call]) for pass_, call in calls], state)
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        return self._sums([(task, [call]) for task, call in calls], state)
 
-    def _sums(
-        self, tasks: Sequence[tuple[Function, Sequence[tuple]]], state: Mapping[str, Any]
-    ) -> Iterator[np.ndarray]:
-        """The sum of `pass_(state, *call)` over the calls of each task, (pass, calls)."""
+    def _sums(self, pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Iterator[np.ndarray]:
+        """The sum of `task(state, *call)` over the calls of each piece, (task, calls)."""
         with self._readable():
             variable = self._put(state)
             shapes = {name: np.shape(value) for name, value in state.items()}
 
             def schedule(number: int) -> Any:
-                pass_, calls = tasks[number]
-                of_kinds = tuple(map(remote.kinds, calls))
-                key = pass_, tuple(shapes.items()), of_kinds
-                if key not in self._scheduled:
-                    self._scheduled[key] = _scheduled(pass_, variable, shapes, of_kinds)
+                task, calls = pieces[number]
+                kinds = tuple(map(wire.kinds, calls))
+                key = task, tuple(shapes.items()), kinds
+                if key not in self._traced:
+                    self._traced[key] = _sum_of_calls(self._sent(task), variable, shapes, kinds)
                 return self._schedule(key, calls)
 
-            for _, result in self._in_order(len(tasks), schedule):
+            for _, result in self._in_order(len(pieces), schedule):
                 yield result
 
-    def _schedule(self, key: tuple, calls: Sequence[tuple]) -> Any:
-        words = remote.pack([array for call in calls for array in call])
+    def _sent(self, task: Task) -> Task:
+        """The task, whose design the workers can read from now on."""
+        for designs in self._designs:
+            designs.put(task.design)
+        return task
+
+    def _schedule(self, key: tuple, calls: Sequence[Call]) -> Any:
+        words = wire.pack([array for call in calls for array in call])
         with self._waiting():
-            return self._coordinator.schedule(self._scheduled[key], args=(tf.constant(words),))
+            return self._coordinator.schedule(self._traced[key], args=(tf.constant(words),))
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
@@ -228,41 +238,42 @@ class Pool:
             first, result = waiting.popleft()
             yield first, self._fetch(result)
 
-    def share(self, array: np.ndarray) -> Shared:
+    def share(self, array: np.ndarray) -> SharedOnServers:
         """Put an array [rows, columns] on the ps, its columns divided among them."""
         with self._readable(), self._waiting(), self._coordinator.strategy.scope():
             parts = np.array_split(np.asarray(array, float), min(len(self._ps), array.shape[1]), axis=1)
-            made = [tf.Variable(part, name=f"shared_{number}", trainable=False) for number, part in enumerate(parts)]
+            variables = [tf.Variable(part, name=f"shared_{k}", trainable=False) for k, part in enumerate(parts)]
             pushes = tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False)
-            return Shared(made, pushes, self._waiting)
+            return SharedOnServers(variables, pushes, self._waiting)
 
     def update(
-        self, calls: Sequence[tuple[Function, tuple]], shared: Shared, weight: float
+        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """Run `step({"state": shared}, *call)` for each (step, call): all at once, as workers are free, each on what `shared` is
-        when it begins. A step returns a vector that begins with its difference to the state; weight times that is added to
-        `shared` where it ends, if all of it is finite. Yields the place of each call and the rest of its vector (NaN if the
-        difference was not finite), in the order of the calls; together what a worker has done in a row.
+        """See `Executor.update`: all calls at once, as workers are free.
 
-        A worker that dies after it has added a difference, but before it could say so, has its calls repeated: `shared`
-        counts more pushes then than there were calls. Raises UserError as `sum` does.
+        A worker that dies after it has added a difference, but before it could say so, has its calls repeated. Raises UserError
+        as `sum` does.
         """
-        of_calls = [(step, remote.kinds(call)) for step, call in calls]
-        turns = _turns(of_calls, self.workers)
+        assert isinstance(shared, SharedOnServers)
+        kinds_of_calls = [(task, wire.kinds(call)) for task, call in calls]
+        turns = turns_of(kinds_of_calls, self.workers)
         with self._readable():
 
             def schedule(number: int) -> Any:
                 turn = turns[number]
-                step, of_kinds = of_calls[turn.start][0], tuple(of_call for _, of_call in of_calls[turn])
-                key = step, shared, weight, of_kinds
-                if key not in self._scheduled:
-                    self._scheduled[key] = _update(step, shared, weight, of_kinds)
+                task, kinds = kinds_of_calls[turn.start][0], tuple(kinds for _, kinds in kinds_of_calls[turn])
+                key = task, shared, weight, kinds
+                if key not in self._traced:
+                    self._traced[key] = _updates(self._sent(task), shared, weight, kinds)
                 return self._schedule(key, [call for _, call in calls[turn]])
 
             for number, rests in self._in_order(len(turns), schedule):
                 yield list(enumerate(rests, turns[number].start))
 
-    def _put(self, state: Mapping[str, Any]) -> tf.Variable:
+    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        return make()
+
+    def _put(self, state: State) -> tf.Variable:
         """The state on the ps, as one vector."""
         vector = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
         with self._waiting():
@@ -303,7 +314,7 @@ class Pool:
                 f"{self._ps[int(lost[1])].place}, is lost, and the state that it kept; its log says why, or that of roles.py, "
                 f"which started it. Start again: the fit goes on from the last sum that it has completed"
             )
-        return f"a pass failed on a worker: {own_words(error.message)}"
+        return f"a task failed on a worker: {own_words(error.message)}"
 
 
 def own_words(message: str) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, combinations_with_replacement
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
+from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.rows import AT_ONCE, CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
 from tfglm.engine.sums import Layout, Sum, concatenated
 from tfglm.families import FAMILIES, Terms
@@ -43,12 +44,7 @@ class Stage:
 
 
 class Pass:
-    """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums.
-
-    `maker` is the name under which workers offer `made`, which makes the same of `text`.
-    """
-
-    maker: ClassVar[str] = "pass"
+    """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums."""
 
     def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage]):
         self._passes, self.name, self._stages = passes, name, stages
@@ -59,14 +55,10 @@ class Pass:
         return sum(stage.layout.size for stage in self._stages)
 
     @cached_property
-    def text(self) -> str:
-        return json.dumps(
-            {
-                "pass": self.name,
-                "design": self._passes.design.as_json,
-                "signature": asdict(self._passes.signature),
-            }
-        )
+    def task(self) -> Task:
+        """What an executor is told, to run the same (`pass_of`)."""
+        settings = {"name": self.name, "signature": asdict(self._passes.signature)}
+        return Task("pass", self._passes.document, json.dumps(settings))
 
     @np.errstate(all="ignore")  # what takes no part may be anything
     def __call__(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
@@ -87,17 +79,18 @@ class Pass:
         return concatenated([stage.layout for stage in self._stages], vector)
 
 
-def made(text: str) -> Pass:
-    """The pass that a text describes. Raises ValueError if it names none."""
-    said = json.loads(text)
-    found = getattr(_made(said["design"], json.dumps(said["signature"])), said["pass"])
+@registered("pass")
+def pass_of(design: str, settings: Mapping[str, Any]) -> Pass:
+    """The pass that a task names. Raises ValueError if there is none."""
+    name = settings["name"]
+    found = getattr(_passes_of(design, json.dumps(settings["signature"])), name)
     if not isinstance(found, Pass):
-        raise ValueError(f"`{said['pass']}` is no pass")
+        raise ValueError(f"`{name}` is no pass")
     return found
 
 
 @lru_cache(maxsize=8)
-def _made(design: str, signature: str) -> "Passes":
+def _passes_of(design: str, signature: str) -> "Passes":
     return Passes(Design.from_json(design), Signature.of(json.loads(signature)))
 
 
@@ -194,6 +187,11 @@ class Passes:
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
+
+    @cached_property
+    def document(self) -> Document:
+        """The design as tasks name it."""
+        return Document.of(self.design.as_json)
 
     @cached_property
     def scores(self) -> Pass:

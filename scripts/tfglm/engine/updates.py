@@ -8,11 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine import kernels
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.passes import derivative, layout, looked_up_parts
@@ -45,10 +46,8 @@ class Updates:
     weights at the ends of the blocks.
 
     The first row of the state ends in the number of steps. `orders` int32 [blocks of a call, 2] are multiplier and offset of
-    each block. `maker` is the name under which workers offer `made`, which makes the same of `text`.
+    each block.
     """
-
-    maker: ClassVar[str] = "update"
 
     def __init__(self, design: Design, signature: Signature, solver: str, batch_size: int):
         self.design, self.signature, self.solver, self.batch_size = design, signature, solver, batch_size
@@ -60,15 +59,10 @@ class Updates:
         self._gradient_layout = layout(design, derivative(design, self._parts))
 
     @cached_property
-    def text(self) -> str:
-        return json.dumps(
-            {
-                "design": self.design.as_json,
-                "signature": asdict(self.signature),
-                "solver": self.solver,
-                "batch_size": self.batch_size,
-            }
-        )
+    def task(self) -> Task:
+        """What an executor is told, to run the same (`updates_of`)."""
+        settings = {"signature": asdict(self.signature), "solver": self.solver, "batch_size": self.batch_size}
+        return Task("update", Document.of(self.design.as_json), json.dumps(settings))
 
     def unpack(self, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Losses and masses [blocks] and mean weights [coefficients], from what comes after the difference."""
@@ -132,11 +126,11 @@ class Updates:
         return terms.loss / mean_mass, gradient
 
 
-def made(text: str) -> Updates:
-    """The update that a text describes."""
-    said = json.loads(text)
-    design, signature = Design.from_json(said["design"]), Signature.of(said["signature"])
-    return Updates(design, signature, said["solver"], said["batch_size"])
+@registered("update")
+def updates_of(design: str, settings: Mapping[str, Any]) -> Updates:
+    """The update that a task names."""
+    signature = Signature.of(settings["signature"])
+    return Updates(Design.from_json(design), signature, settings["solver"], settings["batch_size"])
 
 
 def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:

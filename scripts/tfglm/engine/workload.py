@@ -16,8 +16,9 @@ from tfglm.data.tally import number_table
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
+from tfglm.distribute.executor import Executor
 from tfglm.engine import updates
-from tfglm.engine.passes import Passes, Sums
+from tfglm.engine.passes import Pass, Passes, Sums
 from tfglm.engine.rows import AT_ONCE, DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
 from tfglm.errors import UserError
 
@@ -82,13 +83,13 @@ class Workload:
             self._passes[signature] = Passes(self.design, signature)
         return self._passes[signature]
 
-    def sum(self, pool, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
+    def sum(self, executor: Executor, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
         """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
         total: Sums = {}
         for signature, calls in self._calls_of(name).items():
-            one = getattr(self.passes(signature), name)
-            part = one.unpack(pool.sum(one, calls, dict(coefficients)))
-            total = {key: total[key] + value if total else value for key, value in part.items()}
+            pass_: Pass = getattr(self.passes(signature), name)
+            sums = pass_.unpack(executor.sum(pass_.task, calls, dict(coefficients)))
+            total = {key: total[key] + value if total else value for key, value in sums.items()}
         return total
 
     @property

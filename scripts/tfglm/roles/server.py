@@ -31,12 +31,12 @@ def serve(
     port: int,
     parent: int | None,
     log: Path | None = None,
-    prepare: Callable[[], None] = lambda: None,
+    prepare: Callable[[Path], None] = lambda folder: None,
 ) -> NoReturn:
     """Serve as task `index` of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0.
 
     `host` is the name or number by which the others reach this machine; port 0 takes a free one. With a `parent`,
-    it also ends within a second of its parent's end. It calls `prepare` before it listens.
+    it also ends within a second of its parent's end. It calls `prepare` with the folder of its announcement before it listens.
     """
     if parent:
         runtime.end_with_parent(parent)
@@ -51,7 +51,7 @@ def serve(
     begin = time.monotonic()
     with runtime.quiet():
         import tensorflow as tf
-    prepare()
+    prepare(announcement_path.parent)
     # Kept in a variable: the server dies with the object.
     server = tf.distribute.Server(
         {role: {index: f"{host}:{port}"}},
@@ -90,8 +90,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def start(role: Role, description: str, prepare: Callable[[], None] = lambda: None) -> None:
-    """What ps.py and worker.py do; `prepare` is called before the process listens."""
+def start(role: Role, description: str, prepare: Callable[[Path], None] = lambda folder: None) -> None:
+    """What ps.py and worker.py do; `prepare` is called with the folder of the announcement before the process listens."""
     arguments = parser(description).parse_args()
     runtime.set_environment()
     command.run(

@@ -177,7 +177,8 @@ class _Training:
         if self.settings.synchronous:
             for first in range(0, len(prepared), parts):
                 differences = []
-                for place, vector in enumerate(self.pool.map(prepared[first : first + parts], {"state": state}), first):
+                calls = [(updates.task, call) for updates, call in prepared[first : first + parts]]
+                for place, vector in enumerate(self.pool.map(calls, {"state": state}), first):
                     difference, rest = np.split(vector, [state.size])
                     losses, masses, mean = prepared[place][0].unpack(rest)
                     finite = np.all(np.isfinite(difference))
@@ -189,7 +190,8 @@ class _Training:
             return self._learnt(state, means, rows, progress)
         if self.shared is None:
             self.shared = self.pool.share(state)
-        for done_in_a_row in self.pool.update(prepared, self.shared, 1 / self.pool.workers):
+        calls = [(updates.task, call) for updates, call in prepared]
+        for done_in_a_row in self.pool.update(calls, self.shared, 1 / self.pool.workers):
             unpacked = [(rows[place], *prepared[place][0].unpack(rest)) for place, rest in done_in_a_row]
             progress.add([of_call for *of_call, _ in unpacked])
             means += [mean for *_, mean in unpacked]

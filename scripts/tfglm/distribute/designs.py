@@ -1,0 +1,50 @@
+"""How a design comes to the workers: once, as a file in a folder that they share with the chief.
+
+A task names its design by the digest of its text. A worker that has not got it yet, because the fit begins or because the worker
+was killed and started again, reads it here.
+"""
+
+import os
+from pathlib import Path
+
+from tfglm.distribute.tasks import Document
+from tfglm.errors import UserError
+
+
+class Designs:
+    """The designs in a folder, each in a file called after its digest; what has been read is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._documents: dict[str, Document] = {}
+
+    @classmethod
+    def beside(cls, folder: Path) -> "Designs":
+        """Those that belong to announcements in `folder`."""
+        return cls(folder / "designs")
+
+    def put(self, document: Document) -> None:
+        """Write a design, unless that has been done."""
+        if document.digest in self._documents:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / document.digest
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        partial.write_text(document.text)
+        partial.replace(path)
+        self._documents[document.digest] = document
+
+    def get(self, digest: str) -> Document:
+        """The design with this digest. Raises UserError if its file is gone, or has another."""
+        if digest not in self._documents:
+            path = self.folder / digest
+            try:
+                document = Document.of(path.read_bytes().decode())
+            except (OSError, ValueError) as error:
+                raise UserError(
+                    f"the design in {path}, which the chief has written, cannot be read: {error}"
+                ) from error
+            if document.digest != digest:
+                raise UserError(f"{path}: the design has changed since the chief wrote it\n  start the fit again")
+            self._documents[digest] = document
+        return self._documents[digest]

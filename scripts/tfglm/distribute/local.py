@@ -1,0 +1,64 @@
+"""An executor in this process: no cluster, no TensorFlow."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from tfglm.distribute import tasks
+from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.tasks import Task
+
+
+class LocalExecutor:
+    """Runs one call after the other, and remembers nothing.
+
+    With several `workers` the calls of an update read the shared array as so many workers would, were they always equally fast.
+    """
+
+    kept = ""
+
+    def __init__(self, workers: int = 1) -> None:
+        self.workers = workers
+
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        if not calls:
+            raise ValueError("a sum needs at least one call")
+        return tasks.run(task, calls, state)
+
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        return (tasks.run(task, [call], state) for task, call in calls)
+
+    def share(self, array: np.ndarray) -> "SharedHere":
+        return SharedHere(array)
+
+    def update(
+        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
+        assert isinstance(shared, SharedHere)
+        read = shared.array
+        for number, (task, call) in enumerate(calls):
+            if number % self.workers == 0:
+                read = shared.array
+            vector = tasks.run(task, [call], {"state": read})
+            difference, rest = np.split(vector, [read.size])
+            finite = bool(np.all(np.isfinite(difference)))
+            if finite:
+                shared.add(weight * difference.reshape(read.shape))
+            yield [(number, rest if finite else np.full(len(rest), np.nan))]
+
+    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        return make()
+
+
+class SharedHere:
+    """An array of this process that calls change."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.additions = np.asarray(array, float), 0
+
+    def add(self, difference: np.ndarray) -> None:
+        self.array = self.array + difference
+        self.additions += 1
+
+    def read(self) -> tuple[np.ndarray, int]:
+        return self.array, self.additions

@@ -1,0 +1,26 @@
+"""How the results of calls become one: in an order that follows from that of the calls alone, whoever makes them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def pairwise(vectors: Iterable[np.ndarray]) -> np.ndarray:
+    """The sum of vectors: each with its neighbour, then each two with the next two, and so on. It may write to them.
+
+    So a run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit.
+    """
+
+    def add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return np.add(first, second, out=first if first.flags.writeable else None)
+
+    waiting: list[tuple[int, np.ndarray]] = []
+    for vector in vectors:
+        total, number = vector, 1
+        while waiting and waiting[-1][0] == number:
+            total, number = add(waiting.pop()[1], total), 2 * number
+        waiting.append((number, total))
+    total = waiting.pop()[1]
+    while waiting:
+        total = add(waiting.pop()[1], total)
+    return total
