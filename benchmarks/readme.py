@@ -29,29 +29,30 @@ def figures(found: dict) -> str:
         row("the same with one worker", fits["wide, one worker"]),
         row(f"{large}, {medium['coefficients']:,} coefficients", medium),
         row(f"{little}, {small['coefficients']:,} coefficients", small),
-        row(f"{little}, a lasso path of 50 strengths, {path['coefficients']:,} coefficients", path),
+        row(f"{little}, a lasso path of 50 penalties, {path['coefficients']:,} coefficients", path),
     ]
     before = (
-        "A synthetic table like flights, with 8 categorical columns and 3 numbers, and a logistic regression with 2 workers on "
-        "the 2 cores: seconds from the first pass to the certificate of convergence and all standard errors, and with the start "
-        "and the end of all processes. Nothing is compiled for a model: the loops over rows are, once a machine."
+        "A logistic regression on a synthetic table like flights, with 8 categorical columns and 3 numbers, by 2 workers on the "
+        "2 cores. `seconds` run from the first pass to the certificate of convergence and all standard errors; `end to end` "
+        "includes the start and the end of all processes. No model needs compiling: the loops over rows are compiled once per "
+        "machine."
     )
     peers = (
         f"glum takes {found['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
-        f"{found['speedup_vs_glum_p800']:.1f} times as long, its table in memory and its standard errors not counted. On "
-        f"{little} 200 iterations of scikit-learn's lbfgs take {lbfgs['seconds']:.0f} s and end at a deviance that is "
+        f"{found['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. On "
+        f"{little} 200 iterations of scikit-learn's lbfgs take {lbfgs['seconds']:.0f} s and end at a deviance "
         f"{f'{gap:,.0f} higher than ours' if gap > 1 else 'as low as ours'}. A gradient pass takes "
-        f"{found['gradient_ns_per_row']:.0f} ns a row and worker, reading included. A worker holds "
-        f"{found['worker_rss_mb'] / 1000:.1f} GB at most, {found['worker_rss_large_to_small']:.1f} times what it holds for a "
-        f"tenth of the rows."
+        f"{found['gradient_ns_per_row']:.0f} ns per row and worker, reading included. A worker holds at most "
+        f"{found['worker_rss_mb'] / 1000:.1f} GB, {found['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
+        f"rows."
     )
     online = (
         f"An epoch of `adagrad` over the {large} takes {found['online_epoch_seconds']:.1f} s "
-        f"({found['online_ns_per_row']:.0f} ns a row and worker), one of scikit-learn's `SGDClassifier` "
-        f"{found['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss of rows held out "
-        f"is {found['online_log_loss']:.4f}, that of `SGDClassifier` {found['sgdclassifier_log_loss']:.4f}; the "
-        f"log-likelihood is {found['online_gap_a_row']:.1e} a row below its maximum. The path takes "
-        f"{found['path_information_passes']:.1f} information and {found['path_gradient_passes']:.1f} gradient passes a strength."
+        f"({found['online_ns_per_row']:.0f} ns per row and worker), one of scikit-learn's `SGDClassifier` "
+        f"{found['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss on held-out rows "
+        f"is {found['online_log_loss']:.4f}, that of `SGDClassifier` {found['sgdclassifier_log_loss']:.4f}, and the "
+        f"log-likelihood is {found['online_gap_a_row']:.1e} per row below its maximum. The path takes "
+        f"{found['path_information_passes']:.1f} information and {found['path_gradient_passes']:.1f} gradient passes a penalty."
     )
     paragraphs = (textwrap.fill(one, 128, break_on_hyphens=False) for one in (before, peers, online))
     first, *rest = paragraphs
