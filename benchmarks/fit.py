@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 import polars as pl  # noqa: E402
 import synthetic  # noqa: E402
 
-from tfglm import ENGINE, runtime  # noqa: E402
+from tfglm import ENGINE, tensorflow_setup  # noqa: E402
 from tfglm.config import DesignConfig, Layout, SelectionConfig  # noqa: E402
 from tfglm.data.dictionary import merge  # noqa: E402
 from tfglm.data.ingest import ingest  # noqa: E402
@@ -151,7 +151,7 @@ def standard_errors_seconds(folder: Path, made, found: dict) -> float:
     """The time for all standard errors from what the chief has made, if it has made such."""
     if found["std_errors"]["kind"] == "none":
         return 0.0
-    with runtime.quiet():
+    with tensorflow_setup.quiet():
         from tfglm import checkpoint
         from tfglm.results import coefficients
     model = checkpoint.load(made, folder / "checkpoint")
@@ -205,7 +205,7 @@ def gradient_ns_per_row(rows: int) -> float:
     file = shards(rows)
     build_design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
     arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, SHARDS / str(rows) / "manifest.json"]
-    environment = {**os.environ, **runtime.ENVIRONMENT}
+    environment = {**os.environ, **tensorflow_setup.ENVIRONMENT}
     return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 

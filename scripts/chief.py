@@ -9,12 +9,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfglm import ENGINE, command, digests, runtime
+from tfglm import ENGINE, command, digests, tensorflow_setup
 from tfglm import provenance as passport
 from tfglm.config import SolverConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.roles import announce
+from tfglm.roles import announce, curves, ending
 from tfglm.roles.progress import Progress
 from tfglm.roles.watched import Watched
 
@@ -38,7 +38,7 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
         progress=str(arguments.progress or ""),
         stall=arguments.stall,
     )
-    with runtime.quiet():
+    with tensorflow_setup.quiet():
         from tfglm import checkpoint, resume
         from tfglm.distribute import parameter_server
         from tfglm.engine.workload import Workload
@@ -59,14 +59,14 @@ def work(arguments: argparse.Namespace, design: Design, progress: Progress) -> N
     cluster = parameter_server.connect(members, folders, arguments.patience, watched.waiting)
     progress.fitting()
     workload = Workload(design, files, "train")
-    curves = runtime.recorder(arguments.events)
+    record_curves = curves.recorder(arguments.events)
 
     history = [("seconds", "quantity", "step", "value")]
     passes = itertools.count(1)
     started = time.perf_counter()
 
     def record(step: int, values: Mapping[str, float]) -> None:
-        curves(step, values)
+        record_curves(step, values)
         history.extend((time.perf_counter() - started, name, step, value) for name, value in values.items())
         progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
 
@@ -144,6 +144,6 @@ if __name__ == "__main__":
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
     parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
     arguments = parser.parse_args()
-    runtime.set_environment()
-    with runtime.exit_at_once():
+    tensorflow_setup.set_environment()
+    with ending.exit_at_once():
         command.run(main, arguments)

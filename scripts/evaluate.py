@@ -3,18 +3,15 @@
 import argparse
 from pathlib import Path
 
-from tfglm import command, digests, runtime
+from tfglm import command, digests
 from tfglm.config import SPLITS
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import read
+from tfglm.engine.workload import Workload
+from tfglm.results import metrics, predict, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    with runtime.quiet():
-        from tfglm.engine.workload import Workload
-        from tfglm.results import metrics, predict
-
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     metrics.check_groups(design, files, arguments.by)

@@ -5,14 +5,15 @@ import json
 import shutil
 from pathlib import Path
 
-from tfglm import command, digests
-from tfglm.results import read
+from tfglm import command, digests, tensorflow_setup
+from tfglm.results import metrics, read
+
+with tensorflow_setup.quiet():
+    from tfglm.results import export
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
-    from tfglm.results import export, metrics
-
     reference = digests.read_json(arguments.reference)
     substitutes = metrics.substitutes(found.design, found.fitted, arguments.unseen, reference)
     shutil.rmtree(arguments.saved_model, ignore_errors=True)

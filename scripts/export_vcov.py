@@ -4,13 +4,11 @@ import argparse
 from pathlib import Path
 
 from tfglm import command
-from tfglm.results import csv_files, read
+from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
-    from tfglm.results import coefficients
-
     table = coefficients.covariance_table(found)
     csv_files.write(table.rename_axis("").reset_index(), arguments.table)
     command.log(f"{len(table)} coefficients")

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from tfglm import command, runtime
+from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import launch, network
 
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     name, *rest = arguments.script
     script = str(Path(__file__).with_name(name))
     # The environment that they would start once more for.
-    os.execve(sys.executable, [sys.executable, script, *rest], {**os.environ, **runtime.ENVIRONMENT})
+    os.execve(sys.executable, [sys.executable, script, *rest], {**os.environ, **tensorflow_setup.ENVIRONMENT})

@@ -7,16 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tfglm import command, runtime
+from tfglm import command
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import read
+from tfglm.results import predict, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    with runtime.quiet():
-        from tfglm.results import predict
-
     design = Design.load(arguments.design)
     fit = read.fit(arguments)
     model = read.fitted(arguments, design, fit)

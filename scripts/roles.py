@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tfglm import command, runtime
+from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
-from tfglm.roles import announce, launch
+from tfglm.roles import announce, ending, launch
 from tfglm.roles.announce import Announcement, Role, Roster
 from tfglm.roles.lease import Lease, Signs
 
@@ -40,7 +40,7 @@ class Member:
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
         self.process = subprocess.Popen(
-            list(map(str, line)), env={**os.environ, **runtime.ENVIRONMENT}, preexec_fn=runtime.kill_with_parent
+            list(map(str, line)), env={**os.environ, **tensorflow_setup.ENVIRONMENT}, preexec_fn=ending.kill_with_parent
         )
 
     def restart(self) -> None:
@@ -75,7 +75,7 @@ def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> No
             command.log(f"{each} did not end, and was killed")
 
 
-def ending(code: int) -> str:
+def how_it_ended(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
 
 
@@ -178,12 +178,14 @@ def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callab
             if code is None or not wanted():
                 continue
             if isinstance(each, launch.Step):
-                raise UserError(f"{each} {ending(code)}; what its processes said is above in its log, or in theirs")
+                raise UserError(
+                    f"{each} {how_it_ended(code)}; what its processes said is above in its log, or in theirs"
+                )
             where = f"; its log: {each.log}" if each.log else ""
             if not left:
-                raise UserError(f"{each} {ending(code)}, after {restarts} restarts of this role{where}")
+                raise UserError(f"{each} {how_it_ended(code)}, after {restarts} restarts of this role{where}")
             left -= 1
-            command.log(f"{each} {ending(code)}: restarting it ({left} restarts left){where}")
+            command.log(f"{each} {how_it_ended(code)}: restarting it ({left} restarts left){where}")
             each.restart()
         time.sleep(0.2)
 

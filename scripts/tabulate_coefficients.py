@@ -4,13 +4,11 @@ import argparse
 from pathlib import Path
 
 from tfglm import command, digests
-from tfglm.results import csv_files, read
+from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
-    from tfglm.results import coefficients
-
     table = coefficients.table(found, arguments.confidence)
     terms = coefficients.joint_tests(found, read.fit(arguments)["likelihood_ratio_tests"])
     csv_files.write(table, arguments.table)

@@ -5,13 +5,11 @@ import json
 from pathlib import Path
 
 from tfglm import command
-from tfglm.results import csv_files, read
+from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
-    from tfglm.results import coefficients
-
     table = coefficients.contrasts(found, json.loads(arguments.contrasts), arguments.confidence)
     csv_files.write(table, arguments.table)
     command.log(f"{len(table)} contrasts")

@@ -3,18 +3,15 @@
 import argparse
 from pathlib import Path
 
-from tfglm import command, runtime
+from tfglm import command
 from tfglm.data.dictionary import Dictionary
 from tfglm.design.design import Design
 from tfglm.families import FAMILIES
-from tfglm.results import csv_files, read
+from tfglm.report.plots import effects_plot, use_colour
+from tfglm.results import csv_files, effects, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    with runtime.quiet():
-        from tfglm.results import effects
-    from tfglm.report.plots import effects_plot, use_colour
-
     use_colour(arguments.colour)
     design = Design.load(arguments.design)
     fit = read.fit(arguments)

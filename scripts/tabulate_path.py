@@ -7,12 +7,11 @@ import pandas as pd
 
 from tfglm import command
 from tfglm.design.design import Design
+from tfglm.report.plots import path_plot, use_colour
 from tfglm.results import csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    from tfglm.report.plots import path_plot, use_colour
-
     use_colour(arguments.colour)
     design = Design.load(arguments.design)
     fit = read.fit(arguments)

@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from processes import alive, wait_until
-from tfglm import command, runtime
+from tfglm import command
 from tfglm.distribute import parameter_server, wire
 from tfglm.distribute.reduction import pairwise
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.errors import UserError
-from tfglm.roles import announce, probe, watchdog
+from tfglm.roles import announce, ending, probe, watchdog
 from tfglm.roles.announce import Announcement, Roster
 from tfglm.roles.watched import Watched
 
@@ -496,5 +496,5 @@ def chief(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with runtime.exit_at_once():
+    with ending.exit_at_once():
         chief(Path(sys.argv[1]))

@@ -214,7 +214,8 @@ def test_a_watchdog_that_fails_ends_the_chief() -> None:
 CHIEF = """
 import ctypes, json, os, sys, time
 from pathlib import Path
-from tfglm import command, runtime
+from tfglm import command
+from tfglm.roles import ending
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watched import Watched
 
@@ -228,7 +229,7 @@ def work(arguments):
     {work}
 
 if __name__ == "__main__":
-    with runtime.exit_at_once():
+    with ending.exit_at_once():
         command.run(work, command.parser("").parse_args())
 """
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from test_models import flights
 
 from pools import Remembering, design_of, fit_files, ingest_frame, table_of
-from tfglm import runtime
 from tfglm.config import ModelConfig, OnlineConfig, SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.engine import kernels
@@ -21,6 +20,7 @@ from tfglm.engine import workload as workloads
 from tfglm.engine.updates import orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.roles import curves
 from tfglm.solvers import online
 from tfglm.solvers.reporter import Reporter
 
@@ -361,7 +361,7 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_curves_can_be_read_by_tensorboard(tmp_path):
-    record = runtime.recorder(tmp_path / "events")
+    record = curves.recorder(tmp_path / "events")
     record(3, {"online/loss": 0.5})
     record(4, {"online/loss": 0.25})
     (path,) = (tmp_path / "events").iterdir()

@@ -29,7 +29,7 @@ MAY_IMPORT = {
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 
-COMMON = {"addresses", "command", "config", "digests", "errors", "runtime", "strict_yaml"}
+COMMON = {"addresses", "command", "config", "digests", "errors", "strict_yaml", "tensorflow_setup"}
 
 
 def imports(path: Path) -> set[str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tfglm import runtime
+from tfglm import tensorflow_setup
 from tfglm.distribute import remote, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
@@ -28,7 +28,7 @@ from tfglm.errors import UserError
 from tfglm.roles import announce, probe
 from tfglm.roles.announce import Announcement
 
-with runtime.quiet():
+with tensorflow_setup.quiet():
     import tensorflow as tf
 
 MOST_TOGETHER = 4
@@ -64,7 +64,7 @@ def connect(
                     f"whether the network lets the port through"
                 )
             time.sleep(0.2)
-    runtime.limit_threads()
+    tensorflow_setup.limit_threads()
     # Of a few operations Grappler, half a second a function, improves nothing.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.

@@ -8,13 +8,13 @@ from itertools import chain, islice
 
 import numpy as np
 
-from tfglm import runtime
+from tfglm import tensorflow_setup
 from tfglm.distribute import tasks, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
 
-with runtime.quiet():
+with tensorflow_setup.quiet():
     import tensorflow as tf
 
 TOKEN = "pyfunc_0"

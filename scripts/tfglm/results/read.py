@@ -4,9 +4,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfglm import checkpoint, digests, runtime
+from tfglm import checkpoint, digests
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.results import coefficients, metrics
+from tfglm.solvers.fitted import Fitted
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
@@ -41,11 +43,8 @@ def add_plots(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
 
 
-def estimates(arguments: argparse.Namespace):
+def estimates(arguments: argparse.Namespace) -> coefficients.Estimates:
     """The `Estimates` of the fit. Raises UserError if a reference level asked for has no finite estimate."""
-    with runtime.quiet():
-        from tfglm.results import coefficients
-
     design, of_fit = Design.load(arguments.design), fit(arguments)
     reference = digests.read_json(arguments.reference)
     return coefficients.estimates(design, fitted(arguments, design, of_fit), reference, of_fit["df_residual"])
@@ -56,7 +55,7 @@ def fit(arguments: argparse.Namespace) -> dict:
     return digests.read_json(arguments.fit)
 
 
-def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping):
+def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping) -> Fitted:
     """The `Fitted` model of fit.json. Raises UserError if the checkpoint has changed since the fit, or the design is not the one
     that was fitted."""
     digests.check(arguments.design, of_fit["design"], delete=arguments.fit)
@@ -72,8 +71,6 @@ def substitutes(
 
     Raises UserError if there are such levels and `--unseen` is `error`.
     """
-    from tfglm.results import metrics
-
     unseen = metrics.unseen_levels(design, files, split)
     if arguments.unseen == "error":
         metrics.refuse_unseen(design, unseen)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from tfglm import command, runtime
-from tfglm.roles import announce
+from tfglm import command, tensorflow_setup
+from tfglm.roles import announce, ending
 from tfglm.roles.announce import Announcement, Role
 
 
 def _end(reason: str) -> NoReturn:
     """End now: a TensorFlow server cannot be shut down, and the interpreter's own way out waits for its threads."""
-    runtime.leave(0, lambda: command.log(f"ending: {reason}"))
+    ending.leave(0, lambda: command.log(f"ending: {reason}"))
 
 
 def serve(
@@ -39,7 +39,7 @@ def serve(
     it also ends within a second of its parent's end. It calls `prepare` with the folder of its announcement before it listens.
     """
     if parent:
-        runtime.end_with_parent(parent)
+        ending.end_with_parent(parent)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
 
@@ -49,7 +49,7 @@ def serve(
     command.log(f"{said.name} starting on {said.node}, pid {said.pid}")
 
     begin = time.monotonic()
-    with runtime.quiet():
+    with tensorflow_setup.quiet():
         import tensorflow as tf
     prepare(announcement_path.parent)
     # Kept in a variable: the server dies with the object.
@@ -58,7 +58,7 @@ def serve(
         job_name=role,
         task_index=index,
         protocol="grpc",
-        config=runtime.limit_threads(),
+        config=tensorflow_setup.limit_threads(),
     )
     address = server.target.removeprefix("grpc://")
     announce.write(announcement_path, replace(said, state="listening", address=address))
@@ -93,7 +93,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 def start(role: Role, description: str, prepare: Callable[[Path], None] = lambda folder: None) -> None:
     """What ps.py and worker.py do; `prepare` is called with the folder of the announcement before the process listens."""
     arguments = parser(description).parse_args()
-    runtime.set_environment()
+    tensorflow_setup.set_environment()
     command.run(
         lambda given: serve(
             role,

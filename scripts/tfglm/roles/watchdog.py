@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tfglm import command, runtime
+from tfglm import command
 from tfglm.errors import UserError
-from tfglm.roles import announce, lease, probe, progress
+from tfglm.roles import announce, ending, lease, probe, progress
 from tfglm.roles.announce import Announcement, Roster
 from tfglm.roles.lease import Seen, Signs, Silence
 from tfglm.roles.page import Page
@@ -217,14 +217,14 @@ class Chief:
 
         In the main thread, for the kernel's signal at a parent's end is set thread by thread.
         """
-        runtime.kill_with_parent(0)
+        ending.kill_with_parent(0)
         if os.getppid() != self.settings.chief:
-            runtime.leave(0)
+            ending.leave(0)
         os.kill(self.settings.chief, signal.SIGKILL)
         path = self.settings.progress
         last = [lambda: command.say(f"error: {reason}")]
         last += [lambda: progress.failed(Path(path), reason)] if path else []
-        runtime.leave(1, *last)
+        ending.leave(1, *last)
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfglm import command, runtime
-from tfglm.roles import page
+from tfglm import command
+from tfglm.roles import ending, page
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watchdog import Settings
 
@@ -35,14 +35,14 @@ class Watched:
             [sys.executable, SCRIPT, told.text()],
             stdin=subprocess.PIPE,
             pass_fds=(descriptor, terminal),
-            preexec_fn=runtime.kill_with_parent,
+            preexec_fn=ending.kill_with_parent,
         )
         os.close(descriptor)
         threading.Thread(target=self._end_with_it, name="watched", daemon=True).start()
 
     def _end_with_it(self) -> None:
         code = self._process.wait()
-        runtime.leave(1, lambda: command.say(f"error: the watchdog of this process has ended, with code {code}"))
+        ending.leave(1, lambda: command.say(f"error: the watchdog of this process has ended, with code {code}"))
 
     def over(self, members: Sequence[Announcement]) -> None:
         """From now on have it look after these, too."""

@@ -1,0 +1,79 @@
+"""How a process runs TensorFlow: quietly, with one thread an operation, and keeping its memory."""
+
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+ENVIRONMENT = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
+}
+"""Of the processes of a cluster, to be set by whoever starts them: libraries read it when they are loaded.
+
+glibc then keeps what is freed instead of returning it to the kernel. Page faults are dear on virtual machines: large
+temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. The areas that threads have of their
+own are returned whatever it says, and so there is one for all.
+
+Linear algebra has one thread, since parallelism comes from the number of workers. Snakemake says as many as the job has, and
+the workers' job has all processors: in each worker OpenBLAS then kept a second thread busy with waiting, which made fits 3 to 7
+times as slow, and it added in another order."""
+
+NOISE = ("absl::InitializeLog() is called", "cudart_stub.cc")
+"""What libtensorflow_framework says at every import without a GPU. It is said from static initialisers, before any
+setting can be read: TF_CPP_MIN_LOG_LEVEL does not reach it (TensorFlow 2.21)."""
+
+
+def set_environment() -> None:
+    """Start this program once more, in this process, with ENVIRONMENT, unless that is set already."""
+    if ENVIRONMENT.items() - os.environ.items():
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ENVIRONMENT})
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Import TensorFlow inside this, so that a log without errors holds nothing of it.
+
+    `grep`, another process, does the filtering: what a crash during the import says still comes through.
+    Set TF_CPP_MIN_LOG_LEVEL=0 yourself to hear everything later on.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    if "tensorflow" in sys.modules:
+        yield
+        return
+    patterns = [word for noise in NOISE for word in ("-e", noise)]
+    with subprocess.Popen(["grep", "-vF", "--line-buffered", *patterns], stdin=subprocess.PIPE, stdout=2) as grep:
+        assert grep.stdin
+        heard = os.dup(2)
+        os.dup2(grep.stdin.fileno(), 2)
+        # To look for garbage among what an import makes, again and again, takes a fifth of its time; none of it ever is.
+        gc.disable()
+        try:
+            yield
+        finally:
+            gc.freeze()
+            gc.enable()
+            os.dup2(heard, 2)
+            os.close(heard)
+
+
+def limit_threads() -> Any:
+    """Give this process one thread an operation, two operations at a time; return the same as a ConfigProto.
+
+    Parallelism comes from the number of workers. And the order in which several threads add is not determined, so a
+    second one could change the last bits of a sum.
+    """
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+    return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
