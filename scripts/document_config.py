@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfglm import command
-from tfglm.config import Layout, Node, below, description, expected, forms, schema
+from tfglm.config import Layout
+from tfglm.config.root import schema
+from tfglm.config.schema import Node, below, description, expected, forms
 from tfglm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,7 +61,7 @@ def main(arguments: argparse.Namespace) -> None:
             path.write_text(text)
     elif stale := drifted():
         names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
-        raise UserError(f"not as scripts/tfglm/config.py says: {names}. Run `python scripts/document_config.py`")
+        raise UserError(f"not as scripts/tfglm/config/ says: {names}. Run `python scripts/document_config.py`")
 
 
 if __name__ == "__main__":

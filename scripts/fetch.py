@@ -15,8 +15,7 @@ import urllib3
 from urllib3 import Retry
 
 from tfglm import command, digests
-from tfglm.addresses import HIDDEN, SECRETS, redacted, without_secrets
-from tfglm.config import is_address
+from tfglm.addresses import HIDDEN, SECRETS, is_address, redacted, without_secrets
 from tfglm.data.packages import located
 from tfglm.errors import UserError
 

@@ -18,6 +18,11 @@ _CHANGING = re.compile(
 """Names in a query of what lets one in, and may be another tomorrow for the same file."""
 
 
+def is_address(source: str) -> bool:
+    """Whether a source is to be fetched from the network."""
+    return source.startswith(("http://", "https://"))
+
+
 def redacted(address: str) -> str:
     """An address without user and password, and without the values of its query and its fragment."""
     scheme, separator, rest = address.partition("://")

@@ -14,12 +14,12 @@ import yaml
 
 import config_cases
 from runs import planned, snakemake
+from tfglm.addresses import is_address
 from tfglm.config import (
     DesignConfig,
     SelectionConfig,
     expand_files,
     fetched,
-    is_address,
     load,
     load_layouts,
     secret_addresses,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runs import configure, snakemake
-from tfglm import strict_yaml
+from tfglm.config import files
 from tfglm.errors import UserError
 
 BOMB = "a0: &a0 {k: v, l: w}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}\n" for i in range(1, 60))
@@ -32,26 +32,26 @@ CODE = "__use_yte__: true\ncluster:\n  workers: ?open('ran', 'w').write('1') + 1
         ("a: \x01", ": this is not YAML: unacceptable character"),
         ("a: '\xff'", ": byte 5 is not UTF-8"),
         (CODE, ": `__use_yte__` lets Snakemake run what the file says as Python"),
-        ("# " + "x" * strict_yaml.LARGEST_FILE, ": 2,000,002 bytes, and a file of settings may have 2,000,000"),
+        ("# " + "x" * files.LARGEST_FILE, ": 2,000,002 bytes, and a file of settings may have 2,000,000"),
     ],
 )
 def test_refused_with_the_line(tmp_path, text, expected):
     path = tmp_path / "x.yaml"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(UserError) as refused:
-        strict_yaml.read(path)
+        files.read(path)
     assert str(refused.value).startswith(str(path)) and expected in str(refused.value)
 
 
 def test_what_a_merge_key_brings_may_be_overruled(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("a: &a {b: 1, c: 2}\nd: {<<: *a, b: 3}\ne: *a\n")
-    assert strict_yaml.read(path) == {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}, "e": {"b": 1, "c": 2}}
+    assert files.read(path) == {"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}, "e": {"b": 1, "c": 2}}
 
 
 def test_a_folder_is_no_file_of_settings(tmp_path):
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
-        strict_yaml.read(tmp_path)
+        files.read(tmp_path)
 
 
 def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:

@@ -4,7 +4,7 @@ import shlex
 import shutil
 
 from tfglm import ENGINE
-from tfglm.addresses import SECRETS
+from tfglm.addresses import SECRETS, is_address
 from tfglm.config import (
     SPLITS,
     DesignConfig,
@@ -14,7 +14,6 @@ from tfglm.config import (
     covariates_of,
     expand_files,
     fetched,
-    is_address,
     load,
     load_layouts,
     secret_addresses,

@@ -13,7 +13,7 @@ SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).pare
 os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 sys.path.insert(0, str(SCRIPTS))
 
-from tfglm import strict_yaml
+from tfglm.config import files as config_files
 from tfglm.errors import UserError
 
 
@@ -25,10 +25,10 @@ def check_config_files():
     if default.exists() and not of_another_workflow:
         files.append(default)
     for path in files:
-        strict_yaml.read(path, may_run_code=of_another_workflow)
+        config_files.read(path, may_run_code=of_another_workflow)
     for entry in workflow.config_settings.config_args or []:
         key, _, value = str(entry).partition("=")
-        strict_yaml.parse(value, f"--config {key}")
+        config_files.parse(value, f"--config {key}")
 
 
 try:

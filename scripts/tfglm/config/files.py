@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, nearest, short
 
 LARGEST_FILE = 2_000_000
 """Bytes: twice what 10,000 files of a hundred characters each need."""
@@ -153,3 +153,13 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def no_such_file(path: Path) -> str:
+    """Names the nearest file in its folder, and the folder that relative paths start from."""
+    try:
+        there = [file.name for file in path.parent.iterdir()]
+    except OSError:
+        there = []
+    relative = "" if path.is_absolute() else f" Paths are relative to the folder snakemake runs in, {Path.cwd()}"
+    return f"there is no file `{short(str(path))}`{nearest(path.name, there) or '.'}{relative}"

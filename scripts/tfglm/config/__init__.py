@@ -1,0 +1,39 @@
+"""The config and the layouts: the one source of their defaults, their documentation and their JSON schema.
+
+A file a section; beside them `files` (strict YAML), `inputs` (the input files), `schema` and `messages` (what a key must be,
+and what is wrong with it, in words).
+The Snakefile imports this package at every start: pydantic, PyYAML and the standard library only.
+"""
+
+from tfglm.config.data import FILE, RANDOM, SPLITS, SelectionConfig, SourceConfig
+from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
+from tfglm.config.layouts import Layout, LayoutColumn, load_layout, load_layouts, shipped_layouts
+from tfglm.config.models import DesignConfig, ModelConfig, PathConfig, covariates_of
+from tfglm.config.root import Config, load, settings_to_score
+from tfglm.config.solvers import OnlineConfig, SolverConfig
+
+__all__ = [
+    "FILE",
+    "RANDOM",
+    "SPLITS",
+    "Config",
+    "DesignConfig",
+    "InputFile",
+    "Layout",
+    "LayoutColumn",
+    "ModelConfig",
+    "OnlineConfig",
+    "PathConfig",
+    "SelectionConfig",
+    "SolverConfig",
+    "SourceConfig",
+    "covariates_of",
+    "expand_files",
+    "fetched",
+    "load",
+    "load_layout",
+    "load_layouts",
+    "secret_addresses",
+    "settings_to_score",
+    "shipped_layouts",
+]

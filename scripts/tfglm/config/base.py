@@ -1,0 +1,77 @@
+"""Types, and bounds of what a config may ask for, far above any use seen and far below what a machine would choke on."""
+
+import re
+import unicodedata
+from collections import Counter
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+LONGEST_TEXT, LONGEST_NAME, LONGEST_FILE_NAME = 10_000, 100, 200
+MOST_MODELS, MOST_FILES, MOST_COLUMNS, MOST_EXPRESSIONS, MOST_CONTRASTS = 1_000, 10_000, 10_000, 1_000, 1_000
+MOST_ROWS = 2**53
+"""As many as a float64 counts exactly."""
+YEAR = 31_536_000
+"""Its seconds."""
+
+
+def _printed(text: str) -> str:
+    """Raise ValueError for a text with a character that no file name, formula or SQL has, and that may hide what it says."""
+    for letter in text:
+        if letter not in "\n\r\t" and unicodedata.category(letter) in ("Cc", "Cf", "Cs"):
+            raise ValueError(f"holds the character U+{ord(letter):04X}, which cannot be printed; remove it")
+    return text
+
+
+Text = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TEXT),
+    AfterValidator(_printed),
+]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=LONGEST_NAME)]
+"""Models and columns have names that a formula, SQL and a file system can all hold without quotes."""
+
+
+def number_of_text(value: Any) -> Any:
+    """`snakemake --config 'cluster={workers: 8}'` hands over the text "8"."""
+    is_number = isinstance(value, str) and re.fullmatch(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", value[:100])
+    if not is_number or len(value) > 100:
+        return value
+    return int(value) if value.lstrip("+-").isdecimal() else float(value)
+
+
+Integer = Annotated[int, BeforeValidator(number_of_text)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(number_of_text)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number_of_text)]
+
+
+def _level(value: Any) -> Any:
+    """Levels are text, but YAML reads `1` and `true` as a number and a truth value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else value
+
+
+Level = Annotated[Text, BeforeValidator(_level, json_schema_input_type=str | int | bool)]
+
+
+def no_duplicates(names: list[str] | None) -> list[str] | None:
+    """Raise ValueError for a name that is listed twice."""
+    twice = sorted({name for name, times in Counter(names or []).items() if times > 1})
+    if twice:
+        raise ValueError(f"{', '.join(f'`{name}`' for name in twice)} is listed more than once; keep one")
+    return names
+
+
+Names = Annotated[list[Name], Field(max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
+"""Columns, each named once."""
+
+
+class Section(BaseModel):
+    """Strict: `workers: true` is refused instead of read as 1. Frozen: no rule changes it for another."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value

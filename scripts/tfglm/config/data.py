@@ -1,0 +1,151 @@
+"""The section `data`: which rows and columns are read, and how."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+
+from tfglm.addresses import is_address
+from tfglm.config.base import (
+    MOST_EXPRESSIONS,
+    MOST_FILES,
+    MOST_ROWS,
+    Count,
+    Integer,
+    Name,
+    Names,
+    Section,
+    Text,
+    as_list,
+)
+from tfglm.errors import nearest
+
+SPLITS = ("train", "evaluate", "predict")
+
+FILE, RANDOM = "file", "random"
+"""Columns that expressions may use whatever the layout: the name of the input file, and a number drawn for each row from
+[0, 1) by `data.seed`, the name of the file and the row's place in it."""
+
+
+class SplitConfig(Section):
+    """A row goes to the first split whose condition it meets; a row that meets none is counted and left out."""
+
+    train: Text = Field(description="SQL condition of the rows that the models are fitted to.")
+    evaluate: Text | None = Field(
+        default=None, description="SQL condition of the rows that the metrics are computed on. Default: no evaluation."
+    )
+    predict: Text | None = Field(
+        default=None,
+        description="SQL condition of the rows that are only predicted; they may lack the response. Default: none.",
+    )
+
+
+class FileConfig(Section):
+    """One input, or several by a glob. `2006.csv` is short for `path: 2006.csv`."""
+
+    path: Text = Field(
+        description="A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or "
+        "`package:<python package>/<path inside it>`. CSV, also as .gz, .bz2 or .zip, or Parquet."
+    )
+    layout: Text | None = Field(default=None, description="The layout of this input. Default: that of `data.layout`.")
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        default=None, description="Checksum of the file at an address: another file than the one meant is refused."
+    )
+
+    @model_validator(mode="after")
+    def _addresses_only(self) -> "FileConfig":
+        if self.sha256 and not is_address(self.path):
+            raise ValueError(f"`sha256` is for addresses (http://, https://), not for `{self.path}`; remove it")
+        return self
+
+
+def as_file(value: Any) -> Any:
+    return {"path": value} if isinstance(value, str) else value
+
+
+class SourceConfig(Section):
+    """Which files are read."""
+
+    files: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
+        min_length=1,
+        max_length=MOST_FILES,
+        description="The inputs: paths, globs, addresses, or files in Python packages, each alone or as a section with "
+        "`path`, `layout` and `sha256`.",
+    )
+    layout: Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str])] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="How the columns of the files are named and typed: a layout of `config/layouts/`, the path of a "
+        "`.yaml` of your own, or a list of them to choose from, for each file by its header. Default: all of "
+        "`config/layouts/`.",
+    )
+
+
+class SelectionConfig(Section):
+    """Which rows and columns of a file are kept: all that its shards depend on besides the file and its layout."""
+
+    derive: dict[Name, Text] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="New columns: name to SQL expression over the columns of the layout. Evaluated in this order; "
+        "each may use those before it.",
+    )
+    where: dict[Text, Text] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="Conditions that every row must meet: a name to an SQL condition. Rows that fail are dropped and "
+        "counted under that name. A single condition may stand alone and is then its own name.",
+    )
+    split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
+    columns: Names = Field(
+        min_length=1,
+        description="The columns that are kept; models choose from these. A row with a missing value in any of them is "
+        "dropped and counted, if `missing` does not say otherwise.",
+    )
+    seed: Integer = Field(
+        default=1,
+        ge=0,
+        le=MOST_ROWS,
+        description="Seed of the order of rows within each file and of the column `random`.",
+    )
+    bad_rows: Literal["error", "drop"] = Field(
+        default="error",
+        description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: `error` "
+        "stops and names the line; `drop` counts such lines, names the first ones in the log, and goes on; it stops, "
+        "too, where they are more than 100 and more than a tenth of the rows read so far.",
+    )
+
+    @field_validator("derive")
+    @classmethod
+    def _free_names(cls, derive: dict[str, str]) -> dict[str, str]:
+        for name in (FILE, RANDOM):
+            if name in derive:
+                raise ValueError(f"`{name}` is a column that every file has; choose another name")
+        return derive
+
+    @field_validator("where", mode="before", json_schema_input_type=str | dict[str, str])
+    @classmethod
+    def _named_by_itself(cls, where: Any) -> Any:
+        return {where: where} if isinstance(where, str) else where
+
+
+class DataConfig(SelectionConfig, SourceConfig):
+    """Which rows and columns are read, and how."""
+
+    missing: dict[Name, Literal["drop", "level"]] = Field(
+        default={},
+        description="What to do with missing values of a column: `drop` the row, or make them a `level` of their own, "
+        "written `(missing)`, where the column is categorical. Default: `drop`.",
+    )
+    rare: dict[Name, Annotated[Count, Field(le=MOST_ROWS)]] = Field(
+        default={},
+        description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
+    )
+
+    @model_validator(mode="after")
+    def _kept_columns(self) -> "DataConfig":
+        for key in ("missing", "rare"):
+            for column in getattr(self, key):
+                if column not in self.columns:
+                    raise ValueError(f"{key}.{column}: data.columns has no `{column}`{nearest(column, self.columns)}")
+        return self

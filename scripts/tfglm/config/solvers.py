@@ -1,0 +1,97 @@
+"""The keys of a model that say how it is fitted: solvers and their settings."""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tfglm.config.base import MOST_ROWS, Count, Integer, Number, Section, as_list, number_of_text
+
+ONLINE = ("sgd", "adagrad", "adam", "ftrl")
+"""Solvers that learn from one batch after the other."""
+
+Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
+
+
+class OnlineConfig(Section):
+    """How an online solver goes through the data."""
+
+    batch_size: Annotated[int, Field(ge=1, le=8192), BeforeValidator(number_of_text)] | None = Field(
+        default=None,
+        description="Rows of a step. Default: a 2,000th of the training rows, but 512 at least and 4096 at most: more rows make "
+        "each one cheaper, and fewer the steps more.",
+    )
+    epochs: Count = Field(default=5, le=10_000, description="How often each training row is used.")
+    learning_rate: Annotated[Number, Field(gt=0, le=1e100)] | None = Field(
+        default=None,
+        description="Length of the steps, for a response in units of its standard deviation if the family is gaussian. Default: "
+        "1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
+    )
+    decay: Annotated[Number, Field(ge=0, le=1e6)] | None = Field(
+        default=None,
+        description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for "
+        "`adagrad` and `ftrl`, whose steps become shorter by themselves.",
+    )
+    shuffle: bool = Field(
+        default=True,
+        description="Whether each epoch takes the blocks of rows, and runs of 32 rows in a block, in another order.",
+    )
+    seed: Integer = Field(default=1, ge=0, le=MOST_ROWS, description="Seed of these orders.")
+    average: bool = Field(
+        default=True,
+        description="Whether the coefficients are the mean over the second half of the last epoch, which is steadier, or the "
+        "last ones. With `l1` the last ones, of which some are zero.",
+    )
+    last_step: Annotated[Count, Field(le=10**12)] | None = Field(
+        default=None, description="The step after which to stop, wherever the epoch is."
+    )
+    patience: Annotated[Count, Field(le=10_000)] | None = Field(
+        default=None,
+        description="Stop early: after so many epochs without a smaller loss on the `evaluate` rows, with the coefficients that "
+        "had the smallest.",
+    )
+    synchronous: bool = Field(
+        default=False,
+        description="Whether parts of the data are learnt from side by side in rounds, with their results averaged: the same "
+        "answer again, for any number of workers, but workers wait for each other.",
+    )
+    parts: Count = Field(
+        default=4, le=1024, description="Of a synchronous round, how many parts: no more workers are busy."
+    )
+    report_every: Count = Field(default=1000, le=10**9, description="Steps from one line of progress to the next.")
+
+
+class SolverConfig(Section):
+    """How a model is fitted."""
+
+    solver: Annotated[list[Solver], BeforeValidator(as_list, json_schema_input_type=Solver | list[Solver])] = Field(
+        default=["newton"],
+        min_length=1,
+        description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online, and come close; `[adagrad, newton]` "
+        "goes on from there to the exact fit.",
+    )
+    finish: Literal["newton"] | None = Field(
+        default=None, description="`newton` after an online solver: the same as `solver: [<solver>, newton]`."
+    )
+    max_iterations: Integer = Field(
+        default=50, ge=1, le=10_000, description="Newton iterations after which the fit gives up."
+    )
+    online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
+
+    @property
+    def online_solver(self) -> str | None:
+        return next((name for name in self.solver if name in ONLINE), None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the last solver is."""
+        return self.solver[-1] == "newton" or self.finish == "newton"
+
+    @model_validator(mode="after")
+    def _one_after_the_other(self) -> "SolverConfig":
+        if len(self.solver) > 2 or (
+            len(self.solver) == 2 and (self.solver[0] not in ONLINE or self.solver[1] != "newton")
+        ):
+            raise ValueError(
+                f"solver: expected one solver, or an online one and `newton`, received {', '.join(self.solver)}"
+            )
+        return self
