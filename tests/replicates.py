@@ -1,4 +1,4 @@
-"""Fits of one design to the rows of one file, read once, for responses that are drawn again and again."""
+"""Fits of one design to the same rows, read once, for responses that are drawn again and again."""
 
 from dataclasses import replace
 
@@ -9,14 +9,16 @@ from pools import design_of, estimates_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
-from tfglm.engine.workload import Workload, padded
+from tfglm.engine.workload import Workload
 from tfglm.results.coefficients import Estimates
 from tfglm.solvers import estimate
 from tfglm.solvers.reporter import Reporter
 
+ROWS_OF_A_FILE = 60_000
+
 
 class Drawn(Workload):
-    """Training rows of one file whose response is `response` [rows] of the number that the column `row` has."""
+    """Training rows whose response is `response` [rows] of the number that the column `row` has."""
 
     response = np.zeros(0)
 
@@ -32,8 +34,12 @@ class Drawn(Workload):
         return other
 
     def table(self, file, signature, key):
-        made = super().table(file, signature, key)
-        return padded([np.nan, *self.response], len(made), np.float64) if key == "number/row" else made
+        table = super().table(file, signature, key)
+        if key != "number/row":
+            return table
+        numbered = np.isfinite(table)
+        table[numbered] = self.response[table[numbered].astype(int)]
+        return table
 
 
 class Replicates:
@@ -41,10 +47,12 @@ class Replicates:
 
     def __init__(self, frame: pd.DataFrame, formula: str, family: str, folder, **settings):
         frame = frame.assign(row=np.arange(len(frame)), y=np.arange(len(frame)) % 2)
-        file = ingest_frame(frame, folder)
+        # A file with more different numbers would not store them as codes, for which a table says what they stand for.
+        pieces = [frame[first : first + ROWS_OF_A_FILE] for first in range(0, len(frame), ROWS_OF_A_FILE)]
+        files = [ingest_frame(piece, folder, f"rows_{number}") for number, piece in enumerate(pieces)]
         # A response of 0 and 1 passes the checks; it gives way to the row's number.
-        self.design = replace(design_of(f"y ~ {formula}", family, merge([file]), [file], **settings), response="row")
-        self.workload = Drawn(self.design, [file], "train")
+        self.design = replace(design_of(f"y ~ {formula}", family, merge(files), files, **settings), response="row")
+        self.workload = Drawn(self.design, files, "train")
         self.executor = LocalExecutor()
 
     def estimates(self, response: np.ndarray) -> Estimates:
