@@ -9,6 +9,7 @@ from tfglm import provenance as passport
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
+from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.design import Design
@@ -43,13 +44,16 @@ def layout_of(frame: pd.DataFrame) -> Layout:
     return Layout.model_validate({"columns": columns})
 
 
-def ingest_frame(frame: pd.DataFrame, folder: Path, name: str = "table", **selection) -> IngestedFile:
+def ingest_frame(
+    frame: pd.DataFrame, folder: Path, name: str = "table", limits: IngestLimits = DEFAULT_LIMITS, **selection
+) -> IngestedFile:
     """Write the frame as CSV and ingest it; by default all rows train and all columns are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / f"{name}.csv"
     frame.to_csv(source, index=False)
     settings = {"split": {"train": "TRUE"}, "columns": list(frame.columns)} | selection
-    ingest(source, name, {"frame": layout_of(frame)}, SelectionConfig.model_validate(settings), folder / name)
+    layouts, settings = {"frame": layout_of(frame)}, SelectionConfig.model_validate(settings)
+    ingest(source, name, layouts, settings, folder / name, limits=limits)
     return IngestedFile.load(folder / name / "manifest.json")
 
 
@@ -76,11 +80,20 @@ def fit_files(
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
     dictionary = merge(files, missing, rare)
     made = design_of(formula, family, dictionary, files, **settings)
-    workload, held_out = Workload(made, files, "train"), Workload(made, files, "evaluate")
-    fitted = estimate.fit(
+    return made, fit_design(made, files, tell, solver, executor), dictionary
+
+
+def fit_design(
+    design: Design,
+    files: list[IngestedFile],
+    tell=lambda message: None,
+    solver: SolverConfig | None = None,
+    executor: LocalExecutor | None = None,
+) -> Fitted:
+    workload, held_out = Workload(design, files, "train"), Workload(design, files, "evaluate")
+    return estimate.fit(
         workload, executor or LocalExecutor(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
     )
-    return made, fitted, dictionary
 
 
 def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **settings) -> tuple[Design, Fitted]:

@@ -26,11 +26,11 @@ from tfglm.config import (
     settings_to_score,
 )
 from tfglm.data.dictionary import merge
+from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
 from tfglm.data.layouts import choose
 from tfglm.data.packages import located
 from tfglm.data.shards import IngestedFile
-from tfglm.data.source import read_header
 from tfglm.design.build import build_design
 from tfglm.design.checks import check_reference
 from tfglm.design.design import Design

@@ -10,6 +10,7 @@ from oracles import assert_agrees, linear_regression, logistic_regression, treat
 from pools import design_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
+from tfglm.data.limits import MOST_CODES, IngestLimits
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import workload
 from tfglm.errors import UserError
@@ -174,15 +175,14 @@ def test_an_integer_with_very_many_values_can_be_a_term(customers):
     assert found["rows"].to_dict() == level.value_counts().to_dict()
 
 
-def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "MOST_CODES", 1000)
+def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path):
     random = np.random.default_rng(8)
     frame = pd.DataFrame(
         {"cents": random.integers(0, 100_000, 5_000).astype(object), "g": random.choice(["a", "b"], 5_000)}
     )
     frame["y"] = (frame["cents"] > 40_000).astype(float) + random.normal(size=5_000).round(2)
     frame.loc[[3, 17], "cents"] = None
-    file = ingest_frame(frame.astype({"cents": "Int64"}), tmp_path)
+    file = ingest_frame(frame.astype({"cents": "Int64"}), tmp_path, limits=IngestLimits(most_codes=1000))
     complete = frame.dropna().astype({"cents": float})
     assert (file.column("cents").dtype, file.column("cents.codes").dtype) == ("float32", "uint16")
     column = merge([file]).columns["cents"]
@@ -195,15 +195,15 @@ def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path, m
     )
 
 
-@pytest.mark.parametrize("most_codes", [3, shards.MOST_CODES])
-def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, monkeypatch, most_codes):
-    monkeypatch.setattr(shards, "MOST_CODES", most_codes)
+@pytest.mark.parametrize("most_codes", [3, MOST_CODES])
+def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, most_codes):
+    limits = IngestLimits(most_codes=most_codes)
     random = np.random.default_rng(9)
     frame = pd.DataFrame({"id": 2**53 + np.arange(3_000) % 7, "x": random.normal(size=3_000).round(3)})
     frame["day"] = np.arange(3_000) % 10
     frame["y"] = frame["x"] + frame["id"] % 7 + random.normal(size=3_000).round(3)
     split = {"train": "day < 9", "predict": "day = 9"}
-    file = ingest_frame(frame, tmp_path, split=split, columns=["id", "x", "y"])
+    file = ingest_frame(frame, tmp_path, limits=limits, split=split, columns=["id", "x", "y"])
     train = frame[frame["day"] < 9]
     design, fitted, _ = fit_files([file], "y ~ C(id) + x", "gaussian")
     matrix = treatment_contrasts(train, {"C(id)": "id"}, ["x"])
@@ -215,11 +215,10 @@ def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, monkeypatch, most
     assert [one for table in tables for one in table["id"].to_pylist()] == frame.loc[frame["day"] == 9, "id"].to_list()
 
 
-def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "MOST_CODES", 100)
-    monkeypatch.setattr("tfglm.data.encoding.MOST_LEVELS", 1000)
+def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
+    limits = IngestLimits(most_codes=100, most_levels=1000)
     frame = pd.DataFrame({"real": np.arange(2_000) / 4, "many": np.arange(2_000), "y": np.arange(2_000) % 2})
-    file = ingest_frame(frame, tmp_path / "a")
+    file = ingest_frame(frame, tmp_path / "a", limits=limits)
     for column, message in {"real": "is a number with more than", "many": "has more than .* distinct values"}.items():
         for keys in (
             {"formula": f"y ~ C({column})"},
@@ -230,9 +229,11 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path, monkeypatch):
     with pytest.raises(
         UserError, match=r"column `many`: more than 1,000 different integers in one file, and some beyond 2\^53"
     ):
-        ingest_frame(frame.assign(many=frame["many"] + 2**60), tmp_path / "b")
+        ingest_frame(frame.assign(many=frame["many"] + 2**60), tmp_path / "b", limits=limits)
     small = frame.head(50)
-    mixed = [ingest_frame(small.assign(many=small["many"] + shift), tmp_path, f"f{shift}") for shift in (2**60, 0.5)]
+    mixed = [
+        ingest_frame(small.assign(many=small["many"] + shift), tmp_path, f"f{shift}", limits) for shift in (2**60, 0.5)
+    ]
     with pytest.raises(UserError, match=r"column `many` is integer in .*, with values beyond 2\^53, but number in"):
         merge(mixed)
 

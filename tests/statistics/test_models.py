@@ -11,8 +11,11 @@ import statsmodels.api as sm
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from oracles import assert_agrees, flagged, model_matrix
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
-from tfglm.data import shards
+from pools import estimates_of, fit_design, fit_files, fit_frame, ingest_frame, table_of
+from tfglm.config import DesignConfig
+from tfglm.data.dictionary import merge
+from tfglm.data.limits import MOST_CODES, IngestLimits
+from tfglm.design.build import build_design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, metrics, predict
@@ -80,11 +83,11 @@ def test_products_of_numbers_without_an_intercept_and_interactions_without_main_
 TRANSFORMS = "poly(hour, 3) + bs(distance, df=5) + log(seats) + carrier:scale(seats) + center(weight):origin + carrier"
 
 
-@pytest.mark.parametrize("most_codes", [shards.MOST_CODES, 1000], ids=["coded", "plain"])
-def test_functions_of_numbers_learn_as_formulaic_does(tmp_path, monkeypatch, most_codes):
+@pytest.mark.parametrize("most_codes", [MOST_CODES, 1000], ids=["coded", "plain"])
+def test_functions_of_numbers_learn_as_formulaic_does(tmp_path, most_codes):
     # `distance` has more than 1000 values: it is then stored as plain numbers, and functions of it are part of the pass.
-    monkeypatch.setattr(shards, "MOST_CODES", most_codes)
-    design, fitted = fit_frame(FRAME, f"bags ~ {TRANSFORMS}", "poisson", tmp_path, offset="log(seats)")
+    file = ingest_frame(FRAME, tmp_path, limits=IngestLimits(most_codes=most_codes))
+    design, fitted, _ = fit_files([file], f"bags ~ {TRANSFORMS}", "poisson", offset="log(seats)")
     matrix = model_matrix(FRAME, f"bags ~ {TRANSFORMS}")
     exact = sm.GLM(FRAME["bags"], matrix.to_numpy(), sm.families.Poisson(), offset=np.log(FRAME["seats"])).fit(
         method="newton"
@@ -316,16 +319,16 @@ def test_a_term_with_separated_levels_is_tested_by_its_likelihood_ratio(tmp_path
     assert (row["df"], row["note"]) == (7, "likelihood ratio, as there are separated levels")
 
 
-def test_values_that_training_has_not_seen(tmp_path, monkeypatch):
+def test_values_that_training_has_not_seen(tmp_path):
     train, later = FRAME.assign(year=1), flights(400, seed=1).assign(year=2)
     later.loc[:9, "distance"] = [5000.0] * 6 + [1.0] * 4
     later.loc[10:12, "seats"] = 0
     frame = pd.concat([train, later], ignore_index=True)
     split = {"split": {"train": "year = 1", "evaluate": "year = 2"}}
     found = {}
-    for most_codes in (shards.MOST_CODES, 1000):
-        monkeypatch.setattr(shards, "MOST_CODES", most_codes)
-        file = ingest_frame(frame, tmp_path / str(most_codes), **split)
+    for most_codes in (MOST_CODES, 1000):
+        limits = IngestLimits(most_codes=most_codes)
+        file = ingest_frame(frame, tmp_path / str(most_codes), limits=limits, **split)
         design, fitted, _ = fit_files([file], "late ~ bs(distance, df=4) + log(seats)", "binomial")
         scored = predict.score(Workload(design, [file], "evaluate"), fitted)
         found[most_codes] = metrics.evaluate(design, scored, 0.5)
@@ -343,13 +346,14 @@ def test_values_that_training_has_not_seen(tmp_path, monkeypatch):
     assert [one["log_loss"] for one in found.values()] == pytest.approx([log_loss] * 2, rel=1e-8)
 
 
-def test_a_function_that_is_not_finite_for_a_training_row_stops_the_fit(tmp_path, monkeypatch):
+def test_a_function_that_is_not_finite_for_a_training_row_stops_the_fit(tmp_path):
     # Of a column of plain numbers the design sees a sample alone, so it is the fit that meets such a row.
-    monkeypatch.setattr(shards, "MOST_CODES", 1000)
-    monkeypatch.setattr("tfglm.data.tally.MOST_SAMPLED", 100)
-    file = ingest_frame(FRAME.assign(distance=FRAME["distance"].where(FRAME.index != 5000, 0.0)), tmp_path)
+    frame = FRAME.assign(distance=FRAME["distance"].where(FRAME.index != 5000, 0.0))
+    file = ingest_frame(frame, tmp_path, limits=IngestLimits(most_codes=1000))
+    settings = DesignConfig(formula="late ~ log(distance)", family="binomial")
+    design = build_design("m", settings, merge([file]), [file], most_sampled=100)
     with pytest.raises(UserError, match=r"a function has no finite value for 1 training rows, as the logarithm of 0"):
-        fit_files([file], "late ~ log(distance)", "binomial")
+        fit_design(design, [file])
 
 
 def test_impossible_responses_and_rows_without_weight_are_refused(tmp_path):

@@ -19,8 +19,8 @@ import pytest
 
 import csv_cases
 from tfglm.config import Layout, SelectionConfig
-from tfglm.data import reader, source
 from tfglm.data.ingest import ingest
+from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 
@@ -49,13 +49,15 @@ def check(case: csv_cases.Case, folder: Path, what: str) -> None:
     expected = csv_cases.independently(case)
     path = folder / "flights.csv"
     path.write_bytes(case.data)
+    limits = IngestLimits(block_bytes=case.block, few_bad_rows=1000)
     runs = [(True, "error"), (False, "drop")]
     # Where every line is read, bad_rows says nothing.
     for compiled, bad_rows in [*runs, (True, "drop"), (False, "error")] if expected.bad else runs:
         settings = SelectionConfig.model_validate(case.settings | {"bad_rows": bad_rows})
         where = f"{what}, compiled={compiled}, bad_rows={bad_rows}, bad lines {expected.bad}"
         try:
-            ingest(path, "flights", {"layout": case.layout}, settings, folder / "out", 2, compiled=compiled)
+            layouts = {"layout": case.layout}
+            ingest(path, "flights", layouts, settings, folder / "out", 2, compiled=compiled, limits=limits)
         except UserError as error:
             line = re.search(r"flights.csv, line (\d+): ", str(error))
             assert bad_rows == "error" and line and int(line[1]) in expected.bad, f"{where}: {error}"
@@ -76,12 +78,8 @@ def check(case: csv_cases.Case, folder: Path, what: str) -> None:
 
 def fuzz(seeds: range, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(reader, "FEW", 1000)
-        for seed in seeds:
-            case = csv_cases.case(seed)
-            changed.setattr(source, "BLOCK_BYTES", case.block)
-            check(case, folder, f"seed {seed}")
+    for seed in seeds:
+        check(csv_cases.case(seed), folder, f"seed {seed}")
 
 
 def test_files_of_all_kinds_are_read_as_an_independent_reader_does(tmp_path):
@@ -107,10 +105,10 @@ HEADER = "day,carrier,tail,miles\n"
 def ingested(folder: Path, text: str | bytes, layout: Layout = LAYOUT, log=lambda line: None, **keys) -> IngestedFile:
     path = folder / "flights.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    compiled = keys.pop("compiled", False)
+    compiled, limits = keys.pop("compiled", False), keys.pop("limits", DEFAULT_LIMITS)
     settings = {"split": {"train": "TRUE"}, "columns": list(layout.columns)} | keys
     settings = SelectionConfig.model_validate(settings)
-    ingest(path, "flights", {"layout": layout}, settings, folder / "out", 2, log, compiled)
+    ingest(path, "flights", {"layout": layout}, settings, folder / "out", 2, log, compiled, limits)
     return IngestedFile.load(folder / "out" / "manifest.json")
 
 
@@ -128,14 +126,14 @@ def test_a_line_cut_in_quotes_is_no_row_with_the_next_one(tmp_path):
     assert (days(file), file.manifest.dropped["unreadable: open quote"]) == ([5, 7, 8], 1)
 
 
-def test_a_record_of_several_lines_is_left_out_whole_and_no_other_row(tmp_path, monkeypatch):
+def test_a_record_of_several_lines_is_left_out_whole_and_no_other_row(tmp_path):
     lines = [f'{number},"A, ""B""",N{number},5' for number in range(100)]
     lines[40] = '40,"two\n1,A,N,1\nends",N40,5'
     lines[70] = '70,"x'
     with pytest.raises(UserError, match="line 42: begins a quoted text of 3 lines; a row is one line"):
         ingested(tmp_path, HEADER + "\n".join(lines) + "\n")
-    monkeypatch.setattr(source, "BLOCK_BYTES", 200)
-    file = ingested(tmp_path, HEADER + "\n".join(lines) + "\n", bad_rows="drop")
+    limits = IngestLimits(block_bytes=200)
+    file = ingested(tmp_path, HEADER + "\n".join(lines) + "\n", bad_rows="drop", limits=limits)
     assert days(file) == [number for number in range(100) if number not in (40, 70)]
     reasons = {"unreadable: row of several lines": 3, "unreadable: open quote": 1}
     assert file.manifest.dropped == {"in no split": 0, **reasons}
@@ -157,14 +155,13 @@ def test_identifiers_beyond_53_bits_stay_apart_whatever_stands_beside_them(tmp_p
     assert list(file.values("miles")) == [10, 15]
 
 
-def test_the_column_random_goes_by_the_line_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "BLOCK_BYTES", 300)
-    split = {"train": "random < 0.5", "evaluate": "TRUE"}
+def test_the_column_random_goes_by_the_line_alone(tmp_path):
+    keys = {"split": {"train": "random < 0.5", "evaluate": "TRUE"}, "limits": IngestLimits(block_bytes=300)}
     lines = [f"{number},A,N,5" for number in range(300)]
-    expected = days(ingested(tmp_path, HEADER + "\n".join(lines), split=split))
+    expected = days(ingested(tmp_path, HEADER + "\n".join(lines), **keys))
     for number in (3, 50, 51, 200):
         lines[number] = "" if number == 51 else f"{number},A,N"
-    found = days(ingested(tmp_path, HEADER + "\n".join(lines), split=split, bad_rows="drop"))
+    found = days(ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", **keys))
     assert found == [day for day in expected if day not in (3, 50, 51, 200)]
 
 

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,11 @@ import pytest
 
 from pools import ingest_frame, layout_of
 from tfglm.config import Layout, SelectionConfig
-from tfglm.data import encoding, shards, source
-from tfglm.data import shuffle as mixing
+from tfglm.data import shards
+from tfglm.data.blocks import SLACK
 from tfglm.data.dictionary import account, merge
 from tfglm.data.ingest import ingest
+from tfglm.data.limits import IngestLimits
 from tfglm.data.plain_csv import PlainCsv
 from tfglm.data.reader import uniform
 from tfglm.data.shards import MISSING, IngestedFile
@@ -41,8 +43,10 @@ def selection(**keys) -> SelectionConfig:
     return SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["delay", "carrier"]} | keys)
 
 
-def ingested(path: Path, settings: SelectionConfig, layout: Layout = LAYOUT, log=lambda message: None) -> IngestedFile:
-    ingest(path, "flights", {"layout": layout}, settings, path.parent / "out", 2, log)
+def ingested(
+    path: Path, settings: SelectionConfig, layout: Layout = LAYOUT, log=lambda message: None, **keys
+) -> IngestedFile:
+    ingest(path, "flights", {"layout": layout}, settings, path.parent / "out", 2, log, **keys)
     return IngestedFile.load(path.parent / "out" / "manifest.json")
 
 
@@ -83,17 +87,15 @@ def flights(rows: int, seed: int = 1) -> pd.DataFrame:
     return frame
 
 
-@pytest.fixture
-def small_pieces(monkeypatch):
-    """Files of the tests take many blocks and chunks, as large ones do."""
-    monkeypatch.setattr(source, "BLOCK_BYTES", 100_000)
-    monkeypatch.setattr(mixing, "CHUNK_BYTES", 100_000)
+SMALL_PIECES = IngestLimits(block_bytes=100_000, chunk_bytes=100_000)
+"""Files of the tests take many blocks and chunks, as large ones do."""
 
 
-def test_every_value_survives_and_rows_stay_together(tmp_path, small_pieces, monkeypatch):
-    monkeypatch.setattr(shards, "MOST_CODES", 20_000)  # so that columns turn plain in the middle of the file
+def test_every_value_survives_and_rows_stay_together(tmp_path):
+    # Columns turn plain in the middle of the file.
+    limits = replace(SMALL_PIECES, most_codes=20_000)
     frame = flights(50_000)
-    file = ingest_frame(frame, tmp_path)
+    file = ingest_frame(frame, tmp_path, limits=limits)
     assert file.manifest.capacity == shards.BLOCK_ROWS
     assert [shard.rows for shard in file.manifest.shards] == pytest.approx([50_000 / 7] * 7, abs=20)
     assert [file.column(name).dtype for name in frame] == ["float32", "uint8", "uint8", "float64", "float64"]
@@ -106,8 +108,8 @@ def test_every_value_survives_and_rows_stay_together(tmp_path, small_pieces, mon
     )
 
 
-def test_every_block_is_a_fair_sample(tmp_path, small_pieces):
-    file = ingest_frame(pd.DataFrame({"place": np.arange(100_000) // 100}), tmp_path)
+def test_every_block_is_a_fair_sample(tmp_path):
+    file = ingest_frame(pd.DataFrame({"place": np.arange(100_000) // 100}), tmp_path, limits=SMALL_PIECES)
     places = np.array(decoded(file, "train", "place"))
     for start in range(0, 100_000, shards.BLOCK_ROWS):
         block = places[start : start + shards.BLOCK_ROWS]
@@ -119,13 +121,13 @@ def test_every_block_is_a_fair_sample(tmp_path, small_pieces):
     assert np.corrcoef(places[:-1], places[1:])[0, 1] < 0.03
 
 
-def test_rows_that_are_only_predicted_stay_in_the_order_of_the_file(tmp_path, small_pieces):
+def test_rows_that_are_only_predicted_stay_in_the_order_of_the_file(tmp_path):
     frame = pd.DataFrame({"x": np.arange(60_000)})
-    file = ingest_frame(frame, tmp_path, split={"train": "x % 2 = 0", "predict": "TRUE"})
+    file = ingest_frame(frame, tmp_path, split={"train": "x % 2 = 0", "predict": "TRUE"}, limits=SMALL_PIECES)
     assert decoded(file, "predict", "x") == list(range(1, 60_000, 2))
 
 
-def test_what_a_file_is_packed_in_changes_nothing(tmp_path, small_pieces):
+def test_what_a_file_is_packed_in_changes_nothing(tmp_path):
     frame = flights(20_000)
     text = frame.to_csv(index=False).encode()
     packed = {"a.csv": text, "b.gz": gzip.compress(text), "c.bz2": bz2.compress(text), "no_ending": gzip.compress(text)}
@@ -133,10 +135,12 @@ def test_what_a_file_is_packed_in_changes_nothing(tmp_path, small_pieces):
     settings = selection(columns=list(frame.columns))
     for name, data in packed.items():
         (tmp_path / name).mkdir()
-        results.append(content(ingested(write(tmp_path / name, data, name), settings, layout_of(frame))))
+        results.append(
+            content(ingested(write(tmp_path / name, data, name), settings, layout_of(frame), limits=SMALL_PIECES))
+        )
     with zipfile.ZipFile(tmp_path / "d.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("flights.csv", text)
-    results.append(content(ingested(tmp_path / "d.zip", settings, layout_of(frame))))
+    results.append(content(ingested(tmp_path / "d.zip", settings, layout_of(frame), limits=SMALL_PIECES)))
     assert results[1:] == results[:1] * 4
 
 
@@ -167,12 +171,11 @@ def test_a_parquet_column_of_another_type_is_named(tmp_path):
         ingested(tmp_path / "flights.parquet", selection(columns=["day", "delay"]))
 
 
-def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "MOST_CODES", 100)
+def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path):
     random = np.random.default_rng(2)
     frame = pd.DataFrame({"single": random.integers(0, 1000, 5000) / 8, "double": random.normal(size=5000)})
     frame.loc[17, "double"] = None
-    file = ingest_frame(frame, tmp_path)
+    file = ingest_frame(frame, tmp_path, limits=IngestLimits(most_codes=100))
     assert [(file.column(name).coded, file.column(name).dtype) for name in frame] == [
         (False, "float32"),
         (False, "float64"),
@@ -186,10 +189,10 @@ def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path, monkeypa
     assert [column.minimum, column.maximum] == [complete.min(), complete.max()]
 
 
-def test_a_text_with_very_many_values_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "MOST_LEVELS", 100)
+def test_a_text_with_very_many_values_is_refused(tmp_path):
     with pytest.raises(UserError, match="column `text`: more than 100 different texts"):
-        ingest_frame(pd.DataFrame({"text": [f"flight {number}" for number in range(101)]}), tmp_path)
+        frame = pd.DataFrame({"text": [f"flight {number}" for number in range(101)]})
+        ingest_frame(frame, tmp_path, limits=IngestLimits(most_levels=100))
 
 
 # The compiled parser and pyarrow --------------------------------------------------------------------------------------
@@ -214,7 +217,7 @@ NOT_PLAIN = {
 def plain(text: str) -> list | None:
     lines = text.encode()
     parser = PlainCsv(5, [0, 1, 2, 3, 4], [True, False, True, False, True], ["NA", ""], "utf-8")
-    columns = parser.parse(memoryview(bytearray(lines + b"\0" * source.SLACK))[: len(lines)])
+    columns = parser.parse(memoryview(bytearray(lines + b"\0" * SLACK))[: len(lines)])
     return columns and [list(map(str, column.decoded().to_list())) for column in columns]
 
 
@@ -234,7 +237,7 @@ def test_what_is_not_plain_is_left_to_pyarrow(what):
     assert plain(PLAIN + NOT_PLAIN[what]) is None
 
 
-def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, small_pieces, monkeypatch):
+def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, monkeypatch):
     random = np.random.default_rng(5)
     rows = 30_000
     texts = np.array(["", "NA", "AA", "PA (1)", "12345678", "é"])
@@ -251,14 +254,12 @@ def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, small_pie
         {"columns": {"day": "integer", "carrier": "string", "dest": "string", "time": "clock"}, "encoding": "utf-8"}
     )
     settings = selection(columns=list(columns), derive={"hour": "time // 100"}, where={"days": "day > 0"})
-    by_pyarrow = content(ingested(path, settings, layout))
-    # At once, instead of beside the first blocks, which may be all.
-    monkeypatch.setattr(source.Parser, "is_large", lambda self: self.compile() or False)
-    used = []
+    by_pyarrow = content(ingested(path, settings, layout, limits=SMALL_PIECES))
+    blocks = []
     parse = PlainCsv.parse
-    monkeypatch.setattr(PlainCsv, "parse", lambda self, lines: used.append(parse(self, lines)) or used[-1])
-    assert content(ingested(path, settings, layout)) == by_pyarrow
-    assert len(used) > 3 and sum(one is None for one in used) == 1
+    monkeypatch.setattr(PlainCsv, "parse", lambda self, lines: blocks.append(parse(self, lines)) or blocks[-1])
+    assert content(ingested(path, settings, layout, limits=SMALL_PIECES, compiled=True)) == by_pyarrow
+    assert len(blocks) > 3 and sum(columns is None for columns in blocks) == 1
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------
@@ -298,13 +299,13 @@ def test_a_condition_that_is_missing_is_not_met(tmp_path):
     assert file.manifest.dropped == {"where: late": 1, "in no split": 0}
 
 
-def test_a_seeded_fraction_depends_on_seed_file_and_line_alone(tmp_path, small_pieces, monkeypatch):
+def test_a_seeded_fraction_depends_on_seed_file_and_line_alone(tmp_path):
     frame = pd.DataFrame({"x": np.arange(20_000)})
     split = {"train": "random >= 0.2", "evaluate": "random < 0.2"}
     evaluated = []
     for folder, seed, block in (("a", 1, 100_000), ("b", 1, 30_000), ("c", 2, 30_000)):
-        monkeypatch.setattr(source, "BLOCK_BYTES", block)
-        file = ingest_frame(frame, tmp_path / folder, split=split, seed=seed)
+        limits = IngestLimits(block_bytes=block, chunk_bytes=100_000)
+        file = ingest_frame(frame, tmp_path / folder, limits=limits, split=split, seed=seed)
         evaluated.append(set(decoded(file, "evaluate", "x")))
     assert evaluated[0] == evaluated[1] != evaluated[2]
     assert len(evaluated[0]) == pytest.approx(4000, abs=5 * np.sqrt(20_000 * 0.16))
@@ -350,10 +351,11 @@ def test_derived_columns_may_use_earlier_ones(tmp_path):
     assert sorted(decoded(file, "train", "double")) == [0.0, 2.0]
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path, small_pieces):
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
     frame = flights(20_000)
     first, second, other = (
-        ingest_frame(frame, tmp_path / name, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))
+        ingest_frame(frame, tmp_path / name, seed=seed, limits=SMALL_PIECES)
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
     )
     assert content(first) == content(second)
     assert not np.array_equal(first.checksums, other.checksums)
@@ -399,14 +401,14 @@ def test_a_bad_line_is_named_and_nothing_is_left_behind(tmp_path, what, place):
     assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
 
 
-def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path, small_pieces):
+def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path):
     good = [f"{number},AA,7,X,{number % 24 * 100}".encode() for number in range(20_000)]
     lines = list(good)
     for number, (line, _, _) in enumerate(BAD_LINES.values()):
         lines.insert(2_000 * number + 7, line if isinstance(line, bytes) else line.encode())
     log = []
     path = write(tmp_path, HEADER.encode() + b"\n".join(lines))
-    file = ingested(path, selection(columns=ALL, bad_rows="drop"), log=log.append)
+    file = ingested(path, selection(columns=ALL, bad_rows="drop"), log=log.append, limits=SMALL_PIECES)
     counted = {f"unreadable: {reason}": 0 for _, _, reason in BAD_LINES.values()}
     for _, _, reason in BAD_LINES.values():
         counted[f"unreadable: {reason}"] += 1

@@ -11,9 +11,9 @@ import pytest
 import render_rows
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, ingest_frame, table_of
-from tfglm.data import shards
 from tfglm.data.dictionary import Dictionary, account, merge
 from tfglm.data.encoding import LEVELS_SCHEMA
+from tfglm.data.limits import IngestLimits
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
 from tfglm.errors import UserError
 
@@ -98,14 +98,14 @@ def test_levels_and_counts_are_those_of_pandas(two_years, policy):
     )
 
 
-def test_numbers_that_are_stored_as_they_are_are_described_without_the_dropped_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "MOST_CODES", 50)
+def test_numbers_that_are_stored_as_they_are_are_described_without_the_dropped_rows(tmp_path):
     random = np.random.default_rng(3)
     frame = pd.DataFrame({"x": random.normal(5, 2, 30_000), "g": random.choice(["a", "b"], 30_000).astype(object)})
     frame.loc[random.random(30_000) < 0.3, "g"] = None
     frame.loc[random.random(30_000) < 0.1, "x"] = None
     halves = (frame[:20_000], frame[20_000:])
-    files = [ingest_frame(half, tmp_path, f"part{number}") for number, half in enumerate(halves)]
+    limits = IngestLimits(most_codes=50)
+    files = [ingest_frame(half, tmp_path, f"part{number}", limits) for number, half in enumerate(halves)]
     assert not files[0].column("x").coded
     for policy, rows in (("drop", frame.dropna()), ("level", frame.dropna(subset="x"))):
         x = merge(files, {"g": policy}).columns["x"]

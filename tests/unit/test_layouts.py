@@ -4,10 +4,10 @@ import pytest
 
 from tfglm.config import SelectionConfig, SourceConfig, load_layouts
 from tfglm.data.dictionary import merge
+from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
 from tfglm.data.layouts import choose
 from tfglm.data.shards import IngestedFile
-from tfglm.data.source import read_header
 from tfglm.errors import UserError
 
 LAYOUTS = load_layouts(SourceConfig(files=["x"]))

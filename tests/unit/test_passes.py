@@ -10,8 +10,8 @@ import pytest
 import scipy.special
 
 from pools import design_of, ingest_frame
-from tfglm.data import shards
 from tfglm.data.dictionary import merge
+from tfglm.data.limits import IngestLimits
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.distribute import wire
 from tfglm.distribute.local import LocalExecutor
@@ -44,11 +44,10 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def file(frame, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "MOST_CODES", 1000)  # so that `real` is stored as it is
-        split = {"train": "day <= 24", "evaluate": "day > 24"}
-        columns = ["late", "carrier", "month", "hour", "real", "dest"]
-        return ingest_frame(frame, tmp_path_factory.mktemp("passes"), split=split, columns=columns)
+    limits = IngestLimits(most_codes=1000)  # so that `real` is stored as it is
+    split = {"train": "day <= 24", "evaluate": "day > 24"}
+    columns = ["late", "carrier", "month", "hour", "real", "dest"]
+    return ingest_frame(frame, tmp_path_factory.mktemp("passes"), limits=limits, split=split, columns=columns)
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def possible_layouts(file, settings):
     """The layouts that an input file may have, by name: the one that fits its header; all of them for a file at an address, whose
     header is not known before it is there."""
     from tfglm.data.layouts import choose
-    from tfglm.data.source import read_header
+    from tfglm.data.header import read_header
 
     layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if not is_address(file.source):
@@ -213,8 +213,8 @@ def known_late(wildcards):
 def check_files():
     """Refuse files and expressions that cannot be read, and a disk that is too small, before Snakemake deletes the earlier
     outputs of the first rule that needs them."""
+    from tfglm.data.packing import estimated_csv_bytes
     from tfglm.data.shards import estimated_stored_bytes
-    from tfglm.data.source import estimated_csv_bytes
 
     needed = 0
     for file in SCORED.values():

@@ -100,29 +100,29 @@ def ends_in_quotes(data: bytes | memoryview) -> bool:
 
 def problems_of(lines: list[bytes], header: list[bytes]) -> dict[int, Problem]:
     """The lines that are no row of a file with this header, by their number, whatever their values are."""
-    found: dict[int, Problem] = {}
+    problems: dict[int, Problem] = {}
     for number, line in enumerate(lines):
-        if not line or number in found:
+        if not line or number in problems:
             continue
         if b"\0" in line:
-            found[number] = Problem("NUL byte", "holds a NUL byte, which no text does; mend or remove the line")
+            problems[number] = Problem("NUL byte", "holds a NUL byte, which no text does; mend or remove the line")
             continue
         if b"\r" in line:
             remark = "holds a carriage return, which is no line end by itself; mend or remove the line"
-            found[number] = Problem("carriage return", remark)
+            problems[number] = Problem("carriage return", remark)
             continue
         if b'"' not in line and line.count(b",") + 1 == len(header) and header[0] not in line:
             continue
         fields = fields_of(line)
         if fields is None:
-            found |= open_record(lines, number, len(header))
+            problems |= open_record(lines, number, len(header))
         elif [field.strip() for field in fields] == header:
             remark = "the header once more, in the middle of the file; remove the line"
-            found[number] = Problem("repeated header", remark)
+            problems[number] = Problem("repeated header", remark)
         elif len(fields) != len(header):
             remark = f"{len(fields)} fields where the header has {len(header)}; mend or remove the line"
-            found[number] = Problem("wrong number of fields", remark)
-    return found
+            problems[number] = Problem("wrong number of fields", remark)
+    return problems
 
 
 def open_record(lines: list[bytes], first: int, fields: int) -> dict[int, Problem]:
@@ -146,8 +146,8 @@ def last_of_record(lines: list[bytes], first: int, fields: int) -> int | None:
             return 0
         if b'"' in lines[number]:
             record = b"\n".join(lines[first : number + 1])
-            if (found := fields_of(record)) is not None:
-                return number if len(found) == fields and is_regular(record) else 0
+            if (values := fields_of(record)) is not None:
+                return number if len(values) == fields and is_regular(record) else 0
     return None
 
 

@@ -191,7 +191,7 @@ def merge_column(
     kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
     train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
     codes = [file.codes(name) for file in files]
-    coded = train.filter(pl.col("column").is_in([name, *(one.name for one in codes if one)]))
+    coded = train.filter(pl.col("column").is_in([name, *(column.name for column in codes if column)]))
     absent = coded.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
     missing_rows = int(absent) if missing_is_level else None
     largest = coded["integer"].abs().max() if kind == "number" else None
@@ -205,7 +205,7 @@ def merge_column(
         return Column(name, kind, None, None, None, fewest, 0, 0, missing_rows, *moments)
     values = counted_values(coded, kind)
     rare = values.filter(pl.col("rows") < fewest)
-    is_listed = len(values) <= MOST_LISTED if kind == "text" else all(one.name == name for one in codes)
+    is_listed = len(values) <= MOST_LISTED if kind == "text" else all(column.name == name for column in codes)
     listed = [values["value"].to_list(), values["rows"].to_list()] if is_listed else [None, None]
     return Column(name, kind, len(values), *listed, fewest, len(rare), int(rare["rows"].sum()), missing_rows, *moments)
 
@@ -213,8 +213,8 @@ def merge_column(
 def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
     """Raise UserError if a value is written like the level that stands for others in its column."""
     for level, key, columns in ((RARE, "rare", rare), (ABSENT, "missing", missing_is_level)):
-        found = levels.filter(pl.col("text") == level, pl.col("column").is_in(sorted(columns)))
-        for name in found["column"].unique().sort():
+        same_text = levels.filter(pl.col("text") == level, pl.col("column").is_in(sorted(columns)))
+        for name in same_text["column"].unique().sort():
             raise UserError(
                 f"column `{name}` holds the value `{level}`, which is how the level that data.{key} makes is written\n"
                 f"  write that value otherwise, under data.derive, or take `{name}` out of data.{key}"
@@ -268,19 +268,24 @@ def account_file(file: IngestedFile, required: Collection[str]) -> dict:
     patterns = file.levels.filter(pl.col("column") == MISSING)
     splits = {split: {"rows": 0, "dropped": {}, "used": 0} for split in SPLITS}
     for split, text, rows in patterns.select("split", "text", "rows").iter_rows():
-        one = splits[split]
-        one["rows"] += rows
+        account_of_split = splits[split]
+        account_of_split["rows"] += rows
         lacking = ",".join(name for name in text.split(",") if name in required)
         if lacking and split != "predict":
-            one["dropped"][f"missing: {lacking}"] = one["dropped"].get(f"missing: {lacking}", 0) + rows
+            account_of_split["dropped"][f"missing: {lacking}"] = (
+                account_of_split["dropped"].get(f"missing: {lacking}", 0) + rows
+            )
         else:
-            one["used"] += rows
-    for split, one in splits.items():
-        if one["rows"] != sum(shard.rows for shard in file.manifest.shards if shard.split == split):
+            account_of_split["used"] += rows
+    for split, account_of_split in splits.items():
+        if account_of_split["rows"] != sum(shard.rows for shard in file.manifest.shards if shard.split == split):
             raise RuntimeError(
                 f"{file.manifest.source}: shards and levels.parquet do not have the same rows to {split}"
             )
     dropped = dict(file.manifest.dropped)
-    if sum(dropped.values()) + sum(one["rows"] for one in splits.values()) != file.manifest.read:
+    if (
+        sum(dropped.values()) + sum(account_of_split["rows"] for account_of_split in splits.values())
+        != file.manifest.read
+    ):
         raise RuntimeError(f"{file.manifest.source}: rows read, used and dropped do not add up")
     return {"read": file.manifest.read, "dropped": dropped, "splits": splits}

@@ -10,12 +10,9 @@ import pyarrow as pa
 from tfglm.config import SPLITS
 from tfglm.data import shards
 from tfglm.data.distinct import Distinct
+from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.shards import Kind, StoredColumn
 from tfglm.errors import UserError
-
-MOST_LEVELS = 2**22
-"""Distinct values of a column of one file that can be told apart, 4,194,304: ingest holds them all. A text with more is refused,
-an integer with more has no codes, so that no term or cluster can be made of it."""
 
 EXACT_BELOW = 2**53
 """Integers of this size or less are floats without rounding."""
@@ -48,7 +45,7 @@ def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[G
     present = np.flatnonzero(counted(patterns[first:last])).tolist() if last > first else []
     if len(present) == 1:
         return [Group(split, present[0], slice(first, last))]
-    return [Group(split, one, first + np.flatnonzero(patterns[first:last] == one)) for one in present]
+    return [Group(split, code, first + np.flatnonzero(patterns[first:last] == code)) for code in present]
 
 
 class Texts:
@@ -109,13 +106,14 @@ class ColumnEncoder:
     """One column of a file while it is read.
 
     As long as `coded`, chunks are provisional codes that count from 1 into the distinct values, 0 for a missing value. A number
-    column that turns out to have MOST_CODES values or more goes on as plain float64, NaN for missing ones; an integer column
-    after MOST_LEVELS. In the end the values that occur in a kept row get their codes by rank, so that these depend on the rows
-    alone.
+    column that turns out to have `limits.most_codes` values or more goes on as plain float64, NaN for missing ones; an integer
+    column after `limits.most_levels`. In the end the values that occur in a kept row get their codes by rank, so that these
+    depend on the rows alone.
     """
 
     name: str
     kind: Kind
+    limits: IngestLimits = DEFAULT_LIMITS
     coded: bool = True
     narrow: bool = True
     counts: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
@@ -128,8 +126,8 @@ class ColumnEncoder:
 
     def encode(self, column: Distinct) -> np.ndarray:
         """The rows as they are kept until the end of the file: small unsigned integers or float64."""
-        held, table = self.tables.get(id(column.values), (None, None))
-        if held is not column.values:
+        values, table = self.tables.get(id(column.values), (None, None))
+        if values is not column.values:
             table = self._table(column.values)
             self.tables = dict(list(self.tables.items())[-7:]) | {id(column.values): (column.values, table)}
         return table.take(column.indices, mode="wrap")  # -1, a missing value, takes the last entry
@@ -161,19 +159,20 @@ class ColumnEncoder:
         """Numbers as float64. Raises UserError for an integer that would be rounded."""
         if self.kind == "integer" and len(numbers) and max(-int(numbers.min()), int(numbers.max())) > EXACT_BELOW:
             raise UserError(
-                f"column `{self.name}`: more than {MOST_LEVELS:,} different integers in one file, and some beyond 2^53, which "
-                f"no number holds exactly; take it out of data.columns, or derive a coarser one under data.derive"
+                f"column `{self.name}`: more than {self.limits.most_levels:,} different integers in one file, and some "
+                f"beyond 2^53, which no number holds exactly; take it out of data.columns, or derive a coarser one under "
+                f"data.derive"
             )
         return numbers.astype(np.float64)
 
     def _check_number(self) -> None:
         values = self.distinct.values
-        if self.kind == "text" and len(values) > MOST_LEVELS:
+        if self.kind == "text" and len(values) > self.limits.most_levels:
             raise UserError(
-                f"column `{self.name}`: more than {MOST_LEVELS:,} different texts in one file, so it can be no term of a "
-                f"model; take it out of data.columns"
+                f"column `{self.name}`: more than {self.limits.most_levels:,} different texts in one file, so it can be no "
+                f"term of a model; take it out of data.columns"
             )
-        if (self.kind == "number" and len(values) >= shards.MOST_CODES) or len(values) > MOST_LEVELS:
+        if (self.kind == "number" and len(values) >= self.limits.most_codes) or len(values) > self.limits.most_levels:
             self.coded, self.tables = False, {}
             self._plain(values)
 
@@ -191,8 +190,8 @@ class ColumnEncoder:
         self.counts[group] = np.concatenate([shorter + longer[: len(shorter)], longer[len(shorter) :]])
 
     def finish(self) -> "list[FinishedColumn]":
-        """How the column is stored, once all rows have been noted. An integer with MOST_CODES values or more is stored twice: as
-        the number that it is, and as codes, for those who use it as an identifier."""
+        """How the column is stored, once all rows have been noted. An integer with `limits.most_codes` values or more is stored
+        twice: as the number that it is, and as codes, for those who use it as an identifier."""
         values = self.distinct.values
         present = np.zeros(len(values) + 1, bool)
         for rows in self.counts.values():
@@ -200,7 +199,7 @@ class ColumnEncoder:
         used = self.distinct.in_order(np.flatnonzero(present[1:]) + 1)
         levels = [values[code - 1] for code in used] if self.kind == "text" else values[used - 1]
         stored = []
-        if self.kind != "text" and (not self.coded or len(levels) >= shards.MOST_CODES):
+        if self.kind != "text" and (not self.coded or len(levels) >= self.limits.most_codes):
             narrow = self.narrow and survives_float32(levels.astype(float))
             final = np.append(np.nan, values).astype(np.float32 if narrow else np.float64)
             stored.append(FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, False), [], final, {}))
@@ -285,10 +284,10 @@ def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
     described = []
     for group in groups:
         rows = stored[group.rows]
-        there = rows[~np.isnan(rows)].astype(np.float64)
-        if len(there):
-            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(there)}
-            values = {"mean": there.mean(), "variance": there.var(), "minimum": there.min(), "maximum": there.max()}
+        known = rows[~np.isnan(rows)].astype(np.float64)
+        if len(known):
+            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(known)}
+            values = {"mean": known.mean(), "variance": known.var(), "minimum": known.min(), "maximum": known.max()}
             described.append(names | {name: float(value) for name, value in values.items()})
     return described
 
@@ -298,7 +297,7 @@ def levels_table(column: FinishedColumn, patterns: FinishedColumn, described: li
     shards, if the column is stored as it is."""
     parts = [pl.DataFrame(described, LEVELS_SCHEMA)]
     meaning = column.stored.kind
-    values = pl.concat([pl.Series(meaning, one, dtype=LEVELS_SCHEMA[meaning]) for one in ([None], column.levels)])
+    values = pl.concat([pl.Series(meaning, part, dtype=LEVELS_SCHEMA[meaning]) for part in ([None], column.levels)])
     for (split, pattern), rows in column.rows.items():
         codes = np.flatnonzero(rows)
         part = pl.DataFrame({"code": codes, "rows": rows[codes], meaning: values.gather(codes)})

@@ -13,23 +13,26 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm.config import FILE, RANDOM, Layout, SelectionConfig
+from tfglm.data.blocks import Block
 from tfglm.data.csv_lines import Problem
 from tfglm.data.distinct import Distinct
 from tfglm.data.encoding import ColumnEncoder, kind_of
+from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
+from tfglm.data.parser import UNREADABLE, Parsed, Parser
 from tfglm.data.selection import Selection, selection
 from tfglm.data.shards import MISSING
-from tfglm.data.source import UNREADABLE, Block, Parsed, Parser, Unreadable
+from tfglm.data.values import Unreadable
 from tfglm.errors import UserError
 
 SHOWN = 10
 """Dropped lines that are named one by one."""
 
-FEW, LARGEST_SHARE = 100, 0.1
-"""Lines that cannot be read: so many may be dropped of any file, and this share of a larger one. More are no accident."""
+LARGEST_SHARE = 0.1
+"""Of the rows of a large file that may be dropped for being unreadable; of a small one, `limits.few_bad_rows`."""
 
 
 @dataclass(frozen=True)
-class Part:
+class KeptRows:
     """What is kept of a block: the number of the split of each row, [rows], its place in the block, [rows], and the columns in
     the encoders' order.
 
@@ -47,7 +50,7 @@ class Part:
 
 
 @dataclass
-class Reader:
+class InputReader:
     """One file; `read`, `lines` and `dropped` count what has passed."""
 
     file: str
@@ -55,6 +58,7 @@ class Reader:
     selection: Selection
     settings: SelectionConfig
     log: Callable[[str], None]
+    limits: IngestLimits
     encoders: list[ColumnEncoder]
     dropped: Counter
     read: int = 0
@@ -63,24 +67,33 @@ class Reader:
     shown: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, path: Path, file: str, header: list[str], layout: Layout, settings: SelectionConfig, log) -> "Reader":
+    def of(
+        cls,
+        path: Path,
+        file: str,
+        header: list[str],
+        layout: Layout,
+        settings: SelectionConfig,
+        log: Callable[[str], None],
+        limits: IngestLimits = DEFAULT_LIMITS,
+    ) -> "InputReader":
         """Raises UserError for an expression that cannot be evaluated, whatever the rows."""
         selected = selection(layout, settings)
         needed = {name: column for name, column in layout.columns.items() if name in selected.needed}
-        parser = Parser(path, tuple(header), layout, needed, whole_records=settings.bad_rows == "drop")
+        parser = Parser(path, tuple(header), layout, needed, settings.bad_rows == "drop", limits.block_bytes)
         dropped = Counter(dict.fromkeys(selected.reasons, 0))
-        reader = cls(file, parser, selected, settings, log, [], dropped)
+        reader = cls(file, parser, selected, settings, log, limits, [], dropped)
         try:
-            nothing = reader.select(Block(memoryview(b""), 2))
+            empty = reader.select(Block(memoryview(b""), 2))
         except UNREADABLE as error:
             raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
-        kinds = [kind_of(column.values) for column in nothing.columns]
+        kinds = [kind_of(column.values) for column in empty.columns]
         reader.encoders += [
-            ColumnEncoder(name, kind) for name, kind in zip((MISSING, *settings.columns), kinds, strict=True)
+            ColumnEncoder(name, kind, limits) for name, kind in zip((MISSING, *settings.columns), kinds, strict=True)
         ]
         return reader
 
-    def parts(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[Part]:
+    def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
         """The kept rows, block by block in the order of the file. Raises UserError for what cannot be read.
 
         With `compiled` plain lines are parsed by compiled code from the first block on, without it never; by default it is
@@ -92,25 +105,25 @@ class Reader:
         blocks = self.parser.blocks(threads, numbered=RANDOM in self.selection.operands)
         for block, future in in_order(executor, self.select, blocks, threads + 1):
             try:
-                part = future.result()
+                kept = future.result()
             except UNREADABLE as error:
-                part = self.mended(block, error)
-            yield replace(part, first=self.read + 1)
-            self.read += part.read
-            self.lines += part.lines
-            self.dropped.update(part.dropped)
+                kept = self.mended(block, error)
+            yield replace(kept, first=self.read + 1)
+            self.read += kept.read
+            self.lines += kept.lines
+            self.dropped.update(kept.dropped)
         if loading:
             loading.result()  # raises what went wrong there
 
-    def select(self, block: Block) -> Part:
+    def select(self, block: Block) -> KeptRows:
         """The kept rows of a block. Raises one of UNREADABLE."""
         parsed = self.parser.parse(block.data)
-        part, infinite = self.kept(parsed, block.first)
+        kept, infinite = self.kept(parsed, block.first)
         if infinite:
             raise Unreadable(next(iter(infinite.values())).remark)
-        return part
+        return kept
 
-    def kept(self, parsed: Parsed, first: int) -> tuple[Part, dict[int, Problem]]:
+    def kept(self, parsed: Parsed, first: int) -> tuple[KeptRows, dict[int, Problem]]:
         """The kept rows of a block whose first line has the number `first`, and among them those with a value that is not
         finite, by their place in `parsed`. Raises one of UNREADABLE."""
         computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
@@ -125,20 +138,20 @@ class Reader:
         dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
         missing = patterns(self.settings.columns, columns, len(kept))
         split = split.take(kept).astype(np.uint8)
-        return Part(split, kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
+        return KeptRows(split, kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
 
     def operands(self, parsed: Parsed, first: int) -> dict[str, Distinct]:
         """What the expressions look at; `first` is the number of the first line, or of the first row of a Parquet file."""
-        made = dict(parsed.columns)
+        operands = dict(parsed.columns)
         if FILE in self.selection.operands:
-            made[FILE] = Distinct(pl.Series([self.file]).to_arrow(), np.zeros(parsed.rows, np.int32))
+            operands[FILE] = Distinct(pl.Series([self.file]).to_arrow(), np.zeros(parsed.rows, np.int32))
         if RANDOM in self.selection.operands:
             drawn = uniform(self.settings.seed, self.file, first, parsed.lines)
             drawn = drawn if parsed.with_rows is None else drawn[parsed.with_rows]
-            made[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
-        return made
+            operands[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
+        return operands
 
-    def mended(self, block: Block, error: Exception) -> Part:
+    def mended(self, block: Block, error: Exception) -> KeptRows:
         """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
 
         Raises UserError, which names the first such line, if they do not; and where they are too many.
@@ -157,12 +170,12 @@ class Reader:
             self.report({int(parsed.with_rows[row]): problem for row, problem in failed.items()}, first)
             problems |= {int(parsed.with_rows[row]): problem for row, problem in failed.items()}
             parsed = parsed.taken(np.setdiff1d(np.arange(parsed.rows), list(failed)))
-        part, _ = self.kept(parsed, first)
+        kept, _ = self.kept(parsed, first)
         self.unreadable += len(problems)
         # Among the lines that are not blank.
-        places = np.searchsorted(np.sort([*parsed.with_rows.tolist(), *problems]), parsed.with_rows)[part.places]
+        places = np.searchsorted(np.sort([*parsed.with_rows.tolist(), *problems]), parsed.with_rows)[kept.places]
         dropped = Counter(f"unreadable: {problem.reason}" for problem in problems.values())
-        return replace(part, places=places, dropped=part.dropped + dropped, read=rows)
+        return replace(kept, places=places, dropped=kept.dropped + dropped, read=rows)
 
     def report(self, problems: dict[int, Problem], first: int) -> None:
         """Log what is wrong with lines of a block, by their number in it, or raise UserError, as the settings have it."""
@@ -178,11 +191,12 @@ class Reader:
     def check_share(self, bad: int, rows: int) -> None:
         """Raise UserError if more rows are to be dropped than may be, `bad` of the next `rows` and those before."""
         bad, rows = self.unreadable + bad, self.read + rows
-        if self.settings.bad_rows == "drop" and bad > max(FEW, LARGEST_SHARE * rows):
-            first = "\n  ".join(self.shown[:3])
+        if self.settings.bad_rows == "drop" and bad > max(self.limits.few_bad_rows, LARGEST_SHARE * rows):
+            most = f"{self.limits.few_bad_rows} rows, and {LARGEST_SHARE:.0%} of a larger file"
+            shown = "\n  ".join(self.shown[:3])
             raise UserError(
-                f"{self.parser.path}: {bad:,} of the first {rows:,} rows cannot be read, more than data.bad_rows drops ({FEW} "
-                f"rows, and {LARGEST_SHARE:.0%} of a larger file): something is wrong with the file or its layout\n  {first}"
+                f"{self.parser.path}: {bad:,} of the first {rows:,} rows cannot be read, more than data.bad_rows drops ({most}): "
+                f"something is wrong with the file or its layout\n  {shown}"
             )
 
     def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, Problem]]:
@@ -190,19 +204,19 @@ class Reader:
         wrong. By halves. `bad` of the `rows` of the block are known to be unreadable."""
         waiting = [np.arange(parsed.rows)]
         while waiting:
-            part = waiting.pop()
-            taken = parsed.taken(part)
+            places = waiting.pop()
+            taken = parsed.taken(places)
             try:
                 _, infinite = self.kept(taken, first)
             except UNREADABLE as error:
-                if len(part) > 1:
-                    waiting += [part[len(part) // 2 :], part[: len(part) // 2]]
+                if len(places) > 1:
+                    waiting += [places[len(places) // 2 :], places[: len(places) // 2]]
                     continue
                 infinite = {0: Problem("expression", str(error).splitlines()[0])}
             bad += len(infinite)
             self.check_share(bad, rows)
             for row, problem in sorted(infinite.items(), key=itemgetter(0)):
-                yield int(part[row]), problem
+                yield int(places[row]), problem
 
 
 def in_order(
@@ -232,10 +246,10 @@ def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
     if not lacking:
         return Distinct(pl.Series([""]).to_arrow(), np.zeros(rows, np.int32))
     some = np.flatnonzero(np.logical_or.reduce(list(lacking.values())))
-    masks, which = np.unique(np.stack([rows[some] for rows in lacking.values()], 1), axis=0, return_inverse=True)
+    masks, mask_of_row = np.unique(np.stack([rows[some] for rows in lacking.values()], 1), axis=0, return_inverse=True)
     texts = [",".join(np.array(list(lacking))[mask]) for mask in masks]
     indices = np.full(rows, len(texts), np.int32)
-    indices[some] = which.reshape(-1)
+    indices[some] = mask_of_row.reshape(-1)
     return Distinct(pl.Series([*texts, ""]).to_arrow(), indices)
 
 

@@ -33,9 +33,6 @@ LARGEST_CAPACITY = 2**19
 SHARDS_PER_FILE = 8
 """Aimed at while a file is small, so that a few workers share even one file."""
 
-MOST_CODES = 2**16
-"""A column of numbers with so many distinct values is stored as it is instead of as codes; one of integers as codes too."""
-
 MANIFEST = "manifest.json"
 LEVELS, CHECKSUMS, PREDICTED_ROWS = "levels.parquet", "checksums.npy", "predicted_rows.npy"
 
@@ -199,7 +196,7 @@ def capacity_for(rows: int) -> int:
 
 
 def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
-    """About how much disk space ingest needs, with what it sets down meanwhile: flight data have 80 bytes or more a row, and
+    """About how much disk space ingest needs, with what it spills meanwhile: flight data have 80 bytes or more a row, and
     a value takes 2 bytes or fewer, but for few columns."""
     return 2 * (csv_bytes // 80) * (2 * columns + 1)
 

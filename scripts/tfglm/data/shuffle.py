@@ -1,4 +1,4 @@
-"""The permutation of the rows of a file, out of core: chunks are permuted and set down on disk, then dealt to the shards.
+"""The permutation of the rows of a file, out of core: chunks are permuted and spilled to disk, then dealt to the shards.
 
 Each shard takes an equal part of every chunk, which is a random sample of it, and takes from all these parts at an even
 pace, so that its first blocks are a fair sample of the whole file too. Only a few chunks, or a column of a few shards, are
@@ -15,10 +15,8 @@ import numpy as np
 
 from tfglm.config import SPLITS
 from tfglm.data.encoding import ColumnEncoder, FinishedColumn, groups_of
+from tfglm.data.limits import CHUNK_BYTES
 from tfglm.data.shards import written
-
-CHUNK_BYTES = 16 << 20
-"""Small enough for a column of a chunk to stay in the processor's cache while it is permuted."""
 
 IN_ORDER = frozenset({SPLITS.index("predict")})
 """Splits whose rows stay in the order of the file: predictions are read beside it."""
@@ -26,38 +24,46 @@ IN_ORDER = frozenset({SPLITS.index("predict")})
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows set down: how many there are of each split, which lie one after the other, and the types of the columns."""
+    """Spilled rows: how many there are of each split, which lie one after the other, and the types of the columns."""
 
     sizes: np.ndarray
     dtypes: list[np.dtype]
 
 
-class Mixer:
+class Shuffler:
     """The rows of a file on their way to the shards. `folder` takes the chunks; the caller removes it."""
 
-    def __init__(self, folder: Path, encoders: list[ColumnEncoder], seed: int, executor: Executor):
+    def __init__(
+        self,
+        folder: Path,
+        encoders: list[ColumnEncoder],
+        seed: int,
+        executor: Executor,
+        chunk_bytes: int = CHUNK_BYTES,
+    ):
         self.folder, self.encoders, self.seed, self.executor = folder, encoders, seed, executor
+        self.chunk_bytes = chunk_bytes
         self.waiting: list[list[np.ndarray]] = []
         self.waiting_bytes = 0
         self.chunks: list[Future[Chunk]] = []
 
     def add(self, split: np.ndarray, columns: list[np.ndarray]) -> None:
         """Some rows: the number of their split, and what the encoders made of them."""
-        kinds = [one.dtype.kind for one in columns]
-        if self.waiting and kinds != [one.dtype.kind for one in self.waiting[-1][1:]]:
+        kinds = [column.dtype.kind for column in columns]
+        if self.waiting and kinds != [column.dtype.kind for column in self.waiting[-1][1:]]:
             self._send()  # codes and plain values cannot stand in one array
         self.waiting.append([split, *columns])
-        self.waiting_bytes += sum(one.nbytes for one in self.waiting[-1])
-        if self.waiting_bytes >= CHUNK_BYTES:
+        self.waiting_bytes += sum(column.nbytes for column in self.waiting[-1])
+        if self.waiting_bytes >= self.chunk_bytes:
             self._send()
 
     def _send(self) -> None:
         if self.chunks:
             self.chunks[-1].result()  # one at a time, or a fast reader would fill the memory
-        self.chunks.append(self.executor.submit(self._set_down, len(self.chunks), self.waiting))
+        self.chunks.append(self.executor.submit(self._spill, len(self.chunks), self.waiting))
         self.waiting, self.waiting_bytes = [], 0
 
-    def _set_down(self, chunk: int, rows: list[list[np.ndarray]]) -> "Chunk":
+    def _spill(self, chunk: int, rows: list[list[np.ndarray]]) -> "Chunk":
         """Permute rows, those of each split among themselves, and write them."""
         split, *columns = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         random = np.random.default_rng([self.seed, chunk])
@@ -87,21 +93,21 @@ class Mixer:
     def path(self, chunk: int, column: int) -> Path:
         return self.folder / f"{chunk}-{column}"
 
-    def finish(self) -> "Mixed":
+    def finish(self) -> "ShuffledFile":
         """All rows, once the last one has been added."""
         if self.waiting:
             self._send()
         chunks = [chunk.result() for chunk in self.chunks]
         finished = [encoder.finish() for encoder in self.encoders]
         sources = [number for number, columns in enumerate(finished) for _ in columns]
-        return Mixed(self, chunks, [column for columns in finished for column in columns], sources)
+        return ShuffledFile(self, chunks, [column for columns in finished for column in columns], sources)
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """The rows of a file set down, and the columns to be stored; `sources` are the encoders that these come from, by number."""
+class ShuffledFile:
+    """The spilled rows of a file, and the columns to be stored; `sources` are the encoders that these come from, by number."""
 
-    mixer: Mixer
+    shuffler: Shuffler
     chunks: list[Chunk]
     columns: list[FinishedColumn]
     sources: list[int]
@@ -109,7 +115,7 @@ class Mixed:
     def total(self) -> int:
         return sum(int(chunk.sizes.sum()) for chunk in self.chunks)
 
-    def shards(self, split: int, capacity: int) -> Iterator["MixedShard"]:
+    def shards(self, split: int, capacity: int) -> Iterator["ShuffledShard"]:
         """The shards of a split, of at most `capacity` rows and nearly equal size."""
         sizes = [int(chunk.sizes[split]) for chunk in self.chunks]
         starts = [int(chunk.sizes[:split].sum()) for chunk in self.chunks]
@@ -124,14 +130,14 @@ class Mixed:
             else:
                 taken = [(size * piece // pieces, size * (piece + 1) // pieces) for size in sizes]
             slices = [slice(start + first, start + last) for start, (first, last) in zip(starts, taken, strict=True)]
-            yield MixedShard(self, split, piece, slices)
+            yield ShuffledShard(self, split, piece, slices)
 
 
 @dataclass(frozen=True)
-class MixedShard:
+class ShuffledShard:
     """One shard to be: which rows of each chunk it takes."""
 
-    mixed: Mixed
+    file: ShuffledFile
     split: int
     piece: int
     slices: list[slice]
@@ -146,10 +152,10 @@ class MixedShard:
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
         """The column with that number as it is stored, [rows]."""
-        column, source, chunks = self.mixed.columns[number], self.mixed.sources[number], []
+        column, source, chunks = self.file.columns[number], self.file.sources[number], []
         for chunk, rows in enumerate(self.slices):
-            dtype, size = self.mixed.chunks[chunk].dtypes[source], rows.stop - rows.start
-            path = self.mixed.mixer.path(chunk, source)
+            dtype, size = self.file.chunks[chunk].dtypes[source], rows.stop - rows.start
+            path = self.file.shuffler.path(chunk, source)
             chunks.append(column.finished(np.fromfile(path, dtype, size, offset=rows.start * dtype.itemsize)))
         return np.concatenate(chunks).take(order)
 

@@ -17,23 +17,24 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
     columns]."""
     columns = [file.codes(column).name for column in columns]
     sizes = [len(file.values(column)) + 1 for column in columns]
-    found = np.zeros(0, np.int64)
+    seen = np.zeros(0, np.int64)
     for shard in training_shards(file):
         joint = np.zeros(shard.rows, np.int64)
         for column, size in zip(columns, sizes, strict=True):
             joint = joint * size + file.stored(shard, column)
-        present = np.unique(joint[usable(file, shard, required)])
-        found = np.union1d(found, present)
-    return np.stack(np.unravel_index(found, sizes), axis=1) if len(found) else np.zeros((0, len(columns)), np.int64)
+        seen = np.union1d(seen, joint[usable(file, shard, required)])
+    return np.stack(np.unravel_index(seen, sizes), axis=1) if len(seen) else np.zeros((0, len(columns)), np.int64)
 
 
-def sample(files: Sequence[IngestedFile], column: str, required: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+def sample(
+    files: Sequence[IngestedFile], column: str, required: Collection[str], most_rows: int = MOST_SAMPLED
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of a column (sorted) in a sample of the training rows, and how often each occurs in it.
 
     The first rows of each shard, which are a fair sample of their file, in proportion to its rows.
     """
     shards = [(file, shard) for file in files for shard in training_shards(file)]
-    share = min(1.0, MOST_SAMPLED / max(sum(shard.rows for _, shard in shards), 1))
+    share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))
     drawn = [np.zeros(0)]
     for file, shard in shards:
         rows = int(np.ceil(share * shard.rows))
@@ -65,8 +66,8 @@ def repeated(
         for shard in training_shards(file):
             good = usable(file, shard, required)
             values, times = (decoded(file, shard, name)[good] for name in (column, frequency))
-            distinct, which = np.unique(values, return_inverse=True)
-            for value, rows in zip(distinct.tolist(), np.bincount(which, times).tolist(), strict=True):
+            distinct, place = np.unique(values, return_inverse=True)
+            for value, rows in zip(distinct.tolist(), np.bincount(place, times).tolist(), strict=True):
                 counts[value] = counts.get(value, 0.0) + rows
     pairs = sorted((value, rows) for value, rows in counts.items() if rows > 0)
     return np.array([value for value, _ in pairs]), np.array([rows for _, rows in pairs])

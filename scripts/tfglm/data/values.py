@@ -6,6 +6,7 @@ decimals that are zero (15.00), or with an exponent, and is exact up to 64 bits.
 What the layout lists as `missing` is compared with the whole field, quoted or not, before all this.
 """
 
+import codecs
 import re
 from decimal import Decimal, InvalidOperation
 
@@ -14,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm.config import LayoutColumn
+from tfglm.data.distinct import Distinct
 
 ARROW_TYPES = {
     "string": pa.string(),
@@ -29,6 +31,10 @@ NUMBER = rf"^({DECIMAL}|[+-]?(?i:inf|infinity))$"
 WHOLE = r"^[+-]?[0-9]{1,18}$"
 ISO_DATE = "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}$"
 ZERO_DECIMALS = r"^([+-]?[0-9]+)\.0*$"
+
+
+class Unreadable(ValueError):
+    """A block holds something that cannot be read; the message says what, without the place."""
 
 
 def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarray]:
@@ -83,3 +89,40 @@ def whole_number(text: str) -> int | None:
 def is_no_clock(numbers: np.ndarray) -> np.ndarray:
     """Which whole numbers are no time of day, hours and minutes from 0 to 2400."""
     return (numbers < 0) | (numbers > 2400) | (numbers % 100 >= 60)
+
+
+def decoded(raw: pa.Array, encoding: str) -> tuple[pa.Array, np.ndarray]:
+    """Binary values as texts, and which ones are not in the encoding (bool)."""
+    if codecs.lookup(encoding).name == "utf-8":
+        try:
+            return raw.cast(pa.string()), np.zeros(len(raw), bool)
+        except pa.ArrowInvalid:
+            pass
+    texts, wrong = [], np.zeros(len(raw), bool)
+    for place, value in enumerate(raw.to_pylist()):
+        try:
+            texts.append(value.decode(encoding))
+        except UnicodeError:
+            texts.append("")
+            wrong[place] = True
+    return pl.Series(texts, dtype=pl.String).to_arrow().cast(pa.string()), wrong
+
+
+def refined(column: Distinct, name: str, how: LayoutColumn) -> Distinct:
+    """A column of texts, numbers or dates with the values that ARROW_TYPES has for it.
+
+    Raises Unreadable, or another error of UNREADABLE, for a value that is none.
+    """
+    values, wrong = column.values, None
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if how.type != "string" and (is_text or pa.types.is_decimal(values.type) or how.type == "date"):
+        values, wrong = values_of(values.cast(pa.string()), how)
+    elif values.type != ARROW_TYPES[how.type]:
+        values = values.cast(ARROW_TYPES[how.type])  # fails for 1.5 as a whole number
+    if how.type == "clock" and wrong is None:
+        wrong = is_no_clock(values.to_numpy(False))
+    # A value that no row here has may have been left by an earlier block.
+    if wrong is not None and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():
+        value = column.values[int(column.indices[bad.argmax()])]
+        raise Unreadable(f"column `{name}`: {value} is not a {how.type}")
+    return column if values is column.values else Distinct(values, column.indices)

@@ -35,6 +35,7 @@ def build_design(
     dictionary: Dictionary,
     files: Sequence[IngestedFile],
     known_late: Collection[str] = (),
+    most_sampled: int = tally.MOST_SAMPLED,
 ) -> Design:
     """Build the design of one model.
 
@@ -50,6 +51,8 @@ def build_design(
         All ingested files, for what the dictionary does not hold: occurring interactions, quantiles of a column.
     known_late : collection of str
         Columns that are known only after departure.
+    most_sampled : int
+        Rows from which quantiles of a column are taken that has too many values to count.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def build_design(
         If the model cannot be fitted to these data; see `tfglm.design.checks`.
     """
     where = f"models.{model}"
-    design = _DesignBuilder(where, settings, dictionary, files).build(model)
+    design = _DesignBuilder(where, settings, dictionary, files, most_sampled).build(model)
     late = tuple(name for name in design.columns[1:] if name in known_late)
     check_information_size(design, where)
     check_scores_size(design, where)
@@ -71,8 +74,16 @@ def build_design(
 class _DesignBuilder:
     """Collects factors and remarks while the terms of one formula are read."""
 
-    def __init__(self, where: str, settings: DesignConfig, dictionary: Dictionary, files: Sequence[IngestedFile]):
+    def __init__(
+        self,
+        where: str,
+        settings: DesignConfig,
+        dictionary: Dictionary,
+        files: Sequence[IngestedFile],
+        most_sampled: int,
+    ):
         self.where, self.settings, self.dictionary, self.files = where, settings, dictionary, files
+        self.most_sampled = most_sampled
         self.categorical: dict[str, Categorical] = {}
         self.numeric: dict[str, Numeric] = {}
         self.remarks: list[str] = []
@@ -166,7 +177,7 @@ class _DesignBuilder:
         if column.levels is None and not factor.calls:
             return Numeric(factor.name, column.name, (), (column.mean,), (math.sqrt(column.variance) or 1.0,))
         if column.levels is None:
-            values, rows = tally.sample(self.files, column.name, self.dictionary.required)
+            values, rows = tally.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
             if rows.sum() < self.dictionary.rows["train"] and any(
                 call.function in transforms.LEARNING for call in factor.calls
             ):

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import Column, Dictionary
-from tfglm.data.encoding import MOST_LEVELS
-from tfglm.data.shards import MOST_CODES
+from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES

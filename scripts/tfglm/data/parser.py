@@ -1,0 +1,244 @@
+"""How a block of an input file becomes columns.
+
+What a line is and what its fields stand for is said in `csv_lines` and `values`. Plain lines are split by compiled code of this
+package, all others by pyarrow: unlike polars it refuses a line with too few or too many fields whatever columns are asked for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from tfglm.config import Layout, LayoutColumn
+from tfglm.data import csv_lines
+from tfglm.data.blocks import Block, csv_blocks, parquet_blocks
+from tfglm.data.csv_lines import Problem
+from tfglm.data.distinct import Distinct
+from tfglm.data.limits import BLOCK_BYTES
+from tfglm.data.packing import estimated_csv_bytes, packing
+from tfglm.data.sql import FAILURES
+from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, values_of
+
+if TYPE_CHECKING:
+    from tfglm.data.plain_csv import PlainCsv
+
+LARGE = 200 * 10**6
+"""Bytes of CSV from which on it pays to load the compiled parser, which takes two seconds."""
+
+UNREADABLE = (Unreadable, pa.ArrowInvalid, *FAILURES)
+"""What parsing a block or evaluating an expression on it raises."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The needed columns of a block, with values of ARROW_TYPES; how many lines it has; and which of these, from 0, hold the
+    rows, int64 [rows], None if all do."""
+
+    rows: int
+    columns: dict[str, Distinct]
+    lines: int
+    with_rows: np.ndarray | None = None
+
+    def taken(self, rows: np.ndarray) -> "Parsed":
+        """Some of the rows, with the values that they have alone."""
+        columns = {name: column.take(rows).compact() for name, column in self.columns.items()}
+        with_rows = rows if self.with_rows is None else self.with_rows[rows]
+        return Parsed(len(rows), columns, self.lines, with_rows)
+
+
+@dataclass
+class Parser:
+    """How the blocks of one file become columns. `columns` are the needed ones, by their tfglm name. With `whole_records`, a
+    quoted text of several lines is not cut by the end of a block. `compiled` splits plain lines, once it is loaded."""
+
+    path: Path
+    header: tuple[str, ...]
+    layout: Layout
+    columns: dict[str, LayoutColumn]
+    whole_records: bool = False
+    block_bytes: int = BLOCK_BYTES
+    compiled: "PlainCsv | None" = field(default=None, init=False)
+
+    def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
+        """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
+        if packing(self.path) == "parquet":
+            return parquet_blocks(self.path, self._sources())
+        fields = len(self.header) if self.whole_records else 0
+        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered)
+
+    def _sources(self) -> list[str]:
+        """The needed columns as the file calls them. A query may need none (`train: TRUE`), but the rows are to be counted."""
+        return list(dict.fromkeys(column.source for column in self.columns.values())) or [self.header[0]]
+
+    def parse(self, data: memoryview | pa.RecordBatch) -> Parsed:
+        """Raises one of UNREADABLE."""
+        if isinstance(data, pa.RecordBatch):
+            columns = {name: self._converted(data, name, column) for name, column in self.columns.items()}
+            return Parsed(data.num_rows, columns, data.num_rows)
+        if not len(data):
+            empty = {name: pa.nulls(0, ARROW_TYPES[column.type]) for name, column in self.columns.items()}
+            return Parsed(0, {name: Distinct.of(array) for name, array in empty.items()}, 0)
+        columns = self._compiled_columns(data)
+        if columns is not None:
+            rows = len(next(iter(columns.values())).indices)
+            return Parsed(rows, columns, rows)
+        return self._any_columns(data)
+
+    def _compiled_columns(self, data: memoryview) -> dict[str, Distinct] | None:
+        """The columns by name, if the lines are plain."""
+        if not self.compiled:
+            return None
+        try:
+            fields = self.compiled.parse(data)
+        except UnicodeError:
+            self.compiled.forget()
+            return None
+        if not fields:
+            return None
+        columns = {}
+        for (name, how), column in zip(self.columns.items(), fields, strict=True):
+            if how.type == "string" and how.source in column.values.to_pylist():
+                self._refuse_header(data)
+            columns[name] = refined(column, name, how)
+        return columns
+
+    def is_large(self) -> bool:
+        """Whether `compile` pays."""
+        return bool(self.columns) and estimated_csv_bytes(self.path) >= LARGE
+
+    def compile(self) -> None:
+        """Have plain lines parsed by compiled code from now on, if the columns allow it. Loading it takes two seconds."""
+        if packing(self.path) == "parquet" or any(column.type == "number" for column in self.columns.values()):
+            return
+        from tfglm.data.plain_csv import PlainCsv
+
+        wanted = [self.header.index(column.source) for column in self.columns.values()]
+        whole = [column.type in ("integer", "clock") for column in self.columns.values()]
+        compiled = PlainCsv(len(self.header), wanted, whole, self.layout.missing, self.layout.encoding)
+        compiled.load()
+        self.compiled = compiled
+
+    def _any_columns(self, data: memoryview) -> Parsed:
+        """Whatever the lines. Raises Unreadable or pa.ArrowInvalid."""
+        raw = np.frombuffer(data, np.uint8)
+        if csv_lines.has_stray_bytes(raw):
+            raise Unreadable("a NUL byte, or a carriage return within a line")
+        table = self._read(data)
+        lines, with_rows = csv_lines.count_of_lines(raw), None
+        if table.num_rows != lines:
+            with_rows = csv_lines.lines_with_rows(raw)
+            if len(with_rows) != table.num_rows:
+                raise Unreadable("a quoted text goes beyond its line")
+        if csv_lines.ends_in_quotes(data):
+            raise Unreadable("a quote is not closed")
+        texts = [column.source for column in self.columns.values() if column.type == "string"] or table.column_names
+        if any(source.encode() in self._distinct(table, source).values.to_pylist() for source in texts):
+            self._refuse_header(data)
+        columns = {}
+        for name, how in self.columns.items():
+            columns[name], wrong = self._values(table, how)
+            if wrong.any():
+                raise Unreadable(f"column `{name}`")
+        return Parsed(table.num_rows, columns, lines, with_rows)
+
+    def _read(self, data: memoryview | bytes) -> pa.Table:
+        """The needed columns as they stand in the file, or any if none is."""
+        sources = self._sources()
+        convert = csv.ConvertOptions(
+            include_columns=sources,
+            column_types=dict.fromkeys(sources, pa.dictionary(pa.int32(), pa.binary())),
+            null_values=[],
+            check_utf8=False,
+        )
+        read = csv.ReadOptions(column_names=self.header, use_threads=False, block_size=len(data) + 1)
+        return csv.read_csv(pa.BufferReader(data), read, convert_options=convert)
+
+    def _distinct(self, table: pa.Table, source: str) -> Distinct:
+        column = table[source]
+        if not column.num_chunks:
+            return Distinct(pa.nulls(0, pa.binary()), np.zeros(0, np.int32))
+        return Distinct.of(column.chunk(0))
+
+    def _values(self, table: pa.Table, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
+        """A column, and which of its values are none or not in the encoding (bool)."""
+        raw = self._distinct(table, how.source)
+        texts, undecoded = decoded(raw.values, self.layout.encoding)
+        absent = pl.Series(texts, dtype=pl.String).is_in(self.layout.missing).to_numpy() & ~undecoded
+        values, wrong = values_of(texts, how)
+        indices = raw.indices
+        if absent.any():
+            indices = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(indices)
+        return Distinct(values, indices), (wrong & ~absent) | undecoded
+
+    def examine(self, data: memoryview) -> tuple[dict[int, Problem], Parsed]:
+        """What is wrong with the lines of a block, by their number in it, from 0; and the rows of the others.
+
+        In one go, as a block may hold many such lines.
+        """
+        lines = csv_lines.lines_of(bytes(data))
+        problems = csv_lines.problems_of(lines, [name.encode() for name in self.header])
+        sound = np.array([place for place, line in enumerate(lines) if line and place not in problems], np.int64)
+        if not len(sound):
+            empty = self.parse(memoryview(b""))
+            return problems, Parsed(0, empty.columns, len(lines), sound)
+        table = self._read(b"".join(lines[place] + b"\n" for place in sound))
+        columns = {}
+        bad = np.zeros(len(sound), bool)
+        for name, how in self.columns.items():
+            columns[name], wrong = self._values(table, how)
+            rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
+            for row in np.flatnonzero(rows).tolist():
+                problems[int(sound[row])] = self._problem_of_value(name, how, lines[sound[row]])
+            bad |= rows
+        parsed = Parsed(len(sound), columns, len(lines), sound)
+        return problems, parsed.taken(np.flatnonzero(~bad))
+
+    def _problem_of_value(self, name: str, how: LayoutColumn, line: bytes) -> Problem:
+        raw = csv_lines.fields_of(line)[self.header.index(how.source)]
+        place = f"column `{how.source}`: "
+        try:
+            value = raw.decode(self.layout.encoding)
+        except UnicodeError:
+            encoding = self.layout.encoding
+            remark = f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); set `encoding` in the layout, "
+            remark += "such as `latin-1`, to what it is"
+            return Problem(f"value of {name}", remark)
+        wanted = {
+            "integer": "a whole number",
+            "number": "a number",
+            "clock": "a time of day (hhmm, from 0 to 2400)",
+            "date": f"a date ({how.format or '%Y-%m-%d'})",
+        }
+        shown = value if len(value) <= 100 else f"{value[:100]}..."
+        remark = (
+            f"{place}expected {wanted[how.type]}, found `{shown}`\n  mend the value, add it to `missing` in the layout "
+            f"if it marks a missing one, or change the column's type there"
+        )
+        return Problem(f"value of {name}", remark)
+
+    def _converted(self, batch: pa.RecordBatch, name: str, how: LayoutColumn) -> Distinct:
+        """One column of a Parquet file, which has a type of its own."""
+        array = batch.column(how.source)
+        array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+        if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+            missing = pc.is_in(array, pa.array(self.layout.missing, array.type))
+            array = pc.if_else(missing, pa.scalar(None, array.type), array)
+        try:
+            if how.type == "date" and not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
+                array, how = array.cast(pa.date32()), how.model_copy(update={"format": None})
+            return refined(Distinct.of(array), name, how)
+        except (Unreadable, pa.ArrowInvalid, pa.ArrowNotImplementedError, *FAILURES) as error:
+            raise Unreadable(f"column `{how.source}` ({array.type}) cannot be read as {how.type}: {error}") from error
+
+    def _refuse_header(self, data: memoryview) -> None:
+        """Raise Unreadable if a line is the header once more."""
+        header = [name.encode() for name in self.header]
+        for line in csv_lines.lines_of(bytes(data)):
+            if header[0] in line and [field.strip() for field in csv_lines.fields_of(line) or []] == header:
+                raise Unreadable("repeats the header")
