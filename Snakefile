@@ -15,7 +15,7 @@ report: "workflow/report/workflow.rst"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/ingest.smk"
 include: "workflow/rules/design.smk"
-include: "workflow/rules/cluster.smk"
+include: "workflow/rules/cluster.smk" if HAS_CLUSTER else "workflow/rules/one_device.smk"
 include: "workflow/rules/results.smk"
 include: "workflow/rules/report.smk"
 

@@ -163,7 +163,11 @@ def test_column_of_a_layout_may_be_its_type_alone():
     ("path", "value", "expected"),
     [
         ("models.late_arrival.famly", "x", "models.late_arrival.famly: unknown key; did you mean `family`?"),
-        ("cluster.zzz", 1, "cluster.zzz: unknown key; the keys here are ps, workers, nodes, patience, stall, isolate"),
+        (
+            "cluster.zzz",
+            1,
+            "cluster.zzz: unknown key; the keys here are strategy, ps, workers, nodes, patience, stall, isolate",
+        ),
         ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
         ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
         (

@@ -42,6 +42,7 @@ except UserError as error:
     raise WorkflowError(str(error)) from None
 
 MODELS = CONFIG.fit or list(CONFIG.models)
+HAS_CLUSTER = CONFIG.cluster.strategy == "parameter_server"
 
 
 wildcard_constraints:

@@ -1,4 +1,4 @@
-"""The section `cluster`: processes and waiting times. No number here changes a result."""
+"""The section `cluster`: how a model is fitted, processes and waiting times. Nothing here changes a result."""
 
 from typing import Literal
 
@@ -8,8 +8,14 @@ from tfglm.config.base import YEAR, Integer, Section
 
 
 class ClusterConfig(Section):
-    """The TensorFlow cluster. No number here changes a result."""
+    """What a model is fitted on. Nothing here changes a result."""
 
+    strategy: Literal["parameter_server", "one_device"] = Field(
+        default="parameter_server",
+        description="`parameter_server` fits a model on a TensorFlow cluster of the processes below; `one_device` in one "
+        "process, as one ordinary job. Both come to the same numbers, but for an online solver that is not `synchronous`. A "
+        "model that was fitted the other way is fitted again.",
+    )
     ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers.")
     workers: Integer = Field(default=2, ge=1, le=10_000, description="Number of workers.")
     nodes: Integer = Field(

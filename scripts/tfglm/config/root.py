@@ -42,9 +42,7 @@ class Config(Section):
         "those of `data.files`; they need have no response.",
     )
     pictures: PicturesConfig = Field(default=PicturesConfig(), description="How pictures look.")
-    cluster: ClusterConfig = Field(
-        default=ClusterConfig(), description="The size of the TensorFlow cluster. Changes no result."
-    )
+    cluster: ClusterConfig = Field(default=ClusterConfig(), description="What a model is fitted on. Changes no result.")
 
     @model_validator(mode="before")
     @classmethod

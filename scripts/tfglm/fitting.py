@@ -1,0 +1,150 @@
+"""A fit as a job does it: what it reads, how far it has come, and the files that it writes, whichever executor does the work."""
+
+import argparse
+import csv
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import tfglm
+from tfglm import command, digests, provenance, tensorflow_setup
+from tfglm.config import SolverConfig
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.distribute.executor import Executor
+from tfglm.roles import curves
+from tfglm.roles.progress import Progress
+from tfglm.solvers.reporter import Reporter
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The command line that all jobs which fit a model share."""
+    parser = command.parser(description)
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument(
+        "--solver", type=SolverConfig.model_validate_json, default="{}", help="the solver and its settings, as JSON"
+    )
+    parser.add_argument(
+        "--config", default="{}", help="what the config says of data and model, as JSON, for the record"
+    )
+    parser.add_argument("--history", type=Path, required=True, help="CSV for what the fit recorded over time")
+    parser.add_argument("--journal", type=Path, required=True, help="folder for what a fit that is killed goes on from")
+    parser.add_argument("--progress", type=Path, help="file that says what the fit is at")
+    parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
+    return parser
+
+
+def fit(arguments: argparse.Namespace, executor_of: Callable[[Progress], Executor]) -> None:
+    """Fit the model of a command line with the executor that `executor_of` gives, and write what it says.
+
+    Raises UserError if the design was made for other shards, and what a solver or the executor raises.
+    """
+    design = Design.load(arguments.design)
+    progress = Progress(arguments.progress, design.model)
+    try:
+        files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+        if design.data != tuple(file.manifest.digest for file in files):
+            raise digests.changed(arguments.design, "it was made for other shards", delete=arguments.design)
+        executor = executor_of(progress)
+        progress.fitting()
+        _fit(arguments, design, files, executor, progress)
+    except Exception as error:
+        progress.update(state="failed", reason=str(error))
+        raise
+
+
+def _fit(
+    arguments: argparse.Namespace,
+    design: Design,
+    files: Sequence[IngestedFile],
+    executor: Executor,
+    progress: Progress,
+) -> None:
+    with tensorflow_setup.quiet():
+        from tfglm import checkpoint, resume
+        from tfglm.engine.workload import Workload
+        from tfglm.results import coefficients
+        from tfglm.solvers import estimate
+
+    workload = Workload(design, files, "train")
+    history = History(arguments.events, design.model, progress, workload.rows)
+    journal = resume.Journal(arguments.journal, key(arguments), command.log)
+    fitted = estimate.fit(
+        workload,
+        resume.ResumingExecutor(executor, journal, history.passed),
+        arguments.solver,
+        history.reporter(),
+        Workload(design, files, "evaluate"),
+    )
+    command.log(f"fitted in {history.seconds():.3f} s")
+    checkpoint.save(fitted, design, arguments.checkpoint)
+    history.write(arguments.history)
+    content = fitted.summary | {"aliased": coefficients.aliased_by_default(design, fitted)}
+    content |= provenance.identity(arguments.design, arguments.checkpoint)
+    content |= {"passport": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
+    digests.write_json(arguments.fit, content, indent=2)
+    journal.remove()
+    progress.update(state="finished", seconds_left=0.0)
+    if fitted.summary["exact"] and not fitted.summary["converged"]:
+        command.say(
+            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations: `max_iterations` may be "
+            f"too small, rounding errors too large, or a coefficient without a finite estimate; the summary page says how far "
+            f"it is from the maximum"
+        )
+
+
+class History:
+    """What a fit records over time: rows of a CSV file, curves for TensorBoard, facts of its progress."""
+
+    def __init__(self, events: Path | None, model: str, progress: Progress, rows: int) -> None:
+        self._curves, self._model, self._progress, self._rows = curves.recorder(events), model, progress, rows
+        self._lines: list[tuple] = [("seconds", "quantity", "step", "value")]
+        self._passes = itertools.count(1)
+        self._started = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Since the fit began."""
+        return time.perf_counter() - self._started
+
+    def record(self, step: int, values: Mapping[str, float]) -> None:
+        """Quantities by name, such as `newton/deviance`, after so many steps."""
+        self._curves(step, values)
+        self._lines.extend((self.seconds(), name, step, value) for name, value in values.items())
+        self._progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
+
+    def passed(self, recalled: bool, seconds: float) -> None:
+        """One more sum over the data is there."""
+        self._progress.passed(recalled, seconds, self._rows)
+        if seconds and not recalled:
+            self._lines.append((self.seconds(), "pass/rows a second", next(self._passes), self._rows / seconds))
+
+    def reporter(self) -> Reporter:
+        """What a solver tells of its work goes here, to the log and to the terminal."""
+        return Reporter(
+            lambda message: command.say(f"{self._model}: {message}"),
+            lambda message: command.live(f"{self._model}: {message}"),
+            command.log,
+            self.record,
+            self._progress.advance,
+        )
+
+    def write(self, path: Path) -> None:
+        """Write the CSV file, and its digest beside it."""
+        with path.open("w", newline="") as stream:
+            csv.writer(stream).writerows(self._lines)
+        digests.write_beside(path)
+
+
+def key(arguments: argparse.Namespace) -> str:
+    """What the fit depends on: the manifests tell the content of the shards."""
+    digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.solver.model_dump_json()}".encode())
+    for path in (arguments.design, *arguments.manifests):
+        digest.update(digests.of(path).encode())
+    return digest.hexdigest()

@@ -1,0 +1,82 @@
+"""A model fitted in one process is the model fitted on a cluster, byte for byte, and is taken up again where it was killed."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from processes import wait_until
+from runs import ENVIRONMENT, command_line, configure, contents, planned, processes_in, snakemake, write_asa
+
+MODELS = {
+    "path": {"path": {"number": 30, "select": "held_out"}},
+    "learnt": {"solver": ["adagrad", "newton"], "online": {"epochs": 2, "synchronous": True}, "std_errors": "robust"},
+}
+TARGETS = [f"results/models/{model}/{name}" for model in MODELS for name in ("coefficients.csv", "metrics.json")]
+ONE_DEVICE = ["--config", "cluster={strategy: one_device}"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Where the models have been fitted on a cluster."""
+    folder = tmp_path_factory.mktemp("strategies")
+    write_asa(folder, 2006, 20_000)
+
+    def change(config: dict) -> None:
+        config["data"].update(
+            files=["2006.csv"],
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": "day <= 24", "evaluate": "day > 24"},
+            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
+        )
+        formula = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
+        config["models"] = {name: {"formula": formula, "family": "binomial", **keys} for name, keys in MODELS.items()}
+
+    configure(folder, change)
+    done = snakemake(folder, "--", *TARGETS)
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def results(folder: Path) -> dict[str, str]:
+    """The digests of what a fit and its results consist of, but for times and addresses."""
+    names = contents(folder / "results" / "models")
+    return {name: digest for name, digest in names.items() if "/cluster/" not in name and "/history." not in name}
+
+
+def passes(folder: Path, model: str) -> int:
+    """How many sums the fit of a model in one process has made so far."""
+    try:
+        progress = json.loads((folder / "logs" / "models" / model / "progress.json").read_text())
+    except FileNotFoundError:
+        return 0
+    return progress["passes"] if progress["state"] == "fitting" else 0
+
+
+def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Path) -> None:
+    on_cluster = results(folder)
+    assert {"path/fit.json", "learnt/coefficients.csv"} <= set(on_cluster)
+    plan = planned(folder, *ONE_DEVICE, "--", *TARGETS)
+    assert plan["fit"] == len(MODELS) and not plan.keys() & {"ps", "workers", "chief"}
+
+    line = command_line(*ONE_DEVICE, "--", "results/models/path/coefficients.csv")
+    (folder / "logs" / "models" / "path" / "progress.json").unlink()
+    run = subprocess.Popen(
+        line, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    wait_until(lambda: passes(folder, "path") >= 10, 60, "ten sums")
+    for process in [psutil.Process(run.pid), *processes_in(folder)]:
+        os.kill(process.pid, signal.SIGKILL)
+    run.wait()
+    done = snakemake(folder, "--unlock")
+    assert done.returncode == 0, done.stdout
+
+    done = snakemake(folder, *ONE_DEVICE, "--rerun-incomplete", "--", *TARGETS)
+    assert done.returncode == 0, done.stdout
+    assert json.loads((folder / "logs" / "models" / "path" / "progress.json").read_text())["passes_recalled"] >= 9
+    assert results(folder) == on_cluster
+    assert planned(folder, *ONE_DEVICE, "--", *TARGETS) == {}

@@ -1,0 +1,44 @@
+# A fit as one ordinary job, without a cluster: `cluster: {strategy: one_device}`. Its outputs are those of the chief, byte for
+# byte, and so are its params. But Snakemake sees other inputs, without roles, and fits a model again that was fitted on a cluster.
+
+
+rule fit:
+    input:
+        design="results/models/{model}/design.json",
+        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
+    output:
+        fit="results/models/{model}/fit.json",
+        checkpoint=directory("results/models/{model}/checkpoint"),
+        history="results/models/{model}/history.csv",
+        history_digest="results/models/{model}/history.sha256",
+    log:
+        "logs/models/{model}/fit.log",
+    benchmark:
+        "benchmarks/fit/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    threads: 1
+    resources:
+        # What a chief and a worker take together.
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+    params:
+        engine=ENGINE,
+        solver=solver_settings,
+        config=passport_settings,
+        journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
+    message:
+        "{wildcards.model}: fitting in one process"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/fit.py"'
+        " --design {input.design}"
+        " --manifests {input.manifests}"
+        " --solver {params.solver:q}"
+        " --config {params.config:q}"
+        " --history {output.history}"
+        " --journal {params.journal}"
+        " --progress logs/models/{wildcards.model}/progress.json"
+        " --events logs/models/{wildcards.model}/events"
+        " --checkpoint {output.checkpoint}"
+        " --fit {output.fit}"
+        " --parent $PPID"
+        " --log {log}"
