@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tfglm import command, digests, tensorflow_setup
-from tfglm.results import metrics, read
+from tfglm.results import read, unseen
 
 with tensorflow_setup.quiet():
     from tfglm.results import export
@@ -15,7 +15,7 @@ with tensorflow_setup.quiet():
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
     reference = digests.read_json(arguments.reference)
-    substitutes = metrics.substitutes(found.design, found.fitted, arguments.unseen, reference)
+    substitutes = unseen.substitutes(found.design, found.fitted, arguments.unseen, reference)
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
     export.Exported(found.design, found.fitted, substitutes).save(str(arguments.saved_model))
     fit = read.fit(arguments)

@@ -19,7 +19,7 @@ import compare as compare_script
 import predict as predict_script
 from pools import estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.errors import UserError
-from tfglm.results import compare, effects, export, histogram, metrics
+from tfglm.results import compare, effects, export, histogram, metrics, tally
 from tfglm.results.predict import Scored, predictions
 from tfglm.solvers import inference
 
@@ -103,13 +103,12 @@ def test_lift_and_calibration_divide_the_rows_equally(rated):
         assert (one["observed"], one["lower"], one["upper"]) == pytest.approx((of_part.mean(), *interval))
 
 
-def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated, monkeypatch):
+def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated):
     eta, y, _ = rated
     eta = eta + np.random.default_rng(1).normal(0, 1e-3, len(eta))
     exact = sklearn_metrics.roc_auc_score(y, eta)
-    monkeypatch.setattr(metrics, "SAMPLE", 1000)  # the rest is not known when the bins are laid out
-    monkeypatch.setattr(histogram.edges, "__defaults__", (200,))
-    found = metrics.evaluate(Named("binomial"), scored(eta, y, parts=5), 0.5)
+    # Most rows are not known when the bins are laid out.
+    found = metrics.evaluate(Named("binomial"), scored(eta, y, parts=5), 0.5, sample_rows=1000, bins=200)
     assert 0 < abs(found["auc"] - exact) <= found["auc_bound"] < 0.01
     assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, expit(eta)), rel=1e-12)
 
@@ -134,7 +133,7 @@ def test_metrics_of_means_are_those_of_scikit_learn(rated):
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
     residuals = np.repeat(y - (1e6 + eta), mass.astype(int))
-    exact = np.quantile(residuals, metrics.QUANTILES, method="inverted_cdf")
+    exact = np.quantile(residuals, tally.QUANTILES, method="inverted_cdf")
     assert list(found["residual_quantiles"].values()) == pytest.approx(exact, abs=1e-9)
     counts = random.poisson(np.exp(eta)).astype(float)
     found = metrics.evaluate(Named("poisson"), scored(eta, counts, mass), 0.5)

@@ -65,6 +65,16 @@ def test_imports_run_one_way(folder):
         assert inside <= MAY_IMPORT[folder] | COMMON, path.name
 
 
+def test_tensorflow_is_imported_where_it_computes_and_nowhere_else():
+    allowed = {"checkpoint.py", "distribute", "networks", "results/export.py", "roles", "tensorflow_setup.py"}
+    importing = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if any(name.split(".")[0] == "tensorflow" for name in imports(path))
+    }
+    assert {name for name in importing if name not in allowed and name.split("/")[0] not in allowed} == set()
+
+
 def test_the_package_has_no_other_parts():
     rooms = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "__init__.py")}
     assert rooms == set(MAY_IMPORT) | COMMON

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import scipy.special
-import scipy.stats
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES
+from tfglm.results import distributions
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import (
     DETERMINED_ALONE,
@@ -241,12 +241,12 @@ def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> 
         with np.errstate(invalid="ignore", divide="ignore"):
             frame["F"] *= value / df
         ratio = frame["F"].to_numpy(float)
-        p, log_p = scipy.stats.f.sf(ratio, df, denominator), scipy.stats.f.logsf(ratio, df, denominator)
+        p, log_p = distributions.f(ratio, df, denominator)
         # Where that underflows, the chi-squared variable whose tail falls as fast.
         value = denominator * np.log1p(ratio * df / denominator)
     else:
         frame = frame.drop(columns="F")
-        p, log_p = scipy.stats.chi2.sf(value, df), scipy.stats.chi2.logsf(value, df)
+        p, log_p = distributions.chi_squared(value, df)
     if not by_cluster:
         frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tfglm import checkpoint, digests
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import coefficients, metrics
+from tfglm.results import coefficients, unseen
 from tfglm.solvers.fitted import Fitted
 
 
@@ -71,8 +71,8 @@ def substitutes(
 
     Raises UserError if there are such levels and `--unseen` is `error`.
     """
-    unseen = metrics.unseen_levels(design, files, split)
+    levels = unseen.levels(design, files, split)
     if arguments.unseen == "error":
-        metrics.refuse_unseen(design, unseen)
+        unseen.refuse(design, levels)
     reference = digests.read_json(arguments.reference) if arguments.reference else {}
-    return unseen, metrics.substitutes(design, model, arguments.unseen, reference)
+    return levels, unseen.substitutes(design, model, arguments.unseen, reference)

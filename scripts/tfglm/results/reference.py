@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse
-import scipy.stats
 
 from tfglm.design.design import Design
 from tfglm.families import FAMILIES
+from tfglm.results import distributions
 from tfglm.solvers.clustered import SEEN
 from tfglm.solvers.fitted import Fitted
 
@@ -65,21 +65,21 @@ class Reference:
 
     def quantile(self, confidence: float) -> np.ndarray:
         """Standard errors on either side of an estimate that hold the truth with this probability."""
-        return scipy.stats.t.ppf(0.5 + confidence / 2, self._usable)
+        return distributions.t_quantile(0.5 + confidence / 2, self._usable)
 
     def p_value(self, statistic: np.ndarray) -> np.ndarray:
         """Two-sided, of a statistic that is not negative."""
-        return 2 * scipy.stats.t.sf(statistic, self._usable)
+        return 2 * distributions.t(statistic, self._usable).probability
 
     def neg_log10_p(self, statistic: np.ndarray) -> np.ndarray:
         """-log10 of the p-value, also where that is too small for a float64."""
         df = np.broadcast_to(self._usable, np.shape(statistic))
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_p = scipy.stats.t.logsf(statistic, df) + np.log(2)
+            log_p = distributions.t(statistic, df).logarithm + np.log(2)
             # Where that underflows, Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
             deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
         normal = np.where(np.isinf(df), statistic, deviate)
-        log_p = np.where(np.isneginf(log_p) | np.isinf(df), scipy.stats.norm.logsf(normal) + np.log(2), log_p)
+        log_p = np.where(np.isneginf(log_p) | np.isinf(df), distributions.log_normal_tail(normal) + np.log(2), log_p)
         return np.abs(log_p) / np.log(10)
 
     def notes(self) -> np.ndarray:

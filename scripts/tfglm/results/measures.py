@@ -1,0 +1,156 @@
+"""The metrics of predictions of one kind: means, counts or probabilities of events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, ndtri, xlogy
+
+from tfglm.results.calibration import calibration, ranking
+
+if TYPE_CHECKING:
+    from tfglm.results.tally import Tally
+
+
+class Measure:
+    """The metrics of predictions of one kind."""
+
+    of_all_rows: tuple[str, ...] = ()
+    """Those that are not reported of groups."""
+
+    of_events = False
+    """Whether the response is an event or none."""
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def sums(self, y, eta, mean, weight, threshold: float) -> dict[str, float]:
+        """What is added up over rows, [rows] each."""
+        raise NotImplementedError
+
+    def metrics(self, tally: Tally) -> dict:
+        raise NotImplementedError
+
+    def interval(self, observed: float, weight: float, rows: float, variance: float) -> tuple[float, float]:
+        """A 95 % interval of the mean response of some rows."""
+        margin = ndtri(0.975) * float(np.sqrt(max(variance, 0.0) / rows))
+        return observed - margin, observed + margin
+
+
+class Means(Measure):
+    """Of predicted means, in the units of the response."""
+
+    def mean(self, eta):
+        return eta
+
+    def sums(self, y, eta, mean, weight, threshold):
+        residual = y - mean
+        return {"squares": weight @ residual**2, "absolute": weight @ np.abs(residual), "predicted": weight @ mean}
+
+    def metrics(self, tally):
+        sums, weight = tally.sums, tally.weight_sum
+        return {
+            "rmse": float(np.sqrt(sums["squares"] / weight)),
+            "mae": float(sums["absolute"] / weight),
+            "r_squared": float(1 - sums["squares"] / tally.squares) if tally.squares > 0 else None,
+            "mean_response": tally.mean,
+            "mean_prediction": float(sums["predicted"] / weight),
+        }
+
+
+class Counts(Means):
+    """Of predicted counts, and the share of the deviance that they explain."""
+
+    def mean(self, eta):
+        return np.exp(eta)
+
+    def sums(self, y, eta, mean, weight, threshold):
+        deviance = 2 * weight @ (xlogy(y, y) - y * eta - y + mean)
+        return {**super().sums(y, eta, mean, weight, threshold), "deviance": deviance, "y log y": weight @ xlogy(y, y)}
+
+    def metrics(self, tally):
+        of_means = super().metrics(tally)
+        del of_means["r_squared"]
+        null = 2 * (tally.sums["y log y"] - tally.weight_sum * float(xlogy(tally.mean, tally.mean)))
+        deviance = tally.sums["deviance"]
+        return {
+            "mean_poisson_deviance": float(deviance / tally.weight_sum),
+            "d_squared": float(1 - deviance / null) if null > 0 and tally.squares > 0 else None,
+            **of_means,
+        }
+
+
+class Events(Measure):
+    """Of predicted probabilities; an event is predicted from the threshold on. A row with trials counts as so many rows with an
+    event and so many without."""
+
+    of_events = True
+    of_all_rows = (
+        "threshold",
+        "calibration_slope",
+        "calibration_slope_std_error",
+        "calibration_in_the_large",
+        "calibration_in_the_large_std_error",
+    )
+
+    def mean(self, eta):
+        return expit(eta)
+
+    def interval(self, observed, weight, rows, variance):
+        """Wilson 1927."""
+        z = ndtri(0.975)
+        middle = (observed + z**2 / (2 * weight)) / (1 + z**2 / weight)
+        margin = (
+            z
+            / (1 + z**2 / weight)
+            * float(np.sqrt(max(observed * (1 - observed), 0.0) / weight + z**2 / (4 * weight**2)))
+        )
+        return middle - margin, middle + margin
+
+    def sums(self, y, eta, mean, weight, threshold):
+        predicted = mean >= threshold
+        events, others = weight * y, weight * (1 - y)
+        return {
+            # From eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
+            "log_loss": weight @ (np.logaddexp(0.0, eta) - y * eta),
+            "brier": events @ (1 - mean) ** 2 + others @ mean**2,
+            "predicted": weight @ mean,
+            "true_positive": events[predicted].sum(),
+            "false_positive": others[predicted].sum(),
+            "true_negative": others[~predicted].sum(),
+            "false_negative": events[~predicted].sum(),
+        }
+
+    def metrics(self, tally):
+        sums, weight = tally.sums, tally.weight_sum
+        hits, false_alarms = sums["true_positive"], sums["false_positive"]
+        misses, rest = sums["false_negative"], sums["true_negative"]
+        events = hits + misses
+        return {
+            "events": whole(events),
+            "mean_response": tally.mean,
+            "mean_prediction": float(sums["predicted"] / weight),
+            **ranking(tally.scores),
+            "log_loss": float(sums["log_loss"] / weight),
+            "brier": float(sums["brier"] / weight),
+            **calibration(tally.scores),
+            "threshold": tally.threshold,
+            "accuracy": float((hits + rest) / weight),
+            "precision": float(hits / (hits + false_alarms)) if hits + false_alarms else None,
+            "recall": float(hits / events) if events else None,
+            "f1": float(2 * hits / (2 * hits + false_alarms + misses)) if hits + false_alarms + misses else None,
+            "true_positive": whole(hits),
+            "false_positive": whole(false_alarms),
+            "true_negative": whole(rest),
+            "false_negative": whole(misses),
+        }
+
+
+MEASURES: dict[str, Measure] = {"means": Means(), "counts": Counts(), "events": Events()}
+"""By the names that families have for them (`Family.metrics`)."""
+
+
+def whole(value: float) -> int | float:
+    """A count as a whole number, if it is one."""
+    return int(value) if value == int(value) else float(value)

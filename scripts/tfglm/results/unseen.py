@@ -1,0 +1,67 @@
+"""Levels that no training row has: which they are, and what stands for them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import polars as pl
+
+from tfglm.data.dictionary import ABSENT, used_levels, value_of, written
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.errors import UserError
+from tfglm.results.coefficients import choose_references
+from tfglm.solvers.fitted import Fitted
+
+SHOWN = 20
+"""Levels that are named."""
+
+
+def substitutes(
+    design: Design, fitted: Fitted, policy: Literal["missing", "reference", "error"], reference: Mapping[str, str]
+) -> dict[str, int]:
+    """The level, by its number, that stands for levels which no training row has, for the terms where one does.
+
+    With the policy `reference` it is the reference level of the table; with `missing` the level of missing values, if the
+    term has one.
+    """
+    if policy == "reference":
+        return choose_references(design, fitted, reference)
+    if policy == "missing":
+        return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
+    return {}
+
+
+def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
+    """For each term the levels of a split that no training row has: in how many rows, how many, and the first ones by name.
+
+    A missing value where rows may lack one is the level ABSENT.
+    """
+    tables = pl.concat([used_levels(file, design.required) for file in files]).filter(pl.col("split") == split)
+    unseen = {}
+    for term in design.categorical:
+        known, rows = term.numbers, Counter()
+        names = {file.codes(term.column).name for file in files}
+        part = tables.filter(pl.col("column").is_in(names))
+        values = written(part.select(value_of(term.column_kind).alias("value"))["value"])
+        for level, count in zip(values, part["rows"], strict=True):
+            # A row without a required value lacks it; that is no level.
+            if level not in known and not (level is None and term.column in design.required):
+                rows[ABSENT if level is None else level] += count
+        if rows:
+            unseen[term.name] = {"rows": rows.total(), "level_count": len(rows), "levels": sorted(rows)[:SHOWN]}
+    return unseen
+
+
+def refuse(design: Design, unseen: Mapping[str, dict]) -> None:
+    """Raise UserError if there are levels that no training row has."""
+    if unseen:
+        lines = [
+            f"  {term}: {', '.join(levels['levels'])}{', ...' if levels['level_count'] > SHOWN else ''} ({levels['rows']:,} rows)"
+            for term, levels in unseen.items()
+        ]
+        raise UserError(
+            f"models.{design.model}.unseen: evaluation rows have levels that no training row has:\n"
+            + "\n".join(lines)
+            + "\n  set the key to `missing` or `reference`, or train on rows that have them"
+        )

@@ -1,0 +1,35 @@
+"""The tails that tests refer to, against scipy.stats."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from tfglm.results import distributions
+
+VALUES = np.array([0.0, 5e-324, 1e-8, 0.3, 1.0, 1.96, 12.5, 37.6, 400.0, 1e5, 1e150, np.inf, np.nan])
+DF = np.array([0.0, 0.5, 1.0, 2.0, 3.7, 8.0, 29.5, 1000.0, 317_000.0, 1e12, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("tail", "reference", "dfs"),
+    [
+        (distributions.t, scipy.stats.t, [(df,) for df in (*DF, np.inf)]),
+        (distributions.f, scipy.stats.f, list(itertools.product(DF, DF))),
+        (distributions.chi_squared, scipy.stats.chi2, [(df,) for df in DF]),
+    ],
+)
+def test_tails_are_those_of_scipy_to_the_last_digit(tail, reference, dfs):
+    for df in dfs:
+        shapes = [np.full(len(VALUES), one) for one in df]
+        probability, logarithm = tail(VALUES, *shapes)
+        np.testing.assert_array_equal(probability, reference.sf(VALUES, *shapes), strict=True)
+        np.testing.assert_array_equal(logarithm, reference.logsf(VALUES, *shapes), strict=True)
+
+
+def test_quantiles_and_the_normal_tail_are_those_of_scipy_to_the_last_digit():
+    for probability in (0.5, 0.75, 0.975, 0.9995, 1 - 1e-12):
+        expected = scipy.stats.t.ppf(probability, np.append(DF, np.inf))
+        np.testing.assert_array_equal(distributions.t_quantile(probability, np.append(DF, np.inf)), expected)
+    np.testing.assert_array_equal(distributions.log_normal_tail(VALUES), scipy.stats.norm.logsf(VALUES))
