@@ -59,8 +59,8 @@ def matrix(made, frame: pd.DataFrame) -> np.ndarray:
     """The full design matrix, every level of every categorical term."""
     columns = [np.ones(len(frame))]
     for part in made.parts[1:]:
-        if part.coding:
-            factor = made.factors[part.coding[0]]
+        if part.grouping:
+            factor = made.factors[part.grouping[0]]
             columns += [(frame[factor.column].astype(str) == level).to_numpy(float) for level in factor.levels]
         else:
             number = made.factors[part.term.name]
@@ -196,9 +196,9 @@ def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     ids = np.repeat(np.arange(40_000), 2)
     wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{one:05d}" for one in ids]}), tmp_path)
     made = design_of("late ~ id", "binomial", merge([wide]))
-    (coding,) = made.codings
+    (grouping,) = made.groupings
     counts = Workload(made, [wide], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
-    assert made.levels_of(coding) == 40_000
+    assert made.levels_of(grouping) == 40_000
     assert (counts["rows_0"] == 2).all()
     late = [int(level[1:]) % 2 for level in made.categorical[0].levels]
     np.testing.assert_array_equal(counts["response_0"], 2.0 * np.array(late))

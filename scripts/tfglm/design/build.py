@@ -200,13 +200,13 @@ class _DesignBuilder:
         spread[spread == 0] = 1.0
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
 
-    def combinations(self, coding: tuple[str, ...], where: str) -> tuple[int, ...]:
+    def combinations(self, grouping: tuple[str, ...], where: str) -> tuple[int, ...]:
         """The combinations of levels that occur."""
-        factors = [self.categorical[name] for name in coding]
+        factors = [self.categorical[name] for name in grouping]
         sizes = [len(factor.levels) for factor in factors]
         if math.prod(sizes) > MOST_COMBINATIONS:
             raise UserError(
-                f"{where}: `{':'.join(coding)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
+                f"{where}: `{':'.join(grouping)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
                 f"may have {MOST_COMBINATIONS:,}; lump rare levels with data.rare"
             )
         found = np.zeros(0, np.int64)

@@ -69,29 +69,29 @@ class Design:
                 start += size
         return tuple(made)
 
-    def levels_of(self, coding: tuple[str, ...]) -> int:
+    def levels_of(self, grouping: tuple[str, ...]) -> int:
         """Into how many groups the factors divide the rows."""
-        if len(coding) > 1:
-            return len(self.combinations[coding])
-        return len(self.factors[coding[0]].levels) if coding else 1
+        if len(grouping) > 1:
+            return len(self.combinations[grouping])
+        return len(self.factors[grouping[0]].levels) if grouping else 1
 
     @cached_property
     def combinations(self) -> dict[tuple[str, ...], tuple[int, ...]]:
         return {term.categorical: term.combinations for term in self.terms if len(term.categorical) > 1}
 
     @cached_property
-    def codings(self) -> tuple[tuple[str, ...], ...]:
+    def groupings(self) -> tuple[tuple[str, ...], ...]:
         """The different sets of categorical factors by whose levels coefficients are chosen."""
-        return tuple(dict.fromkeys(part.coding for part in self.parts if part.coding))
+        return tuple(dict.fromkeys(part.grouping for part in self.parts if part.grouping))
 
-    def levels(self, coding: tuple[str, ...]) -> np.ndarray:
+    def levels(self, grouping: tuple[str, ...]) -> np.ndarray:
         """The number of the level of each factor in each group, [groups, factors]."""
-        sizes = [len(self.factors[name].levels) for name in coding]
-        groups = np.array(self.combinations[coding]) if len(coding) > 1 else np.arange(self.levels_of(coding))
-        return np.stack(np.unravel_index(groups, sizes), axis=1) if coding else np.zeros((1, 0), np.int64)
+        sizes = [len(self.factors[name].levels) for name in grouping]
+        groups = np.array(self.combinations[grouping]) if len(grouping) > 1 else np.arange(self.levels_of(grouping))
+        return np.stack(np.unravel_index(groups, sizes), axis=1) if grouping else np.zeros((1, 0), np.int64)
 
     def projection(self, coarse: tuple[str, ...], fine: tuple[str, ...]) -> np.ndarray:
-        """The group of the coarse coding that each group of the fine one belongs to."""
+        """The group of the coarse grouping that each group of the fine one belongs to."""
         numbers = self.levels(fine)[:, [fine.index(name) for name in coarse]]
         sizes = [len(self.factors[name].levels) for name in coarse]
         joint = np.ravel_multi_index(tuple(numbers.T), sizes)
@@ -112,7 +112,7 @@ class Design:
         return self.parts[-1].where.stop
 
     @property
-    def unit_mass(self) -> bool:
+    def unit_weights(self) -> bool:
         """Whether each row that takes part counts once."""
         return not (self.weights or self.frequency or self.trials)
 
@@ -120,7 +120,7 @@ class Design:
     def group_type(self) -> np.dtype:
         """The smallest signed type for the number of a group, or the negative reason why there is none: what is read most often
         in a pass is read faster."""
-        sizes = [self.levels_of(coding) for coding in self.codings]
+        sizes = [self.levels_of(grouping) for grouping in self.groupings]
         largest = max([*sizes, self.cluster.count if self.cluster else 0], default=0)
         return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
 
@@ -187,9 +187,9 @@ class Design:
     def coefficients(self) -> Iterator[tuple[str, str]]:
         """Term and level ('' for a term without levels) of each coefficient, in order."""
         for part in self.parts:
-            names = [self.factors[name].levels for name in part.coding]
+            names = [self.factors[name].levels for name in part.grouping]
             which = [str(number + 1) for name, number in part.multiplier if self.factors[name].width > 1]
-            for group in self.levels(part.coding).tolist():
+            for group in self.levels(part.grouping).tolist():
                 levels = [levels[number] for levels, number in zip(names, group, strict=True)]
                 yield part.term.name, ":".join([*levels, *which])
 

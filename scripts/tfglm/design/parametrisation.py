@@ -25,9 +25,9 @@ def is_centred(design: Design, part: Part) -> bool:
     (x - c) * table[level] is no other model than x * table[level] if there is a table[level] too; of a product, if there is
     one for each product of fewer numbers.
     """
-    present = {(other.coding, other.multiplier) for other in design.parts}
+    present = {(other.grouping, other.multiplier) for other in design.parts}
     smaller = (fewer for size in range(len(part.multiplier)) for fewer in combinations(part.multiplier, size))
-    return bool(part.multiplier) and all((part.coding, fewer) in present for fewer in smaller)
+    return bool(part.multiplier) and all((part.grouping, fewer) in present for fewer in smaller)
 
 
 def to_data_scale(design: Design) -> scipy.sparse.csr_array:
@@ -49,7 +49,7 @@ def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
 
 
 def _rescaling(design: Design, factor) -> scipy.sparse.csr_array:
-    places = {(part.coding, part.multiplier): part.where for part in design.parts}
+    places = {(part.grouping, part.multiplier): part.where for part in design.parts}
     rows, columns, values = [], [], []
     for part in design.parts:
         sizes = range(len(part.multiplier)) if is_centred(design, part) else ()
@@ -59,7 +59,7 @@ def _rescaling(design: Design, factor) -> scipy.sparse.csr_array:
             for name, which in part.multiplier:
                 number = design.factors[name]
                 value *= factor(number.center[which], number.scale[which], (name, which) in multiplier)
-            target = places[part.coding, multiplier]
+            target = places[part.grouping, multiplier]
             rows.append(np.arange(target.start, target.stop))
             columns.append(np.arange(part.where.start, part.where.stop))
             values.append(np.full(part.size, value))
@@ -79,10 +79,10 @@ def null_space(design: Design, present: np.ndarray, without: str | None = None) 
     for first, second in combinations([part for part in design.parts if part.term.name != without], 2):
         if first.multiplier != second.multiplier:
             continue
-        shared = tuple(name for name in first.coding if name in second.coding)
+        shared = tuple(name for name in first.grouping if name in second.grouping)
         by_part = []
         for part, sign in ((first, 1.0), (second, -1.0)):
-            groups = design.levels(part.coding)[:, [part.coding.index(name) for name in shared]]
+            groups = design.levels(part.grouping)[:, [part.grouping.index(name) for name in shared]]
             sizes = [len(design.factors[name].levels) for name in shared]
             which = np.ravel_multi_index(tuple(groups.T), sizes) if shared else np.zeros(part.size, np.int64)
             by_part.append((part, sign, which))
@@ -133,8 +133,8 @@ def at_reference(design: Design, references: Mapping[str, int]) -> np.ndarray:
     """How many of its factors each coefficient has at their reference level."""
     found = np.zeros(design.size, int)
     for part in design.parts:
-        numbers = np.array([references[name] for name in part.coding], int)
-        found[part.where] = (design.levels(part.coding) == numbers).sum(1)
+        numbers = np.array([references[name] for name in part.grouping], int)
+        found[part.where] = (design.levels(part.grouping) == numbers).sum(1)
     return found
 
 

@@ -30,6 +30,6 @@ class Part:
         return self.where.stop - self.where.start
 
     @property
-    def coding(self) -> tuple[str, ...]:
+    def grouping(self) -> tuple[str, ...]:
         """The categorical factors whose levels choose the coefficient."""
         return self.term.categorical

@@ -74,30 +74,30 @@ def keep(value, frequency):
 @compiled
 def add_linear_predictor(eta, coefficients, parts, groups, numbers):
     """Add to eta [rows] what each part has for a row. `parts` int64 [parts, 3]: where its coefficients start, the row of its
-    groups in `groups` [codings, rows] and of its multiplier in `numbers` [multipliers, rows], -1 for none."""
+    groups in `groups` [groupings, rows] and of its multiplier in `numbers` [multipliers, rows], -1 for none."""
     for k in range(len(parts)):
-        start, coding, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
-        if coding < 0 and which < 0:
+        start, grouping, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
+        if grouping < 0 and which < 0:
             for i in range(len(eta)):
                 eta[i] += coefficients[start]
-        elif coding < 0:
+        elif grouping < 0:
             number = numbers[which]
             for i in range(len(eta)):
                 eta[i] += coefficients[start] * number[i]
         elif which < 0:
-            group = groups[coding]
+            group = groups[grouping]
             for i in range(len(eta)):
                 eta[i] += coefficients[start + np.uint64(group[i])]
         else:
-            group, number = groups[coding], numbers[which]
+            group, number = groups[grouping], numbers[which]
             for i in range(len(eta)):
                 eta[i] += coefficients[start + np.uint64(group[i])] * number[i]
 
 
 @compiled
 def add_by_group(sums, jobs, groups, value):
-    """Add `value` [rows] to `sums` by group; `jobs` int64 [jobs, 2]: where the sums of a coding start, and its row in `groups`
-    [codings, rows]."""
+    """Add `value` [rows] to `sums` by group; `jobs` int64 [jobs, 2]: where the sums of a grouping start, and its row in `groups`
+    [groupings, rows]."""
     for job in range(len(jobs)):
         start, group = np.uint64(jobs[job, 0]), groups[jobs[job, 1]]
         for i in range(len(value)):
@@ -106,8 +106,8 @@ def add_by_group(sums, jobs, groups, value):
 
 @compiled
 def add_by_pair(sums, jobs, groups, value):
-    """Add `value` [rows] to `sums` by pair of groups; `jobs` int64 [jobs, 4]: where the sums of a pair of codings start, the rows
-    of both in `groups` [codings, rows], and the number of groups of the second."""
+    """Add `value` [rows] to `sums` by pair of groups; `jobs` int64 [jobs, 4]: where the sums of a pair of groupings start, the
+    rows of both in `groups` [groupings, rows], and the number of groups of the second."""
     for job in range(len(jobs)):
         start, size = np.uint64(jobs[job, 0]), np.uint64(jobs[job, 3])
         first, second = groups[jobs[job, 1]], groups[jobs[job, 2]]
@@ -117,8 +117,8 @@ def add_by_pair(sums, jobs, groups, value):
 
 @compiled
 def add_by_triple(sums, jobs, groups, value):
-    """Add `value` [rows] to `sums` by three groups; `jobs` int64 [jobs, 6]: where the sums of three codings start, the rows of
-    all in `groups` [codings, rows], and the numbers of groups of the second and of the third."""
+    """Add `value` [rows] to `sums` by three groups; `jobs` int64 [jobs, 6]: where the sums of three groupings start, the rows of
+    all in `groups` [groupings, rows], and the numbers of groups of the second and of the third."""
     for job in range(len(jobs)):
         start, second_size, third_size = np.uint64(jobs[job, 0]), np.uint64(jobs[job, 4]), np.uint64(jobs[job, 5])
         first, second, third = groups[jobs[job, 1]], groups[jobs[job, 2]], groups[jobs[job, 3]]

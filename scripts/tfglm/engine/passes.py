@@ -121,7 +121,7 @@ class Evaluated:
     @cached_property
     def terms(self) -> Terms:
         rows = self.rows
-        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_mass)
+        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_weights)
 
 
 class Passes:
@@ -131,7 +131,7 @@ class Passes:
     the mass of a row, s and t count the parts without groups, k and j those with groups:
 
     - `counts`: `rows`, `mass`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
-      `not_finite` (rows for which a function of the formula has no finite value), and by group of each coding c `rows_c`,
+      `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `mass_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
     - `magnitudes`: what bounds the rounding errors of a gradient (fit.certificate): `part_s` and `part_k` summed of the sizes of
@@ -148,25 +148,25 @@ class Passes:
 
     `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `mass`,
     `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
-    a row of the design matrix consists of: `groups` [rows, codings], and the product of the numbers of each part as the fit has
+    a row of the design matrix consists of: `groups` [rows, groupings], and the product of the numbers of each part as the fit has
     them, `multipliers` [rows, parts].
     """
 
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
         self.family = FAMILIES[design.family]
-        self.single = [k for k, part in enumerate(design.parts) if not part.coding]
-        self.grouped = [k for k, part in enumerate(design.parts) if part.coding]
+        self.single = [k for k, part in enumerate(design.parts) if not part.grouping]
+        self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
         self.multipliers, self.parts = looked_up_parts(design)
         self._numbers = numbers_of(self.parts)
         self._positions = positions_of(design)
 
         # Without weights a row's mass is the row.
-        counted = {"rows": "rows", "mass": "rows" if design.unit_mass else "mass", "response": "response"}
+        counted = {"rows": "rows", "mass": "rows" if design.unit_weights else "mass", "response": "response"}
         counts = {name: Sum(value) for name, value in counted.items()}
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
-        for number, coding in enumerate(design.codings):
-            counts |= {f"{name}_{number}": Sum(value, (), (coding,)) for name, value in counted.items()}
+        for number, grouping in enumerate(design.groupings):
+            counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
         first = Stage(
             layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
             lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.terms.score},
@@ -217,15 +217,15 @@ class Passes:
         for s, t in combinations_with_replacement(self.single, 2):
             put(f"pair_{s}_{t}", s, t, ())
         for k in self.grouped:
-            put(f"own_{k}", k, k, (parts[k].coding,))
+            put(f"own_{k}", k, k, (parts[k].grouping,))
             for s in self.single:
-                put(f"single_{s}_{k}", s, k, (parts[k].coding,))
+                put(f"single_{s}_{k}", s, k, (parts[k].grouping,))
         for j, k in pairs(self.design):
             nested = nesting(parts[j], parts[k])
             if nested:
-                put(f"nested_{j}_{k}", j, k, (parts[k if nested > 0 else j].coding,))
+                put(f"nested_{j}_{k}", j, k, (parts[k if nested > 0 else j].grouping,))
             else:
-                put(f"pair_{j}_{k}", j, k, (parts[j].coding, parts[k].coding))
+                put(f"pair_{j}_{k}", j, k, (parts[j].grouping, parts[k].grouping))
         return made
 
     def evaluated(self, coefficients: Mapping[str, np.ndarray], call: Sequence[np.ndarray]) -> Iterator[Evaluated]:
@@ -249,13 +249,13 @@ class Passes:
 
     @np.errstate(all="ignore")
     def rows_of_design(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:
-        codings = len(self.design.codings)
+        groupings = len(self.design.groupings)
         return joined(
             {
                 "eta": found.eta,
                 "flag": found.rows.flag,
                 "outside": found.rows.outside,
-                "groups": found.rows.groups[:codings].T.astype(int),
+                "groups": found.rows.groups[:groupings].T.astype(int),
                 "multipliers": np.vstack([found.numbers, np.ones(len(found.eta))])[self.parts[:, 2]].T,
             }
             for found in self.evaluated(coefficients, call)
@@ -319,7 +319,7 @@ def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
     places = [
         (
             part.where.start,
-            design.codings.index(part.coding) if part.coding else -1,
+            design.groupings.index(part.grouping) if part.grouping else -1,
             distinct.index(multiplier) if multiplier else -1,
         )
         for part, multiplier in zip(design.parts, of_part, strict=True)
@@ -334,7 +334,7 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
 
 def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
     """Where these sums stand, for rows with the groups of the design."""
-    sizes: dict[Hashable, int] = {coding: design.levels_of(coding) for coding in design.codings}
+    sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
     if design.cluster:
         sizes[CLUSTER] = design.cluster.count
     return Layout(sums, sizes)
@@ -343,7 +343,7 @@ def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
 def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
     """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
     return {
-        f"part_{k}": Sum("residual", numbers, (*by, *([part.coding] if part.coding else [])))
+        f"part_{k}": Sum("residual", numbers, (*by, *([part.grouping] if part.grouping else [])))
         for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
     }
 
@@ -351,7 +351,7 @@ def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Su
 def eliminated_part(design: Design) -> int | None:
     """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
     return max(
-        (k for k, part in enumerate(design.parts) if part.coding), key=lambda k: design.parts[k].size, default=None
+        (k for k, part in enumerate(design.parts) if part.grouping), key=lambda k: design.parts[k].size, default=None
     )
 
 
@@ -360,12 +360,12 @@ def pairs(design: Design) -> list[tuple[int, int]]:
     last = eliminated_part(design)
     return [
         (k, j) if j == last else (j, k)
-        for j, k in combinations([k for k, part in enumerate(design.parts) if part.coding], 2)
+        for j, k in combinations([k for k, part in enumerate(design.parts) if part.grouping], 2)
     ]
 
 
 def nesting(first: Part, second: Part) -> int:
     """1 if the groups of the second part divide those of the first, -1 the other way round, 0 if neither."""
-    if set(first.coding) <= set(second.coding):
+    if set(first.grouping) <= set(second.grouping):
         return 1
-    return -1 if set(second.coding) <= set(first.coding) else 0
+    return -1 if set(second.grouping) <= set(first.grouping) else 0

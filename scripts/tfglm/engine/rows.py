@@ -37,7 +37,7 @@ REASONS = 4
 """How many there are; the lowest is minus that."""
 
 CLUSTER = "cluster"
-"""Stands beside codings for the clusters of the standard errors."""
+"""Stands beside groupings for the clusters of the standard errors."""
 
 
 @dataclass(frozen=True)
@@ -221,35 +221,35 @@ class Rows:
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each coding the group of coefficients of a row, 0 where there is none, unsigned [codings, rows]; and the reason, 0
-        or negative."""
+        """For each grouping the group of coefficients of a row, 0 where there is none, unsigned [groupings, rows]; and the
+        reason, 0 or negative."""
         flag = self.looked_up("missing", MISSING)
-        codings, signed = self._design.codings, self._design.group_type
-        groups = np.empty((len(codings) + (self._design.cluster is not None), self._count), signed)
-        for group, coding in zip(groups, codings, strict=False):
-            if len(coding) == 1:
-                factor = self._design.factors[coding[0]]
+        groupings, signed = self._design.groupings, self._design.group_type
+        groups = np.empty((len(groupings) + (self._design.cluster is not None), self._count), signed)
+        for group, grouping in zip(groups, groupings, strict=False):
+            if len(grouping) == 1:
+                factor = self._design.factors[grouping[0]]
                 codes = self._columns[self._codes(factor.column)]
                 kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)
             else:
-                kernels.look_up_level(self._tables[f"group/{':'.join(coding)}"], self._joint(coding), group, flag)
+                kernels.look_up_level(self._tables[f"group/{':'.join(grouping)}"], self._joint(grouping), group, flag)
         if self._design.cluster:
             groups[-1] = np.maximum(self.cluster, 0)
         return groups.view(np.dtype(f"u{signed.name}")), flag
 
-    def _joint(self, coding: tuple[str, ...]) -> np.ndarray:
+    def _joint(self, grouping: tuple[str, ...]) -> np.ndarray:
         """The place of a combination of levels in the table of groups, which begins with the reasons why there is none."""
         joint, lowest = np.zeros(self._count, np.int64), np.zeros(self._count, np.int32)
-        for name in coding:
+        for name in grouping:
             factor = self._design.factors[name]
             level = self.level(factor)
             joint = joint * len(factor.levels) + np.maximum(level, 0)
             lowest = np.minimum(lowest, level)
-        return REASONS + np.where(lowest < 0, lowest, self._positions[coding][joint])
+        return REASONS + np.where(lowest < 0, lowest, self._positions[grouping][joint])
 
     @property
     def groups(self) -> np.ndarray:
-        """For each coding the group of a row, and last the cluster, if there are any; some group where there is none."""
+        """For each grouping the group of a row, and last the cluster, if there are any; some group where there is none."""
         return self._grouped[0]
 
     @cached_property
@@ -350,12 +350,12 @@ class Rows:
 
 
 def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
-    """For each coding of several factors the group of each combination of their levels, int32; UNSEEN where there is none."""
+    """For each grouping of several factors the group of each combination of their levels, int32; UNSEEN where there is none."""
     made = {}
-    for coding in design.codings:
-        if len(coding) > 1:
-            made[coding] = np.full(math.prod(len(design.factors[name].levels) for name in coding), UNSEEN, np.int32)
-            made[coding][list(design.combinations[coding])] = np.arange(design.levels_of(coding))
+    for grouping in design.groupings:
+        if len(grouping) > 1:
+            made[grouping] = np.full(math.prod(len(design.factors[name].levels) for name in grouping), UNSEEN, np.int32)
+            made[grouping][list(design.combinations[grouping])] = np.arange(design.levels_of(grouping))
     return made
 
 
@@ -401,5 +401,5 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
         ),
         *(f"level/{factor.name}" for factor in design.categorical),
         *(["cluster"] if design.cluster else []),
-        *(f"group/{':'.join(coding)}" for coding in design.codings if len(coding) > 1),
+        *(f"group/{':'.join(grouping)}" for grouping in design.groupings if len(grouping) > 1),
     ]

@@ -13,7 +13,7 @@ from tfglm.engine import kernels
 @dataclass(frozen=True)
 class Sum:
     """The sum of `value` times each of `numbers` (both are what `Layout.add` is given): over all rows, or by the groups of
-    one, two or three codings."""
+    one, two or three groupings."""
 
     value: str
     numbers: tuple[int, ...] = ()
@@ -22,11 +22,11 @@ class Sum:
 
 class Layout:
     """Where each sum stands in one vector; equal sums once, whatever their names. `sizes` are the numbers of groups of the
-    codings, in the order in which a row has them."""
+    groupings, in the order in which a row has them."""
 
     def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int]):
         self._names = {name: replace(one, numbers=tuple(sorted(one.numbers))) for name, one in sums.items()}
-        self._sizes, self._codings = dict(sizes), list(sizes)
+        self._sizes, self._groupings = dict(sizes), list(sizes)
         self._starts: dict[Sum, int] = {}
         self.size = 0
         """How many numbers there are."""
@@ -44,9 +44,9 @@ class Layout:
         `add_by_pair` and `add_by_triple`."""
         jobs: dict[tuple[str, tuple[int, ...]], list[list]] = {}
         for one, start in self._starts.items():
-            codings = [self._codings.index(group) for group in one.groups]
-            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], [], []])[len(codings)]
-            of_kind.append((start, *codings, *(self._sizes[group] for group in one.groups[1:])))
+            groupings = [self._groupings.index(group) for group in one.groups]
+            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], [], []])[len(groupings)]
+            of_kind.append((start, *groupings, *(self._sizes[group] for group in one.groups[1:])))
         return {
             product: (
                 whole[0][0] if whole else None,
@@ -65,7 +65,7 @@ class Layout:
         groups: np.ndarray,
     ) -> None:
         """Add some rows to `sums` [size]. `values` are [rows] each, or already summed if they are by no group; `numbers()`, asked
-        for if there are any in the sums, is [numbers, rows] and `groups` [codings, rows]."""
+        for if there are any in the sums, is [numbers, rows] and `groups` [groupings, rows]."""
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
         # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.

@@ -119,7 +119,7 @@ class Updates:
         y, mass, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
-        terms = self.family.terms(eta, y, mass, self.design.unit_mass)
+        terms = self.family.terms(eta, y, mass, self.design.unit_weights)
         residual = terms.score * SMALL(1 / (mean_mass * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
         self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)

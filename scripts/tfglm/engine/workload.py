@@ -44,8 +44,8 @@ EVENLY_SPREAD = 16
 class Workload:
     """The shards of one split as calls of a pass.
 
-    `excluded` holds for some codings the groups (their numbers) whose rows take no part; `unseen` for some factors the level that
-    stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
+    `excluded` holds for some groupings the groups (their numbers) whose rows take no part; `unseen` for some factors the level
+    that stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
     file is used. What is in a call depends on the files alone, not on who is there to run it.
     """
 
@@ -255,9 +255,9 @@ class Workload:
             return padded(self._clusters_of(file), sizes[file.codes(self.design.cluster.column).name], np.int32)
         what, name = key.split("/", 1)
         if what == "group":
-            coding = next(one for one in self.design.codings if ":".join(one) == name)
-            groups = np.arange(self.design.levels_of(coding), dtype=np.int32)
-            groups[sorted(self.excluded.get(coding, ()))] = SEPARATED
+            grouping = next(one for one in self.design.groupings if ":".join(one) == name)
+            groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
+            groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED
             return np.concatenate([np.arange(-REASONS, 0, dtype=np.int32), groups])
         if what == "number":
             return padded(number_table(file, name), sizes[name], np.float64)

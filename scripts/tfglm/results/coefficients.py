@@ -104,11 +104,13 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     variances = fitted.variances(found.transform)
     errors, classical = (np.where(found.kept, np.sqrt(np.maximum(one, 0.0)), np.nan) for one in variances)
     terms = list(design.coefficients())
-    coding = {term.name: term.categorical for term in design.terms}
+    grouping = {term.name: term.categorical for term in design.terms}
     columns = {
         "term": [term for term, _ in terms],
         "level": [level for _, level in terms],
-        "reference": ["" if penalised else ":".join(found.levels[name] for name in coding[term]) for term, _ in terms],
+        "reference": [
+            "" if penalised else ":".join(found.levels[name] for name in grouping[term]) for term, _ in terms
+        ],
         "estimate": found.values,
         "std_error": np.full(design.size, np.nan) if penalised else errors,
     }
@@ -161,10 +163,10 @@ def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) 
     chosen = {}
     for factor in design.categorical:
         finite = np.zeros(len(factor.levels), bool)
-        parts = [part for part in design.parts if factor.name in part.coding]
+        parts = [part for part in design.parts if factor.name in part.grouping]
         # A factor's own part, if it has one, decides.
-        for part in sorted(parts, key=lambda part: len(part.coding))[:1]:
-            numbers = design.levels(part.coding)[:, part.coding.index(factor.name)]
+        for part in sorted(parts, key=lambda part: len(part.grouping))[:1]:
+            numbers = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
             finite[numbers[np.isin(fitted.status[part.where], (FREE, REFERENCE, ALIASED))]] = True
         wanted = asked.get(factor.name, factor.reference)
         if wanted is None:

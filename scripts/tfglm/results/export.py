@@ -66,7 +66,7 @@ class Exported(tf.Module):
         if design.offset:
             eta += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
         for part in design.parts:
-            group = self._group(part.coding, levels)
+            group = self._group(part.grouping, levels)
             found = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
             found = tf.where(group < 0, tf.constant(np.nan, tf.float64), found)
             for name, which in part.multiplier:
@@ -93,17 +93,17 @@ class Exported(tf.Module):
         level = tf.where(tf.equal(tf.gather(values, place), column), tf.gather(levels, place), substitute)
         return tf.where(tf.math.is_nan(column), absent, level)
 
-    def _group(self, coding: tuple[str, ...], levels: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def _group(self, grouping: tuple[str, ...], levels: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The group of a row, or a negative number where it has none."""
-        if not coding:
+        if not grouping:
             return tf.constant(0, tf.int64)
-        if len(coding) == 1:
-            return levels[coding[0]]
-        sizes = [len(self.design.factors[name].levels) for name in coding]
-        joint = sum(tf.maximum(levels[name], 0) * math.prod(sizes[place + 1 :]) for place, name in enumerate(coding))
-        known = tf.constant(self.design.combinations[coding], tf.int64)
+        if len(grouping) == 1:
+            return levels[grouping[0]]
+        sizes = [len(self.design.factors[name].levels) for name in grouping]
+        joint = sum(tf.maximum(levels[name], 0) * math.prod(sizes[place + 1 :]) for place, name in enumerate(grouping))
+        known = tf.constant(self.design.combinations[grouping], tf.int64)
         place = tf.minimum(tf.searchsorted(known, joint, out_type=tf.int64), known.shape[0] - 1)
-        least = tf.reduce_min(tf.stack([levels[name] for name in coding]), 0)
+        least = tf.reduce_min(tf.stack([levels[name] for name in grouping]), 0)
         return tf.where((least >= 0) & tf.equal(tf.gather(known, place), joint), place, tf.constant(UNSEEN, tf.int64))
 
 

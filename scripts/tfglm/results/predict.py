@@ -37,9 +37,9 @@ def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Ite
     """The rows of each shard of a workload."""
     design = workload.design
     separated = {
-        part.coding: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
+        part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
         for part in design.parts
-        if part.coding and not part.multiplier
+        if part.grouping and not part.multiplier
     }
     workload = workload.without(separated)
     coefficients = design.by_term(fitted.coefficients)
@@ -80,7 +80,7 @@ def predictions(
 
 def nothing(design: Design, file: IngestedFile) -> Scored:
     """No rows, for the columns of a table."""
-    shapes = {"groups": (0, len(design.codings)), "multipliers": (0, len(design.parts))}
+    shapes = {"groups": (0, len(design.groupings)), "multipliers": (0, len(design.parts))}
     types = {"eta": float, "flag": np.int32, "outside": bool, "groups": np.int32, "multipliers": float}
     rows = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in types.items()}
     return Scored(file, Shard("", "predict", 0), rows)
@@ -128,7 +128,8 @@ def design_rows(design: Design, rows: Mapping[str, np.ndarray], which: np.ndarra
     """Rows of the design matrix on the scale of the fit, [rows, p]."""
     groups, multipliers = rows["groups"][which], rows["multipliers"][which]
     columns = [
-        part.where.start + (groups[:, design.codings.index(part.coding)] if part.coding else np.zeros(len(groups), int))
+        part.where.start
+        + (groups[:, design.groupings.index(part.grouping)] if part.grouping else np.zeros(len(groups), int))
         for part in design.parts
     ]
     starts = np.arange(len(groups) + 1) * len(design.parts)

@@ -470,11 +470,11 @@ def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarr
     """FREE, but for separated groups and groups without rows."""
     status = np.full(design.size, FREE)
     for part in design.parts:
-        if part.coding:
+        if part.grouping:
             of_part = status[part.where]  # a view
-            of_part[counts[f"rows_{design.codings.index(part.coding)}"] == 0] = EMPTY
+            of_part[counts[f"rows_{design.groupings.index(part.grouping)}"] == 0] = EMPTY
             if not part.multiplier:
-                of_part[sorted(workload.excluded.get(part.coding, ()))] = SEPARATED
+                of_part[sorted(workload.excluded.get(part.grouping, ()))] = SEPARATED
     return status
 
 
@@ -482,8 +482,8 @@ def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
     """A count by group for each coefficient, and that of all rows for parts without groups."""
     result = np.full(design.size, counts[what], float)
     for part in design.parts:
-        if part.coding:
-            result[part.where] = counts[f"{what}_{design.codings.index(part.coding)}"]
+        if part.grouping:
+            result[part.where] = counts[f"{what}_{design.groupings.index(part.grouping)}"]
     return result
 
 

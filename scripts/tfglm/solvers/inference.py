@@ -87,7 +87,7 @@ def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
         return np.array([design.intercept])
     for part in design.parts:
         places = np.arange(part.where.start, part.where.stop)
-        if part.coding and not part.multiplier and free[part.where].all():
+        if part.grouping and not part.multiplier and free[part.where].all():
             return places
     return np.zeros(0, int)
 

@@ -78,8 +78,8 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
     largest = eliminated_part(design)
-    single = [k for k, part in enumerate(parts) if not part.coding]
-    grouped = [k for k, part in enumerate(parts) if part.coding]
+    single = [k for k, part in enumerate(parts) if not part.grouping]
+    grouped = [k for k, part in enumerate(parts) if part.grouping]
     of_part = [free[part.where] for part in parts]
     free_runs = [runs(which) for which in of_part]
     in_eliminated = np.zeros(design.size, bool)
@@ -131,7 +131,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
             put_block(j, k, sums[f"pair_{j}_{k}"])
             continue
         coarse, fine = (j, k) if nested > 0 else (k, j)
-        above = design.projection(parts[coarse].coding, parts[fine].coding)
+        above = design.projection(parts[coarse].grouping, parts[fine].grouping)
         put_entries(positions[coarse][above], positions[fine], sums[f"nested_{j}_{k}"])
     return Blocks(dense, eliminated, a, b, d)
 

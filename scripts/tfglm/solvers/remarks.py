@@ -46,10 +46,10 @@ def on_incidental_parameters(design: Design, counts: Sums, free: int) -> list[st
         return []
     # A row of several trials, or of a share by weights, counts as so many.
     rows = float(counts["mass" if design.trials or counts["saturated"] else "rows"])
-    largest = max(design.parts, key=lambda part: part.size if part.coding else 0)
-    if not largest.coding:
+    largest = max(design.parts, key=lambda part: part.size if part.grouping else 0)
+    if not largest.grouping:
         return []
-    levels = int(np.count_nonzero(counts[f"rows_{design.codings.index(largest.coding)}"]))
+    levels = int(np.count_nonzero(counts[f"rows_{design.groupings.index(largest.grouping)}"]))
     factor = rows / (rows - free) if rows > free else np.inf
     if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
         return []

@@ -25,23 +25,23 @@ def leave_out_separated(
     another: so until none is.
     """
     design = workload.design
-    plain = {part.coding for part in design.parts if not part.multiplier and part.term.name != without}
+    plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name != without}
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
     family = FAMILIES[design.family]
     while True:
         found = {}
-        for number, coding in enumerate(design.codings):
+        for number, grouping in enumerate(design.groupings):
             mass, events = counts[f"mass_{number}"], counts[f"response_{number}"]
             groups = np.flatnonzero((mass > 0) & family.at_an_end(events, mass))
-            if len(groups) and coding in plain:
-                found[coding] = frozenset(groups.tolist())
-                names = ", ".join(group_names(design, coding, groups[:20])) + (", ..." if len(groups) > 20 else "")
-                tell(f"separated, so without a finite estimate: {':'.join(coding)} {names}")
+            if len(groups) and grouping in plain:
+                found[grouping] = frozenset(groups.tolist())
+                names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
+                tell(f"separated, so without a finite estimate: {':'.join(grouping)} {names}")
         if not found:
             break
         excluded = {
-            coding: excluded.get(coding, frozenset()) | found.get(coding, frozenset())
-            for coding in {**excluded, **found}
+            grouping: excluded.get(grouping, frozenset()) | found.get(grouping, frozenset())
+            for grouping in {**excluded, **found}
         }
         workload = workload.without(excluded)
         counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
@@ -53,9 +53,9 @@ def leave_out_separated(
     return workload, counts
 
 
-def group_names(design: Design, coding: tuple[str, ...], groups: np.ndarray) -> list[str]:
-    levels = [design.factors[name].levels for name in coding]
-    numbers = design.levels(coding)[groups]
+def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -> list[str]:
+    levels = [design.factors[name].levels for name in grouping]
+    numbers = design.levels(grouping)[groups]
     return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
 
 
