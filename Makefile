@@ -56,7 +56,6 @@ resume: $(BIN)/.ready
 # All that a run made; the configuration and the data stay.
 clean:
 	rm -rf results logs .snakemake
-	test ! -d benchmarks || find benchmarks -name '*.tsv' -delete
 
 $(BIN)/.ready: requirements.txt
 	$(PYTHON) -m venv .venv

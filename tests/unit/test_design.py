@@ -6,9 +6,8 @@ import pandas as pd
 import pytest
 
 from pools import design_of, ingest_frame
-from tfglm.config import Layout, SelectionConfig, load_layout
+from tfglm.config import Layout, SelectionConfig, columns_from, load_layout
 from tfglm.data.dictionary import Dictionary, merge
-from tfglm.data.selection import columns_from
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_reference
 from tfglm.design.design import Design

@@ -101,7 +101,7 @@ rule chief:
     log:
         "logs/models/{model}/chief.log",
     benchmark:
-        "benchmarks/chief/{model}.tsv"
+        "logs/benchmarks/chief/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     threads: 0

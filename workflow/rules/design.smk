@@ -4,13 +4,13 @@
 rule build_design:
     input:
         dictionary="results/data/dictionary.json",
-        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
+        manifests=MANIFESTS,
     output:
-        "results/models/{model}/design.json",
+        f"{MODEL}/design.json",
     log:
         "logs/models/{model}/build_design.log",
     benchmark:
-        "benchmarks/build_design/{model}.tsv"
+        "logs/benchmarks/build_design/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -36,13 +36,13 @@ rule build_design:
 # A rule of its own, so that a level that does not exist is refused before the earlier table is deleted.
 rule check_reference:
     input:
-        "results/models/{model}/design.json",
+        f"{MODEL}/design.json",
     output:
-        "results/models/{model}/reference.json",
+        f"{MODEL}/reference.json",
     log:
         "logs/models/{model}/check_reference.log",
     benchmark:
-        "benchmarks/check_reference/{model}.tsv"
+        "logs/benchmarks/check_reference/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -7,7 +7,7 @@ rule fetch:
     log:
         "logs/data/fetch/{download}.log",
     benchmark:
-        "benchmarks/fetch/{download}.tsv"
+        "logs/benchmarks/fetch/{download}.tsv"
     wildcard_constraints:
         download=one_of(name for name, file in FETCHED.items() if not file.sha256),
     retries: 3
@@ -50,7 +50,7 @@ rule ingest:
     log:
         "logs/data/ingest/{file}.log",
     benchmark:
-        "benchmarks/ingest/{file}.tsv"
+        "logs/benchmarks/ingest/{file}.tsv"
     conda:
         "../envs/tfglm.yaml"
     threads: 2
@@ -88,7 +88,7 @@ use rule ingest as ingest_to_score with:
     log:
         "logs/data/ingest_to_score/{file}.log",
     benchmark:
-        "benchmarks/ingest_to_score/{file}.tsv"
+        "logs/benchmarks/ingest_to_score/{file}.tsv"
     params:
         engine=ENGINE,
         layouts=layouts_in(SCORED, TO_SCORE),
@@ -99,14 +99,14 @@ use rule ingest as ingest_to_score with:
 rule merge_dictionary:
     """Merge the levels of all files, and account for every row."""
     input:
-        expand("results/data/ingested/{file}/manifest.json", file=FILES),
+        MANIFESTS,
     output:
         dictionary="results/data/dictionary.json",
         rows="results/data/rows.json",
     log:
         "logs/data/merge_dictionary.log",
     benchmark:
-        "benchmarks/merge_dictionary.tsv"
+        "logs/benchmarks/merge_dictionary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -3,26 +3,26 @@
 
 rule render_coefficients:
     input:
-        table="results/models/{model}/coefficients.csv",
-        digest="results/models/{model}/coefficients.sha256",
-        fit="results/models/{model}/fit.json",
+        table=f"{MODEL}/coefficients.csv",
+        digest=f"{MODEL}/coefficients.sha256",
+        fit=f"{MODEL}/fit.json",
     output:
         plot=report(
-            "results/models/{model}/coefficients.svg",
+            f"{MODEL}/coefficients.svg",
             caption="../report/coefficient_plot.rst",
             category="{model}",
             labels={"result": "coefficients, picture"},
         ),
-        png="results/models/{model}/coefficients.png",
+        png=f"{MODEL}/coefficients.png",
         ranked=report(
-            "results/models/{model}/ranked.svg",
+            f"{MODEL}/ranked.svg",
             caption="../report/ranked.rst",
             category="{model}",
             labels={"result": "levels by size, picture"},
         ),
-        ranked_png="results/models/{model}/ranked.png",
+        ranked_png=f"{MODEL}/ranked.png",
         page=report(
-            "results/models/{model}/coefficients.html",
+            f"{MODEL}/coefficients.html",
             caption="../report/coefficient_table.rst",
             category="{model}",
             labels={"result": "coefficients, table"},
@@ -30,7 +30,7 @@ rule render_coefficients:
     log:
         "logs/models/{model}/render_coefficients.log",
     benchmark:
-        "benchmarks/render_coefficients/{model}.tsv"
+        "logs/benchmarks/render_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -52,17 +52,17 @@ rule render_coefficients:
 
 rule render_metrics:
     input:
-        "results/models/{model}/metrics.json",
+        f"{MODEL}/metrics.json",
     output:
         plot=report(
-            "results/models/{model}/metrics.svg",
+            f"{MODEL}/metrics.svg",
             caption="../report/metrics_plot.rst",
             category="{model}",
             labels={"result": "metrics, picture"},
         ),
-        png="results/models/{model}/metrics.png",
+        png=f"{MODEL}/metrics.png",
         page=report(
-            "results/models/{model}/metrics.html",
+            f"{MODEL}/metrics.html",
             caption="../report/metrics.rst",
             category="{model}",
             labels={"result": "metrics, table"},
@@ -70,7 +70,7 @@ rule render_metrics:
     log:
         "logs/models/{model}/render_metrics.log",
     benchmark:
-        "benchmarks/render_metrics/{model}.tsv"
+        "logs/benchmarks/render_metrics/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -89,21 +89,21 @@ rule render_metrics:
 
 rule render_history:
     input:
-        history="results/models/{model}/history.csv",
-        digest="results/models/{model}/history.sha256",
-        fit="results/models/{model}/fit.json",
+        history=f"{MODEL}/history.csv",
+        digest=f"{MODEL}/history.sha256",
+        fit=f"{MODEL}/fit.json",
     output:
         plot=report(
-            "results/models/{model}/history.svg",
+            f"{MODEL}/history.svg",
             caption="../report/history.rst",
             category="{model}",
             labels={"result": "how the fit went, picture"},
         ),
-        png="results/models/{model}/history.png",
+        png=f"{MODEL}/history.png",
     log:
         "logs/models/{model}/render_history.log",
     benchmark:
-        "benchmarks/render_history/{model}.tsv"
+        "logs/benchmarks/render_history/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -123,10 +123,10 @@ rule render_summary:
     """Say in plain words what was fitted on what, how well and how surely."""
     input:
         rows="results/data/rows.json",
-        fits=expand("results/models/{model}/fit.json", model=MODELS),
-        tables=expand("results/models/{model}/{table}.csv", model=MODELS, table=["coefficients", "terms"]),
-        digests=expand("results/models/{model}/{table}.sha256", model=MODELS, table=["coefficients", "terms"]),
-        metrics=expand("results/models/{model}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
+        fits=expand(f"{MODEL}/fit.json", model=MODELS),
+        tables=expand(f"{MODEL}/{{table}}.csv", model=MODELS, table=["coefficients", "terms"]),
+        digests=expand(f"{MODEL}/{{table}}.sha256", model=MODELS, table=["coefficients", "terms"]),
+        metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
     output:
         report(
             "results/summary.html",
@@ -137,7 +137,7 @@ rule render_summary:
     log:
         "logs/render_summary.log",
     benchmark:
-        "benchmarks/render_summary.tsv"
+        "logs/benchmarks/render_summary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -176,7 +176,7 @@ rule render_rows:
     log:
         "logs/data/render_rows.log",
     benchmark:
-        "benchmarks/render_rows.tsv"
+        "logs/benchmarks/render_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

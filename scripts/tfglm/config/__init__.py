@@ -7,7 +7,7 @@ The Snakefile imports this package at every start: pydantic, PyYAML and the stan
 
 from tfglm.config.data import FILE, RANDOM, SPLITS, SelectionConfig, SourceConfig
 from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
-from tfglm.config.layouts import Layout, LayoutColumn, load_layout, load_layouts, shipped_layouts
+from tfglm.config.layouts import Layout, LayoutColumn, columns_from, load_layout, load_layouts, shipped_layouts
 from tfglm.config.models import DesignConfig, ModelConfig, PathConfig, covariates_of
 from tfglm.config.root import Config, load, settings_to_score
 from tfglm.config.solvers import OnlineConfig, SolverConfig
@@ -27,6 +27,7 @@ __all__ = [
     "SelectionConfig",
     "SolverConfig",
     "SourceConfig",
+    "columns_from",
     "covariates_of",
     "expand_files",
     "fetched",

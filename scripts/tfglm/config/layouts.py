@@ -1,12 +1,14 @@
 """Layouts: how the columns of a kind of file are named and typed. One YAML file each."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Name, Section, Text
-from tfglm.config.data import FILE, RANDOM, SourceConfig
+from tfglm.config.data import FILE, RANDOM, SelectionConfig, SourceConfig
 from tfglm.config.files import no_such_file, read
 from tfglm.config.messages import validated
 from tfglm.errors import UserError, nearest, short
@@ -133,3 +135,23 @@ def load_layout(name_or_path: str) -> Layout:
     path = layout_path(name_or_path)
     raw = read(path)
     return validated(Layout, raw, str(path))
+
+
+def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
+    """Some columns of a layout, and all that are derived from them.
+
+    Read off the names in the expressions, as the Snakefile, which asks, has no parser of SQL: a name that stands there for
+    something else counts too.
+    """
+    derived_from = set(names)
+    for derive in (layout.derive, settings.derive):
+        for name, sql in derive.items():
+            uses_them = bool(_names_in(sql) & derived_from)
+            derived_from = derived_from | {name} if uses_them else derived_from - {name}
+    return derived_from
+
+
+def _names_in(sql: str) -> set[str]:
+    """The words of an expression that are neither functions nor stand in a text or a comment."""
+    bare = re.sub(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL)
+    return set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*\()", bare))

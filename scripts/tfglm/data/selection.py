@@ -11,7 +11,7 @@ import polars as pl
 
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data.distinct import Distinct
-from tfglm.data.sql import FAILURES, column_of, dtype_of, expression, parsed
+from tfglm.data.sql import column_of, dtype_of, expression
 from tfglm.errors import UserError, nearest
 
 TYPES = {
@@ -182,16 +182,3 @@ def on_the_way(outputs: Iterable[pl.Expr], derived: Mapping[str, pl.Expr]) -> tu
         if name in wanted:
             wanted |= set(one.meta.root_names())
     return tuple(one for name, one in derived.items() if name in wanted)
-
-
-def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
-    """Some columns of a layout, and all that are derived from them. What is no SQL, ingest refuses; it is passed over here."""
-    found = set(names)
-    for added in (layout.derive, settings.derive):
-        for name, sql in added.items():
-            try:
-                roots = set(parsed(sql, name).meta.root_names())
-            except (UserError, *FAILURES):
-                continue
-            found = found | {name} if roots & found else found - {name}
-    return found

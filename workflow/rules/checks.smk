@@ -1,0 +1,102 @@
+# What is refused before Snakemake deletes earlier outputs or starts a job, and what a run says at its end.
+
+import shutil
+import subprocess
+
+from tfglm.data.packages import located
+from tfglm.roles import memory, pending
+
+
+def check_files():
+    """Refuse files and expressions that cannot be read, and a disk that is too small, before Snakemake deletes the earlier
+    outputs of the first rule that needs them."""
+    from tfglm.data.packing import estimated_csv_bytes
+    from tfglm.data.shards import estimated_stored_bytes
+
+    needed = 0
+    for file in SCORED.values():
+        possible_layouts(file, TO_SCORE)
+    for name, file in FILES.items():
+        possible_layouts(file, CONFIG.data)
+        if not (is_address(file.source) or Path(f"results/data/ingested/{name}/manifest.json").exists()):
+            csv = estimated_csv_bytes(located(file.source))
+            needed += estimated_stored_bytes(csv, len(CONFIG.data.columns))
+    free = shutil.disk_usage(".").free
+    if needed > free:
+        raise UserError(
+            f"the shards need about {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free in {Path.cwd()}\n"
+            f"  make room, keep fewer columns, or run snakemake in a folder on a larger disk with --directory"
+        )
+    if needed > 1e9:
+        print(
+            f"The shards need about {needed / 1e9:.1f} GB in results/; {free / 1e9:.1f} GB are free.", file=sys.stderr
+        )
+
+
+try:
+    # Not once more in the process of every job; and where only the jobs can read files, they check.
+    if workflow.is_main_process and READS_HEADERS:
+        check_files()
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+
+def check_machine():
+    """Before anything starts: refuse more processes than this machine has memory for, and say it if others can reach them."""
+    if not (workflow.local_exec and any(job.rule.name == "chief" for job in workflow.dag.needrun_jobs())):
+        return
+    isolate = CONFIG.cluster.isolate
+    try:
+        memory.check(CONFIG.cluster.ps, CONFIG.cluster.workers, memory.of_machine())
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+    if isolate == "never":
+        return
+    # By a process of its own: Snakemake has threads.
+    line = [sys.executable, str(SCRIPTS / "isolate.py"), "--try"]
+    reason = subprocess.run(line, capture_output=True, text=True).stdout.strip()
+    if reason and isolate == "always":
+        raise WorkflowError(
+            f"`cluster: {{isolate: always}}`, but a fit cannot have a network of its own here: {reason}\n"
+            f"  with `auto` it runs all the same; README.md says what that means"
+        )
+    if reason:
+        logger.warning(
+            f"While a fit runs, whoever reaches this machine's ports, as all its users do, can read and write your files: a "
+            f"network of its own is refused here ({reason}). README.md says more."
+        )
+
+
+# What SLURM will never start, said again at the end of the run.
+GIVEN_UP = []
+
+
+def watch_queue():
+    """Have a run on SLURM end if SLURM will never start one of its jobs."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    # With `sacct` the executor does not notice a job that is cancelled.
+    interrupt = workflow.executor_settings.status_command == "sacct"
+    pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
+
+
+onstart:
+    # At least: the chief starts when the roles have said where they are to be found, and where a job first activates a conda
+    # environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time;
+    # and not as a profile of the workflow, which would overrule the 60 s of profiles/slurm.
+    workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
+    check_machine()
+    watch_queue()
+
+
+onerror:
+    for reason in GIVEN_UP:
+        print(reason, file=sys.stderr)
+
+
+onsuccess:
+    if any(Path(target).exists() for target in targets_of_all_models()):
+        print(
+            "\nThe results are in results/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
+        )
+        print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")

@@ -1,0 +1,106 @@
+# How well the models predict, and the models side by side.
+
+
+rule evaluate:
+    input:
+        **FIT,
+        reference=reference_of_unseen,
+        manifests=MANIFESTS,
+    output:
+        f"{MODEL}/metrics.json",
+    log:
+        "logs/models/{model}/evaluate.log",
+    benchmark:
+        "logs/benchmarks/evaluate/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        split="evaluate",
+        threshold=model_setting("threshold"),
+        unseen=model_setting("unseen"),
+        by=model_setting("by"),
+    message:
+        "{wildcards.model}: evaluating on the rows to {params.split}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/evaluate.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifests {input.manifests}"
+        " --split {params.split}"
+        " --threshold {params.threshold}"
+        " --by {params.by}"
+        " --unseen {params.unseen}"
+        " --reference {input.reference}"
+        " --metrics {output}"
+        " --log {log}"
+
+
+# The same of the rows of another split: `snakemake results/models/<model>/metrics_train.json`.
+use rule evaluate as evaluate_split with:
+    output:
+        f"{MODEL}/metrics_{{split}}.json",
+    log:
+        "logs/models/{model}/evaluate_{split}.log",
+    benchmark:
+        "logs/benchmarks/evaluate_{split}/{model}.tsv"
+    params:
+        engine=ENGINE,
+        split=lambda wildcards: wildcards.split,
+        threshold=model_setting("threshold"),
+        unseen=model_setting("unseen"),
+        by=model_setting("by"),
+
+
+rule tabulate_groups:
+    input:
+        f"{MODEL}/metrics.json",
+    output:
+        f"{MODEL}/metrics_by.csv",
+    log:
+        "logs/models/{model}/tabulate_groups.log",
+    benchmark:
+        "logs/benchmarks/tabulate_groups/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: writing the metrics by group"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_groups.py" --metrics {input} --table {output} --log {log}'
+
+
+rule compare_models:
+    """Write the table and the page of the models under `compare`."""
+    input:
+        tables=compared_files("coefficients.csv"),
+        digests=compared_files("coefficients.sha256"),
+        fits=compared_files("fit.json"),
+        metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
+    output:
+        table="results/compare.csv",
+        page=report(
+            "results/compare.html",
+            caption="../report/compare.rst",
+            category="1. Start here",
+            labels={"result": "models side by side"},
+        ),
+    log:
+        "logs/compare_models.log",
+    benchmark:
+        "logs/benchmarks/compare_models.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        models=compared_files(),
+        held_out="--held-out" if CONFIG.data.split.evaluate else "",
+    message:
+        "Setting models side by side"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/compare.py"'
+        " --models {params.models}"
+        " {params.held_out}"
+        " --table {output.table}"
+        " --page {output.page}"
+        " --log {log}"

@@ -1,0 +1,81 @@
+# Predictions of single rows, and the model for programs that predict without tfglm.
+
+
+rule predict:
+    input:
+        **FIT,
+        reference=reference_of_unseen,
+        manifest="results/data/ingested/{file}/manifest.json",
+    output:
+        f"{MODEL}/predictions/{{file}}.parquet",
+    log:
+        "logs/models/{model}/predict/{file}.log",
+    benchmark:
+        "logs/benchmarks/predict/{model}/{file}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        identity=model_setting("identity"),
+        confidence=model_setting("confidence"),
+        unseen=model_setting("unseen"),
+    message:
+        "{wildcards.model}: predicting the rows of {wildcards.file}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/predict.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifest {input.manifest}"
+        " --identity {params.identity}"
+        " --confidence {params.confidence}"
+        " --unseen {params.unseen}"
+        " --reference {input.reference}"
+        " --predictions {output}"
+        " --log {log}"
+
+
+# A file that no model is fitted to, and that needs no response.
+use rule predict as score_file with:
+    input:
+        **FIT,
+        reference=reference_of_unseen,
+        manifest="results/data/scored/{file}/manifest.json",
+    output:
+        f"{MODEL}/scores/{{file}}.parquet",
+    log:
+        "logs/models/{model}/score/{file}.log",
+    benchmark:
+        "logs/benchmarks/score/{model}/{file}.tsv"
+
+
+rule export_model:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        saved_model=directory(f"{MODEL}/saved_model"),
+        description=f"{MODEL}/model.json",
+    log:
+        "logs/models/{model}/export_model.log",
+    benchmark:
+        "logs/benchmarks/export_model/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        unseen=model_setting("unseen"),
+        derived=derived_covariates,
+    message:
+        "{wildcards.model}: exporting the model"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/export_model.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --unseen {params.unseen}"
+        " --derived {params.derived:q}"
+        " --saved-model {output.saved_model}"
+        " --description {output.description}"
+        " --log {log}"

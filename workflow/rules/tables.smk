@@ -1,0 +1,162 @@
+# From the checkpoint to tables of coefficients, contrasts, paths and effects.
+
+
+rule tabulate_coefficients:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        table=f"{MODEL}/coefficients.csv",
+        parquet=f"{MODEL}/coefficients.parquet",
+        terms=f"{MODEL}/terms.csv",
+        digests=expand(f"{MODEL}/{{table}}.sha256", table=["coefficients", "terms"], allow_missing=True),
+    log:
+        "logs/models/{model}/tabulate_coefficients.log",
+    benchmark:
+        "logs/benchmarks/tabulate_coefficients/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
+    message:
+        "{wildcards.model}: naming the coefficients"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_coefficients.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --confidence {params.confidence}"
+        " --table {output.table}"
+        " --parquet {output.parquet}"
+        " --terms {output.terms}"
+        " --log {log}"
+
+
+rule tabulate_contrasts:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        f"{MODEL}/contrasts.csv",
+    log:
+        "logs/models/{model}/tabulate_contrasts.log",
+    benchmark:
+        "logs/benchmarks/tabulate_contrasts/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
+        contrasts=model_setting("contrasts"),
+    message:
+        "{wildcards.model}: combining coefficients"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_contrasts.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --confidence {params.confidence}"
+        " --contrasts {params.contrasts:q}"
+        " --table {output}"
+        " --log {log}"
+
+
+rule tabulate_path:
+    input:
+        **FIT,
+    output:
+        table=f"{MODEL}/path.csv",
+        plot=report(
+            f"{MODEL}/path.svg",
+            caption="../report/path.rst",
+            category="{model}",
+            labels={"result": "path of the penalty"},
+        ),
+        png=f"{MODEL}/path.png",
+    log:
+        "logs/models/{model}/tabulate_path.log",
+    benchmark:
+        "logs/benchmarks/tabulate_path/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: drawing the path of the penalty"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_path.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --table {output.table}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"
+
+
+rule tabulate_effects:
+    input:
+        **FIT,
+        dictionary="results/data/dictionary.json",
+    output:
+        table=f"{MODEL}/effects.csv",
+        plot=report(
+            f"{MODEL}/effects.svg",
+            caption="../report/effects.rst",
+            category="{model}",
+            labels={"result": "effects of numbers, picture"},
+        ),
+        png=f"{MODEL}/effects.png",
+    log:
+        "logs/models/{model}/tabulate_effects.log",
+    benchmark:
+        "logs/benchmarks/tabulate_effects/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        engine=ENGINE,
+        confidence=model_setting("confidence"),
+    message:
+        "{wildcards.model}: drawing the effects of numbers"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_effects.py"'
+        " --design {input.design}"
+        " --dictionary {input.dictionary}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --confidence {params.confidence}"
+        " --table {output.table}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"
+
+
+rule export_vcov:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        f"{MODEL}/vcov.csv",
+    log:
+        "logs/models/{model}/export_vcov.log",
+    benchmark:
+        "logs/benchmarks/export_vcov/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: writing the covariance matrix"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/export_vcov.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --table {output}"
+        " --log {log}"

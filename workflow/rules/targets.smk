@@ -1,0 +1,45 @@
+# What a run makes: by default, of the models side by side, and of the files to score.
+
+
+def targets_of_all_models():
+    """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
+    names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html", "history.svg"]
+    if CONFIG.data.split.evaluate:
+        names += ["metrics.json", "metrics.html"]
+    targets = expand("results/models/{model}/{name}", model=MODELS, name=names)
+    if CONFIG.data.split.predict:
+        targets += expand("results/models/{model}/predictions/{file}.parquet", model=MODELS, file=FILES)
+    wanted = {
+        "contrasts.csv": lambda model: model.contrasts,
+        "path.csv": lambda model: model.path,
+        "vcov.csv": lambda model: model.vcov,
+        "metrics_by.csv": lambda model: model.by and CONFIG.data.split.evaluate,
+        "model.json": lambda model: model.export,
+    }
+    for name, is_wanted in wanted.items():
+        targets += [f"results/models/{model}/{name}" for model in MODELS if is_wanted(CONFIG.models[model])]
+    return targets + [f"results/models/{model}/effects.csv" for model in MODELS if has_curves(model)]
+
+
+def has_curves(model):
+    """Whether a number stands inside a function, whose effect a single coefficient does not show."""
+    return re.search(r"\b(bs|poly|log\w*|sqrt|exp|abs)\(", CONFIG.models[model].formula.partition("~")[2])
+
+
+def compared_files(name=""):
+    """An input function: a file of each model that is set side by side, or its folder."""
+
+    def files(wildcards):
+        if not CONFIG.compare:
+            models = ", ".join(MODELS)
+            raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{models}]`")
+        return [str(Path("results/models", model, name)) for model in CONFIG.compare]
+
+    return files
+
+
+def scores(wildcards):
+    """What `rule score` makes."""
+    if not SCORED:
+        raise WorkflowError("the config names no files to score; say e.g. `score: [data/2009.csv]`")
+    return expand("results/models/{model}/scores/{file}.parquet", model=MODELS, file=SCORED)
