@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import chief
 from pools import design_of, fit_files, ingest_frame, write_fit
-from tfglm import checkpoint, digests
+from tfglm import checkpoint, digests, fitting
 from tfglm.config import SolverConfig
 from tfglm.data import shards
 from tfglm.data.dictionary import Dictionary, merge
@@ -110,7 +109,7 @@ def test_journal_design_and_passport_depend_on_the_content_of_the_shards(tmp_pat
         (tmp_path / "design.json").write_text("")
         manifests = [file.folder / "manifest.json"]
         keys.add(
-            chief.key(argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, solver=SolverConfig()))
+            fitting.key(argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, solver=SolverConfig()))
         )
         designs.add(made.data)
         assert made.data == (file.manifest.digest,)
