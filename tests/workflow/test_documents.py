@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "config/README.md", "profiles/README.md", "docs/glossary.md", "docs/architecture.md")
+DOCUMENTS = (
+    "README.md",
+    "config/README.md",
+    "profiles/README.md",
+    "CHANGELOG.md",
+    "docs/glossary.md",
+    "docs/architecture.md",
+)
 
 
 def anchors(page: Path) -> set[str]:
