@@ -126,6 +126,25 @@ def test_the_default_models_agree_with_statsmodels_on_the_same_rows(finished, fl
         assert [table.loc[(term, str(level)), "rows"] for level in counts.index] == counts.tolist()
 
 
+def test_the_readme_shows_lines_of_this_table(finished):
+    table = read_table(finished, "late_arrival").rename(columns={"classical_std_error": "classical"})
+    excerpt = (REPOSITORY / "README.md").read_text().partition("```\nterm ")[2].partition("```")[0]
+    header, *lines = excerpt.splitlines()
+    numbers = header.split()[2:-1]  # but the term, the level, the reference level and the status
+    assert len(lines) == 5
+    for line in lines:
+        term, level, _, *shown = line.split()
+        row = table.loc[(term, level)]
+        if row["status"]:
+            assert shown.pop() == row["status"]
+        values = row[numbers].dropna().astype(float)
+        printed = [
+            f"{value:.1e}" if "e" in text else f"{value:.{len(text.partition('.')[2])}f}"
+            for text, value in zip(shown, values, strict=True)
+        ]
+        assert printed == shown
+
+
 def test_the_metrics_are_those_of_scikit_learn_on_the_rows_kept_back(finished, flights):
     from sklearn import metrics
 
