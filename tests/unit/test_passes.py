@@ -60,10 +60,10 @@ def matrix(made, frame: pd.DataFrame) -> np.ndarray:
     columns = [np.ones(len(frame))]
     for part in made.parts[1:]:
         if part.grouping:
-            factor = made.factors[part.grouping[0]]
+            factor = made.categorical_by_name[part.grouping[0]]
             columns += [(frame[factor.column].astype(str) == level).to_numpy(float) for level in factor.levels]
         else:
-            number = made.factors[part.term.name]
+            number = made.numeric_by_name[part.term.name]
             columns.append((frame[number.column].to_numpy(float) - number.center[0]) / number.scale[0])
     return np.array(columns).T
 

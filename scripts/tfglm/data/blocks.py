@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,12 @@ SLACK = 16
 
 PARQUET_BLOCK_ROWS = 1 << 16
 """Rows of a Parquet file that are read at once."""
+
+
+class ReadsInto(Protocol):
+    """What streams of bytes can do, though IO[bytes] does not say so."""
+
+    def readinto(self, buffer: memoryview, /) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ def csv_blocks(
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 
 
-def whole_lines(stream: BinaryIO, path: Path, block_bytes: int, fields: int) -> Iterator[memoryview]:
+def whole_lines(stream: IO[bytes], path: Path, block_bytes: int, fields: int) -> Iterator[memoryview]:
     """The rest of a stream in pieces of about `block_bytes` that end where a line ends; given the number of fields, not within
     a record of several lines."""
     rest = memoryview(b"")
@@ -94,12 +100,12 @@ def whole_lines(stream: BinaryIO, path: Path, block_bytes: int, fields: int) -> 
         yield rest
 
 
-def fill(stream: BinaryIO, buffer: memoryview) -> int:
+def fill(stream: IO[bytes], buffer: memoryview) -> int:
     """Read until the buffer is full or the stream ends, so that blocks are the same whatever a file is packed in.
 
     Returns the number of bytes read.
     """
     filled = 0
-    while filled < len(buffer) and (size := stream.readinto(buffer[filled:])):
+    while filled < len(buffer) and (size := cast(ReadsInto, stream).readinto(buffer[filled:])):
         filled += size
     return filled

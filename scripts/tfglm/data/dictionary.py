@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -45,6 +46,18 @@ class Column:
     variance: float | None
     minimum: float | None
     maximum: float | None
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of a column of numbers."""
+        assert self.mean is not None and self.variance is not None
+        return self.mean, self.variance
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Minimum and maximum of a column of numbers."""
+        assert self.minimum is not None and self.maximum is not None
+        return self.minimum, self.maximum
 
     @property
     def labels(self) -> list[str]:
@@ -188,26 +201,26 @@ def merge_column(
             f"column `{name}` is text in {kinds['text']} but {other} in {kinds[other]}\n"
             f"  give it the same type in the layouts of both"
         )
-    kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
+    kind: Kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
     train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
-    codes = [file.codes(name) for file in files]
-    coded = train.filter(pl.col("column").is_in([name, *(column.name for column in codes if column)]))
+    codes = [file.codes(name).name for file in files if file.has_codes(name)]
+    coded = train.filter(pl.col("column").is_in([name, *codes]))
     absent = coded.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
     missing_rows = int(absent) if missing_is_level else None
-    largest = coded["integer"].abs().max() if kind == "number" else None
-    if largest is not None and largest > EXACT_BELOW:
+    if kind == "number" and (coded["integer"].abs() > EXACT_BELOW).any():
         raise UserError(
             f"column `{name}` is integer in {kinds['integer']}, with values beyond 2^53, but number in {kinds['number']}, which "
             f"cannot tell such values apart\n  give it the type integer, or string, in the layouts of both"
         )
     moments = (None, None, None, None) if kind == "text" else summarise(train.filter(pl.col("column") == name), kind)
-    if None in codes:
+    if len(codes) < len(files):
         return Column(name, kind, None, None, None, fewest, 0, 0, missing_rows, *moments)
     values = counted_values(coded, kind)
     rare = values.filter(pl.col("rows") < fewest)
-    is_listed = len(values) <= MOST_LISTED if kind == "text" else all(column.name == name for column in codes)
-    listed = [values["value"].to_list(), values["rows"].to_list()] if is_listed else [None, None]
-    return Column(name, kind, len(values), *listed, fewest, len(rare), int(rare["rows"].sum()), missing_rows, *moments)
+    is_listed = len(values) <= MOST_LISTED if kind == "text" else set(codes) == {name}
+    levels_of, rows = (values["value"].to_list(), values["rows"].to_list()) if is_listed else (None, None)
+    rare_rows = int(rare["rows"].sum())
+    return Column(name, kind, len(values), levels_of, rows, fewest, len(rare), rare_rows, missing_rows, *moments)
 
 
 def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
@@ -233,10 +246,10 @@ def summarise(train: pl.DataFrame, kind: Kind) -> tuple[float | None, float | No
     ).drop_nulls("mean")
     if parts.is_empty():
         return None, None, None, None
-    rows = parts["rows"].sum()
-    mean = (parts["mean"] * parts["rows"]).sum() / rows
-    variance = ((parts["variance"] + (parts["mean"] - mean) ** 2) * parts["rows"]).sum() / rows
-    return mean, variance, parts["minimum"].min(), parts["maximum"].max()
+    rows = int(parts["rows"].sum())
+    mean = float((parts["mean"] * parts["rows"]).sum()) / rows
+    variance = float(((parts["variance"] + (parts["mean"] - mean) ** 2) * parts["rows"]).sum()) / rows
+    return mean, variance, *parts.select(pl.min("minimum"), pl.max("maximum")).row(0)
 
 
 def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
@@ -266,26 +279,21 @@ def added(parts: Sequence):
 def account_file(file: IngestedFile, required: Collection[str]) -> dict:
     """`account` for one file. Raises RuntimeError if the rows do not add up, which would be a defect of tfglm."""
     patterns = file.levels.filter(pl.col("column") == MISSING)
-    splits = {split: {"rows": 0, "dropped": {}, "used": 0} for split in SPLITS}
+    splits: dict[str, Any] = {split: {"rows": 0, "dropped": {}, "used": 0} for split in SPLITS}
     for split, text, rows in patterns.select("split", "text", "rows").iter_rows():
-        account_of_split = splits[split]
-        account_of_split["rows"] += rows
+        part = splits[split]
+        part["rows"] += rows
         lacking = ",".join(name for name in text.split(",") if name in required)
         if lacking and split != "predict":
-            account_of_split["dropped"][f"missing: {lacking}"] = (
-                account_of_split["dropped"].get(f"missing: {lacking}", 0) + rows
-            )
+            part["dropped"][f"missing: {lacking}"] = part["dropped"].get(f"missing: {lacking}", 0) + rows
         else:
-            account_of_split["used"] += rows
-    for split, account_of_split in splits.items():
-        if account_of_split["rows"] != sum(shard.rows for shard in file.manifest.shards if shard.split == split):
+            part["used"] += rows
+    for split, part in splits.items():
+        if part["rows"] != sum(shard.rows for shard in file.manifest.shards if shard.split == split):
             raise RuntimeError(
                 f"{file.manifest.source}: shards and levels.parquet do not have the same rows to {split}"
             )
     dropped = dict(file.manifest.dropped)
-    if (
-        sum(dropped.values()) + sum(account_of_split["rows"] for account_of_split in splits.values())
-        != file.manifest.read
-    ):
+    if sum(dropped.values()) + sum(part["rows"] for part in splits.values()) != file.manifest.read:
         raise RuntimeError(f"{file.manifest.source}: rows read, used and dropped do not add up")
     return {"read": file.manifest.read, "dropped": dropped, "splits": splits}

@@ -73,8 +73,9 @@ class Numbers:
     """The same of integers (int64) or numbers (float64); without a dict, which takes ten times the memory."""
 
     def __init__(self, dtype: type):
-        self.values = np.zeros(0, dtype)
-        self._sorted, self._codes = np.zeros(0, dtype), np.zeros(0, np.uint32)
+        self.values: np.ndarray = np.zeros(0, dtype)
+        self._sorted: np.ndarray = np.zeros(0, dtype)
+        self._codes: np.ndarray = np.zeros(0, np.uint32)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
         """As `Texts.encode`; NaN is missing."""
@@ -126,7 +127,7 @@ class ColumnEncoder:
 
     def encode(self, column: Distinct) -> np.ndarray:
         """The rows as they are kept until the end of the file: small unsigned integers or float64."""
-        values, table = self.tables.get(id(column.values), (None, None))
+        values, table = self.tables.get(id(column.values), (None, np.zeros(0)))
         if values is not column.values:
             table = self._table(column.values)
             self.tables = dict(list(self.tables.items())[-7:]) | {id(column.values): (column.values, table)}
@@ -174,7 +175,7 @@ class ColumnEncoder:
             )
         if (self.kind == "number" and len(values) >= self.limits.most_codes) or len(values) > self.limits.most_levels:
             self.coded, self.tables = False, {}
-            self._plain(values)
+            self._plain(np.asarray(values))
 
     def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
         """Count the values of a chunk of kept rows, which has these groups; every one of them comes by here."""
@@ -197,21 +198,21 @@ class ColumnEncoder:
         for rows in self.counts.values():
             present[: len(rows)] |= rows > 0
         used = self.distinct.in_order(np.flatnonzero(present[1:]) + 1)
-        levels = [values[code - 1] for code in used] if self.kind == "text" else values[used - 1]
+        levels: Sequence = [values[code - 1] for code in used] if isinstance(values, list) else values[used - 1]
         stored = []
         if self.kind != "text" and (not self.coded or len(levels) >= self.limits.most_codes):
-            narrow = self.narrow and survives_float32(levels.astype(float))
+            narrow = self.narrow and survives_float32(np.asarray(levels, float))
             final = np.append(np.nan, values).astype(np.float32 if narrow else np.float64)
             stored.append(FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, False), [], final, {}))
         if self.coded:
             name = shards.codes_name(self.name) if stored else self.name
             final = np.zeros(len(values) + 1, code_type(len(levels)))
             final[used] = np.arange(1, len(levels) + 1)
-            rows = {
+            counts = {
                 group: np.bincount(final[: len(rows)], rows, len(levels) + 1).astype(np.int64)
                 for group, rows in self.counts.items()
             }
-            stored.append(FinishedColumn(StoredColumn(name, self.kind, final.dtype.name, True), levels, final, rows))
+            stored.append(FinishedColumn(StoredColumn(name, self.kind, final.dtype.name, True), levels, final, counts))
         return stored
 
 

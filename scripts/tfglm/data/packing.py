@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, Any, Literal
 
 import indexed_bzip2
 import pyarrow as pa
@@ -44,7 +44,9 @@ def packing(path: Path) -> Packing:
     for magic, name in OTHER_PACKINGS.items():
         if first.startswith(magic):
             raise UserError(f"{path}: is packed with {name}, which is not read here; unpack it, or pack it with gzip")
-    return {b"PK\x03\x04": "zip", b"PAR1": "parquet"}.get(first, "none")
+    if first == b"PK\x03\x04":
+        return "zip"
+    return "parquet" if first == b"PAR1" else "none"
 
 
 def estimated_csv_bytes(path: Path) -> int:
@@ -72,10 +74,10 @@ def reported(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path, threads: int = 1) -> Iterator[BinaryIO]:
+def opened(path: Path, threads: int = 1) -> Iterator[IO[bytes]]:
     """The uncompressed content. Raises UserError for an archive with more than one file."""
     with reported(path):
-        openers = {
+        openers: dict[str, Any] = {
             "gzip": gzip.open,
             # bzip2 unpacks 30 MB a second and core, a tenth of what the rest of ingest takes.
             "bz2": bz2.open if threads == 1 else partial(indexed_bzip2.open, parallelization=threads),
@@ -85,7 +87,7 @@ def opened(path: Path, threads: int = 1) -> Iterator[BinaryIO]:
             yield stream
 
 
-def only_entry(path: str) -> BinaryIO:
+def only_entry(path: str) -> IO[bytes]:
     """The one file in a .zip archive, opened. Raises UserError if there are several."""
     archive = zipfile.ZipFile(path)
     files = [name for name in archive.namelist() if not name.endswith("/")]

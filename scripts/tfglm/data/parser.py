@@ -45,6 +45,11 @@ class Parsed:
     lines: int
     with_rows: np.ndarray | None = None
 
+    @property
+    def line_numbers(self) -> np.ndarray:
+        """The line of each row, from 0, int64 [rows]."""
+        return np.arange(self.rows) if self.with_rows is None else self.with_rows
+
     def taken(self, rows: np.ndarray) -> "Parsed":
         """Some of the rows, with the values that they have alone."""
         columns = {name: column.take(rows).compact() for name, column in self.columns.items()}
@@ -84,10 +89,10 @@ class Parser:
         if not len(data):
             empty = {name: pa.nulls(0, ARROW_TYPES[column.type]) for name, column in self.columns.items()}
             return Parsed(0, {name: Distinct.of(array) for name, array in empty.items()}, 0)
-        columns = self._compiled_columns(data)
-        if columns is not None:
-            rows = len(next(iter(columns.values())).indices)
-            return Parsed(rows, columns, rows)
+        compiled = self._compiled_columns(data)
+        if compiled is not None:
+            rows = len(next(iter(compiled.values())).indices)
+            return Parsed(rows, compiled, rows)
         return self._any_columns(data)
 
     def _compiled_columns(self, data: memoryview) -> dict[str, Distinct] | None:
@@ -200,7 +205,7 @@ class Parser:
         return problems, parsed.taken(np.flatnonzero(~bad))
 
     def _problem_of_value(self, name: str, how: LayoutColumn, line: bytes) -> Problem:
-        raw = csv_lines.fields_of(line)[self.header.index(how.source)]
+        raw = (csv_lines.fields_of(line) or [])[self.header.index(how.source)]
         place = f"column `{how.source}`: "
         try:
             value = raw.decode(self.layout.encoding)

@@ -51,6 +51,7 @@ class PlainCsv:
         had. Raises UnicodeDecodeError for a text that has another encoding.
         """
         buffer = lines.obj
+        assert isinstance(buffer, bytearray)
         if len(buffer) < len(lines) + SLACK or QUOTE in buffer or RETURN in buffer:
             return None
         if buffer.find(b"\0", 0, len(lines)) >= 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,9 @@ from tfglm.data.selection import Selection, selection
 from tfglm.data.shards import MISSING
 from tfglm.data.values import Unreadable
 from tfglm.errors import UserError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 SHOWN = 10
 """Dropped lines that are named one by one."""
@@ -128,7 +132,8 @@ class InputReader:
         finite, by their place in `parsed`. Raises one of UNREADABLE."""
         computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
         kept = np.flatnonzero(reason == 0)
-        columns, infinite = [], {}
+        columns: list[Distinct] = []
+        infinite: dict[int, Problem] = {}
         for name in self.settings.columns:
             columns.append((computed if name in computed else parsed.columns)[name].take(kept))
             remark = f"column `{name}` is infinite; drop such rows with a condition in data.where"
@@ -157,8 +162,8 @@ class InputReader:
         Raises UserError, which names the first such line, if they do not; and where they are too many.
         """
         if isinstance(block.data, pa.RecordBatch):
-            rows = f"rows {block.first} to {block.first + block.data.num_rows - 1}"
-            raise UserError(f"{self.parser.path}, {rows}: {str(error).splitlines()[0]}") from error
+            place = f"rows {block.first} to {block.first + block.data.num_rows - 1}"
+            raise UserError(f"{self.parser.path}, {place}: {str(error).splitlines()[0]}") from error
         first = self.lines + 2  # the header is line 1
         problems, parsed = self.parser.examine(block.data)
         self.report(problems, first)
@@ -167,13 +172,14 @@ class InputReader:
         failing = self.failing(parsed, first, rows - parsed.rows, rows)
         failed = dict(failing if self.settings.bad_rows == "drop" else islice(failing, 1))
         if failed:
-            self.report({int(parsed.with_rows[row]): problem for row, problem in failed.items()}, first)
-            problems |= {int(parsed.with_rows[row]): problem for row, problem in failed.items()}
+            by_line = {int(parsed.line_numbers[row]): problem for row, problem in failed.items()}
+            self.report(by_line, first)
+            problems |= by_line
             parsed = parsed.taken(np.setdiff1d(np.arange(parsed.rows), list(failed)))
         kept, _ = self.kept(parsed, first)
         self.unreadable += len(problems)
         # Among the lines that are not blank.
-        places = np.searchsorted(np.sort([*parsed.with_rows.tolist(), *problems]), parsed.with_rows)[kept.places]
+        places = np.searchsorted(np.sort([*parsed.line_numbers, *problems]), parsed.line_numbers)[kept.places]
         dropped = Counter(f"unreadable: {problem.reason}" for problem in problems.values())
         return replace(kept, places=places, dropped=kept.dropped + dropped, read=rows)
 
@@ -220,8 +226,8 @@ class InputReader:
 
 
 def in_order(
-    executor: ThreadPoolExecutor, function: Callable, items: Iterable, most: int
-) -> Iterator[tuple[object, Future]]:
+    executor: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], most: int
+) -> Iterator[tuple[Item, Future[Result]]]:
     """Each item with the future of `function(item)`, in order, with at most `most` under way."""
     under_way: deque = deque()
     for item in items:

@@ -163,22 +163,22 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
 
 def condition(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:
     """A condition as 1 and 0. Raises UserError, as `expression` does, and for what is neither true nor false."""
-    made = expression(sql, where, known)
-    dtype = dtype_of(made, known)
+    value = expression(sql, where, known)
+    dtype = dtype_of(value, known)
     if not (dtype == pl.Boolean or dtype.is_numeric() or dtype == pl.Null):
         raise UserError(f"{where}: `{sql}` is neither true nor false, but {dtype}; compare it with something")
-    return made.cast(pl.Boolean).cast(pl.Int64)
+    return value.cast(pl.Boolean).cast(pl.Int64)
 
 
-def operands_of(made: pl.Expr, roots: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def operands_of(value: pl.Expr, roots: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """What an expression looks at in the end. `roots` has that of all columns that it may use."""
-    return frozenset().union(*(roots[name] for name in made.meta.root_names()))
+    return frozenset().union(*(roots[name] for name in value.meta.root_names()))
 
 
 def on_the_way(outputs: Iterable[pl.Expr], derived: Mapping[str, pl.Expr]) -> tuple[pl.Expr, ...]:
     """The derived columns that some expressions need, in their order."""
-    wanted = {name for one in outputs for name in one.meta.root_names()}
-    for name, one in reversed(derived.items()):
+    wanted = {name for output in outputs for name in output.meta.root_names()}
+    for name in reversed(list(derived)):
         if name in wanted:
-            wanted |= set(one.meta.root_names())
-    return tuple(one for name, one in derived.items() if name in wanted)
+            wanted |= set(derived[name].meta.root_names())
+    return tuple(expression for name, expression in derived.items() if name in wanted)

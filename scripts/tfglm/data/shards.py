@@ -147,11 +147,11 @@ class IngestedFile:
         there, or not what was written."""
         column, rows = self.column(name), shard.rows if rows is None else rows
         path = self.folder / shard.path / name
-        expected = next(sums for one, sums in self.shard_checksums() if one == shard)
+        expected = next(sums for other, sums in self.shard_checksums() if other == shard)
         blocks = -(-rows // BLOCK_ROWS)
         values = np.zeros(blocks * BLOCK_ROWS, column.dtype)
         with opened(path) as file:
-            fill(file, memoryview(values).cast("B"), 0)
+            fill(file, values.data.cast("B"), 0)
         damaged = np.flatnonzero(checksums(values) != expected[:blocks, self.manifest.columns.index(column)])
         if len(damaged):
             raise changed_block(path, int(damaged[0]))
@@ -173,11 +173,20 @@ class IngestedFile:
         stored = [column.name for column in self.manifest.columns]
         return [name for name in stored if name != MISSING and name.isidentifier()]
 
-    def codes(self, name: str) -> StoredColumn | None:
-        """Where the codes of a column of the data are: there, in a column of their own, or nowhere."""
+    def has_codes(self, name: str) -> bool:
+        """Whether the values of a column of the data are told apart, by codes."""
+        return self._identified(name).coded
+
+    def codes(self, name: str) -> StoredColumn:
+        """The stored column that has the codes of a column of the data. Raises LookupError if there are none."""
+        column = self._identified(name)
+        if not column.coded:
+            raise LookupError(f"{self.manifest.file}: column `{name}` is stored as plain numbers, without codes")
+        return column
+
+    def _identified(self, name: str) -> StoredColumn:
         stored = {column.name: column for column in self.manifest.columns}
-        found = stored.get(codes_name(name), stored[name])
-        return found if found.coded else None
+        return stored.get(codes_name(name), stored[name])
 
     def values(self, name: str) -> pl.Series:
         """What the codes 1, 2, ... of a stored column stand for, in the order of the codes."""
@@ -203,9 +212,9 @@ def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
 
 def checksums(values: np.ndarray) -> np.ndarray:
     """The XXH3 of each block, uint64 [blocks]; the last one is padded with zeros."""
-    raw = memoryview(np.ascontiguousarray(values)).cast("B")
+    raw = np.ascontiguousarray(values).data.cast("B")
     width = BLOCK_ROWS * values.itemsize
-    blocks = [raw[first : first + width] for first in range(0, len(raw), width)]
+    blocks: list[memoryview | bytes] = [raw[first : first + width] for first in range(0, len(raw), width)]
     if blocks and len(blocks[-1]) < width:
         blocks[-1] = bytes(blocks[-1]).ljust(width, b"\0")
     return np.array([xxh3_64_intdigest(block) for block in blocks], np.uint64)

@@ -82,28 +82,28 @@ def expression(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Exp
 @lru_cache(1000)  # the same for each of many files, some milliseconds each
 def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
     known = dict(columns)
-    made = parsed(sql, where)
-    absent = next((name for name in made.meta.root_names() if name not in known), None)
+    parsed_sql = parsed(sql, where)
+    absent = next((name for name in parsed_sql.meta.root_names() if name not in known), None)
     if absent is not None:
         raise UserError(
             f"{where}: no column `{absent}` in `{sql}`{nearest(absent, known)}\n  there are: {', '.join(known)}"
         )
     try:
-        tree = json.loads(made.meta.serialize(format="json"))
+        tree = json.loads(parsed_sql.meta.serialize(format="json"))
         check(tree, f"{where}: `{sql}`")
         check_clock(sql, where)
         frame = pl.DataFrame(schema=known)
         with silenced():
             exact = exact_tree(tree, frame)
-            made = made if exact == tree else read_tree(exact)
-            frame.lazy().select(made.alias("value")).collect()
+            evaluated = parsed_sql if exact == tree else read_tree(exact)
+            frame.lazy().select(evaluated.alias("value")).collect()
     except RecursionError as error:
         raise too_deep(sql, where) from error
     except FAILURES as error:
         if "could not deserialize" in str(error):
             raise too_deep(sql, where) from error
         raise UserError(f"{where}: `{sql}` cannot be evaluated: {first_line(error)}") from error
-    return made
+    return evaluated
 
 
 def parsed(sql: str, where: str) -> pl.Expr:
@@ -229,7 +229,8 @@ def exact_tree(tree: dict, frame: pl.DataFrame) -> dict:
     if kind == "Function" and function_of(content["function"]) == ("Sql", "Binary"):
         operation = content["function"]["Sql"]["Binary"]
         if operation in EXACT:
-            return exact_operation(tree, operation, *content["input"], frame)
+            left, right = content["input"]
+            return exact_operation(tree, operation, left, right, frame)
     if kind in ("Function", "Cast"):
         return widened(tree, type_of(tree, frame))
     return tree
@@ -259,24 +260,24 @@ def type_of(tree: dict, frame: pl.DataFrame) -> pl.DataType:
     return dtype_of(read_tree(tree), frame.schema)
 
 
-def dtype_of(made: pl.Expr, known: Mapping[str, pl.DataType]) -> pl.DataType:
+def dtype_of(value: pl.Expr, known: Mapping[str, pl.DataType]) -> pl.DataType:
     """The type of what an expression gives, of columns of these types."""
-    return pl.LazyFrame(schema=dict(known)).select(made.alias("value")).collect_schema()["value"]
+    return pl.LazyFrame(schema=dict(known)).select(value.alias("value")).collect_schema()["value"]
 
 
-def column_of(made: pl.Expr, where: str, known: Mapping[str, pl.DataType]) -> tuple[pl.Expr, pl.DataType]:
+def column_of(value: pl.Expr, where: str, known: Mapping[str, pl.DataType]) -> tuple[pl.Expr, pl.DataType]:
     """What an expression gives as a column: text, a date or a time, or a number; and its type.
 
     Raises UserError for a value that is neither.
     """
-    dtype = dtype_of(made, known)
+    dtype = dtype_of(value, known)
     if dtype in (pl.String, pl.Boolean, pl.Int64, pl.Float64, pl.Date, pl.Time, pl.Null) or dtype == pl.Datetime:
-        return made, dtype
+        return value, dtype
     if dtype.is_numeric():
-        dtype = pl.Int64 if dtype.is_integer() else pl.Float64
-        return made.cast(dtype), dtype
+        dtype = pl.Int64() if dtype.is_integer() else pl.Float64()
+        return value.cast(dtype), dtype
     if dtype in (pl.Categorical, pl.Enum):
-        return made.cast(pl.String), pl.String
+        return value.cast(pl.String), pl.String()
     remedy = (
         "say in which unit: CAST(... AS BIGINT) counts microseconds" if dtype == pl.Duration else "take a part of it"
     )

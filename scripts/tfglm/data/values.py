@@ -50,12 +50,12 @@ def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarr
     series = series.str.strip_chars(" \t")
     if column.type == "number":
         numbers = series.cast(pl.Float64, strict=False)
-        wrong = ~series.str.contains(NUMBER) | numbers.is_null()
-        return numbers.fill_null(0.0).to_arrow(), wrong.to_numpy()
-    numbers, wrong = whole_numbers(series)
+        unreadable = ~series.str.contains(NUMBER) | numbers.is_null()
+        return numbers.fill_null(0.0).to_arrow(), unreadable.to_numpy()
+    whole, none = whole_numbers(series)
     if column.type == "clock":
-        wrong = wrong | is_no_clock(numbers)
-    return pl.Series(numbers).to_arrow(), wrong
+        none = none | is_no_clock(whole)
+    return pl.Series(whole).to_arrow(), none
 
 
 def whole_numbers(texts: pl.Series) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +80,7 @@ def whole_number(text: str) -> int | None:
     except InvalidOperation:  # an exponent beyond all
         return None
     # Only then are there as many digits as in the text: an exponent of millions would take the memory for so many.
-    if value and (value.adjusted() > 18 or value.as_tuple().exponent < -len(text)):
+    if value and (value.adjusted() > 18 or int(value.as_tuple().exponent) < -len(text)):
         return None
     whole = int(value) if value else 0
     return whole if whole == value and -(2**63) <= whole < 2**63 else None

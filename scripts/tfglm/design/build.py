@@ -17,6 +17,7 @@ from tfglm.design.checks import (
     check_response,
     check_rows,
     check_scores_size,
+    multiplicity_problem,
     there_are,
 )
 from tfglm.design.design import Design
@@ -175,7 +176,8 @@ class _DesignBuilder:
                 f"  write C({column.name}), or take it out of data.missing"
             )
         if column.levels is None and not factor.calls:
-            return Numeric(factor.name, column.name, (), (column.mean,), (math.sqrt(column.variance) or 1.0,))
+            mean, variance = column.moments
+            return Numeric(factor.name, column.name, (), (mean,), (math.sqrt(variance) or 1.0,))
         if column.levels is None:
             values, rows = tally.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
             if rows.sum() < self.dictionary.rows["train"] and any(
@@ -191,7 +193,7 @@ class _DesignBuilder:
         if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
             values, rows = tally.repeated(self.files, column.name, self.settings.frequency, self.dictionary.required)
         # Of a plain column these are known exactly, while values and rows are those of a sample.
-        moments = (self.dictionary.rows["train"], column.mean, column.variance) if column.levels is None else None
+        moments = (self.dictionary.rows["train"], *column.moments) if column.levels is None else None
         learnt, columns = transforms.learn(
             factor.calls, values, rows, where, None if self.settings.frequency else moments
         )
@@ -209,7 +211,7 @@ class _DesignBuilder:
                 f"{where}: `{':'.join(grouping)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
                 f"may have {MOST_COMBINATIONS:,}; lump rare levels with data.rare"
             )
-        found = np.zeros(0, np.int64)
+        seen = np.zeros(0, np.int64)
         for file in self.files:
             columns = [factor.column for factor in factors]
             codes = tally.combinations(file, columns, self.dictionary.required)
@@ -217,26 +219,15 @@ class _DesignBuilder:
             for k, factor in enumerate(factors):
                 levels = factor.levels_of(file.values(file.codes(factor.column).name), -1)
                 numbers.append(np.append(np.int32(factor.level_of_missing(-1)), levels)[codes[:, k]])
-            found = np.union1d(found, np.ravel_multi_index(numbers, sizes))
-        return tuple(found.tolist())
+            seen = np.union1d(seen, np.ravel_multi_index(tuple(numbers), sizes))
+        return tuple(seen.tolist())
 
     def multiplicity(self, key: str) -> str | None:
         """The column of `weights`, `frequency` or `trials`. Raises UserError for what cannot count a row."""
         name, where = getattr(self.settings, key), f"{self.where}.{key}"
         if name is None:
             return None
-        column = self.column(name, where)
-        problem = None
-        if column.kind == "text":
-            problem = "is text"
-        elif column.missing_rows is not None:
-            problem = "has missing values as a level; take it out of data.missing"
-        elif column.minimum < 0:
-            problem = f"has the negative value {column.minimum:g}"
-        elif column.maximum == 0:
-            problem = "is 0 in all training rows"
-        elif key != "weights" and column.kind != "integer":
-            problem = "must hold whole numbers"
+        problem = multiplicity_problem(self.column(name, where), whole=key != "weights")
         if problem:
             raise UserError(
                 f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"
@@ -251,10 +242,10 @@ class _DesignBuilder:
         column = self.column(factor.column, where)
         if column.kind == "text" or factor.categorical:
             raise UserError(f"{where}: `{factor.name}` is no number")
-        made = self.numeric_factor(factor, column, where)
-        if made.width > 1:
+        offset = self.numeric_factor(factor, column, where)
+        if offset.width > 1:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
-        return made
+        return offset
 
     def cluster(self, name: str) -> Clusters:
         """Raises UserError if the column has too many values or one alone, or if training rows without a value are kept."""
@@ -267,12 +258,12 @@ class _DesignBuilder:
                 f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under "
                 f"data.derive that says which cluster they belong to"
             )
-        check_levels(name, column, where)
-        if column.distinct < 2:
+        distinct = check_levels(name, column, where)
+        if distinct < 2:
             raise UserError(
                 f"{where}: `{name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
             )
-        return Clusters(name, column.kind, column.distinct)
+        return Clusters(name, column.kind, distinct)
 
     def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""
@@ -292,5 +283,5 @@ class _DesignBuilder:
                 f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
                 f"{there_are(factor.reference, levels)}"
             )
-        made = (tuple(levels), tuple(rare), bool(column.missing_rows))
-        return Categorical(factor.name, column.name, column.kind, *made, factor.reference)
+        missing = bool(column.missing_rows)
+        return Categorical(factor.name, column.name, column.kind, tuple(levels), tuple(rare), missing, factor.reference)

@@ -9,6 +9,7 @@ from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES
+from tfglm.families.family import Response
 
 MANY_LEVELS = 1000
 """From which on a message does not list them."""
@@ -39,20 +40,36 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
         )
     if column.kind == "text":
         raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
-    if column.minimum == column.maximum and not settings.trials:
+    minimum, maximum = column.limits
+    if minimum == maximum and not settings.trials:
         raise UserError(
-            f"{where}: the response `{column.name}` is {column.minimum:g} in all training rows, so there is nothing to "
+            f"{where}: the response `{column.name}` is {minimum:g} in all training rows, so there is nothing to "
             f"fit\n  check its definition in data.derive and the conditions in data.where"
         )
-    refusal = FAMILIES[settings.family].refusal(column, bool(settings.trials), bool(settings.weights))
+    response = Response(column.name, column.kind, minimum, maximum, column.levels)
+    refusal = FAMILIES[settings.family].refusal(response, bool(settings.trials), bool(settings.weights))
     if refusal:
         raise UserError(f"{where}: family {settings.family} {refusal}")
 
 
-def check_levels(name: str, column: Column, where: str) -> None:
-    """Raise UserError if the values of the column cannot be told apart."""
+def multiplicity_problem(column: Column, whole: bool) -> str | None:
+    """Why a column cannot say how often a row counts, if it cannot; `whole` if it must hold whole numbers."""
+    if column.kind == "text":
+        return "is text"
+    if column.missing_rows is not None:
+        return "has missing values as a level; take it out of data.missing"
+    minimum, maximum = column.limits
+    if minimum < 0:
+        return f"has the negative value {minimum:g}"
+    if maximum == 0:
+        return "is 0 in all training rows"
+    return "must hold whole numbers" if whole and column.kind != "integer" else None
+
+
+def check_levels(name: str, column: Column, where: str) -> int:
+    """How many values the column has. Raises UserError if they cannot be told apart."""
     if column.distinct is not None:
-        return
+        return column.distinct
     if column.kind == "number":
         raise UserError(
             f"{where}: `{name}`: `{column.name}` is a number with more than {MOST_CODES - 1:,} distinct values in one file; use "

@@ -11,7 +11,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -27,7 +26,7 @@ class Design:
 
     A row without a value in a `required` column is not used. `known_after_departure` are the columns in the model that a
     prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
-    digests of the manifests of the files that it was made for.
+    digests of the manifests of the files that it was made for. `std_errors` is classical, quasi, robust or cluster.
     """
 
     model: str
@@ -43,7 +42,7 @@ class Design:
     frequency: str | None = None
     trials: str | None = None
     offset: Numeric | None = None
-    std_errors: Literal["classical", "quasi", "robust", "cluster"] = "classical"
+    std_errors: str = "classical"
     cluster: Clusters | None = None
     l1: float = 0.0
     l2: float = 0.0
@@ -53,27 +52,31 @@ class Design:
     data: tuple[str, ...] = ()
 
     @cached_property
-    def factors(self) -> dict[str, Categorical | Numeric]:
-        return {factor.name: factor for factor in (*self.categorical, *self.numeric)}
+    def categorical_by_name(self) -> dict[str, Categorical]:
+        return {factor.name: factor for factor in self.categorical}
+
+    @cached_property
+    def numeric_by_name(self) -> dict[str, Numeric]:
+        return {factor.name: factor for factor in self.numeric}
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """In the order of the coefficient vector."""
-        made, start = [], 0
+        parts, start = [], 0
         for term in self.terms:
             size = self.levels_of(term.categorical)
-            widths = (range(self.factors[name].width) for name in term.numeric)
-            for which in product(*widths):
-                multiplier = tuple(zip(term.numeric, which, strict=True))
-                made.append(Part(term, multiplier, slice(start, start + size)))
+            widths = (range(self.numeric_by_name[name].width) for name in term.numeric)
+            for numbers in product(*widths):
+                multiplier = tuple(zip(term.numeric, numbers, strict=True))
+                parts.append(Part(term, multiplier, slice(start, start + size)))
                 start += size
-        return tuple(made)
+        return tuple(parts)
 
     def levels_of(self, grouping: tuple[str, ...]) -> int:
         """Into how many groups the factors divide the rows."""
         if len(grouping) > 1:
             return len(self.combinations[grouping])
-        return len(self.factors[grouping[0]].levels) if grouping else 1
+        return len(self.categorical_by_name[grouping[0]].levels) if grouping else 1
 
     @cached_property
     def combinations(self) -> dict[tuple[str, ...], tuple[int, ...]]:
@@ -86,14 +89,14 @@ class Design:
 
     def levels(self, grouping: tuple[str, ...]) -> np.ndarray:
         """The number of the level of each factor in each group, [groups, factors]."""
-        sizes = [len(self.factors[name].levels) for name in grouping]
+        sizes = [len(self.categorical_by_name[name].levels) for name in grouping]
         groups = np.array(self.combinations[grouping]) if len(grouping) > 1 else np.arange(self.levels_of(grouping))
         return np.stack(np.unravel_index(groups, sizes), axis=1) if grouping else np.zeros((1, 0), np.int64)
 
     def projection(self, coarse: tuple[str, ...], fine: tuple[str, ...]) -> np.ndarray:
         """The group of the coarse grouping that each group of the fine one belongs to."""
         numbers = self.levels(fine)[:, [fine.index(name) for name in coarse]]
-        sizes = [len(self.factors[name].levels) for name in coarse]
+        sizes = [len(self.categorical_by_name[name].levels) for name in coarse]
         joint = np.ravel_multi_index(tuple(numbers.T), sizes)
         return np.searchsorted(self.combinations[coarse], joint) if len(coarse) > 1 else joint
 
@@ -136,37 +139,44 @@ class Design:
     @property
     def penalised_coefficients(self) -> np.ndarray:
         """1 for each coefficient, 0 for the intercept."""
-        which = np.ones(self.size)
+        penalised = np.ones(self.size)
         if self.intercept is not None:
-            which[self.intercept] = 0.0
-        return which
+            penalised[self.intercept] = 0.0
+        return penalised
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that the model uses, the response first."""
         extra = [self.response, self.weights, self.frequency, self.trials]
-        used = [*filter(None, extra), *(factor.column for factor in self.factors.values())]
-        used += [one.column for one in (self.offset, self.cluster) if one]
+        used = [
+            *filter(None, extra),
+            *(factor.column for factor in self.categorical),
+            *(factor.column for factor in self.numeric),
+        ]
+        used += [self.offset.column] if self.offset else []
+        used += [self.cluster.column] if self.cluster else []
         return tuple(dict.fromkeys(used))
 
     @property
     def number_columns(self) -> frozenset[str]:
         """Those whose values it reads as numbers."""
-        used = [self.response, self.weights, self.frequency, self.trials, self.offset and self.offset.column]
-        return frozenset(filter(None, [*used, *(factor.column for factor in self.numeric)]))
+        used = [self.response, self.weights, self.frequency, self.trials]
+        numeric = (*self.numeric, self.offset) if self.offset else self.numeric
+        return frozenset([*filter(None, used), *(factor.column for factor in numeric)])
 
     @property
     def identified_columns(self) -> frozenset[str]:
         """Those whose values it tells apart, as levels or clusters."""
-        return frozenset(one.column for one in (*self.categorical, self.cluster) if one)
+        return frozenset(
+            [*(factor.column for factor in self.categorical), *([self.cluster.column] if self.cluster else [])]
+        )
 
     @cached_property
     def to_predict(self) -> "Design":
         """The same model of rows whose response, weight and cluster need not be known; a row lacks what it needs only if it lacks
         a covariate."""
-        without = dict.fromkeys(("response", "weights", "frequency", "trials", "cluster"))
-        made = replace(self, **without)
-        return replace(made, required=tuple(name for name in self.required if name in made.columns))
+        covariates = replace(self, response=None, weights=None, frequency=None, trials=None, cluster=None)
+        return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
 
     @property
     def warnings(self) -> list[str]:
@@ -181,17 +191,17 @@ class Design:
         ]
 
     def by_term(self, vector: np.ndarray) -> dict[str, np.ndarray]:
-        """The parts of a coefficient vector, as the passes take it."""
+        """A coefficient vector cut into its terms, as the passes take it."""
         return {term: vector[where] for term, where in self.slices.items()}
 
     def coefficients(self) -> Iterator[tuple[str, str]]:
         """Term and level ('' for a term without levels) of each coefficient, in order."""
         for part in self.parts:
-            names = [self.factors[name].levels for name in part.grouping]
-            which = [str(number + 1) for name, number in part.multiplier if self.factors[name].width > 1]
+            names = [self.categorical_by_name[name].levels for name in part.grouping]
+            numbers = [str(number + 1) for name, number in part.multiplier if self.numeric_by_name[name].width > 1]
             for group in self.levels(part.grouping).tolist():
                 levels = [levels[number] for levels, number in zip(names, group, strict=True)]
-                yield part.term.name, ":".join([*levels, *which])
+                yield part.term.name, ":".join([*levels, *numbers])
 
     def write(self, path: Path) -> None:
         digests.write_text(path, self.as_json)
@@ -234,5 +244,5 @@ def _plain(value) -> dict:
 def _tuples(value):
     """JSON with tuples for lists."""
     if isinstance(value, dict):
-        return {key: _tuples(one) for key, one in value.items()}
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+        return {key: _tuples(content) for key, content in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

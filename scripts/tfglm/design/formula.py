@@ -64,8 +64,8 @@ def parse(formula: str, where: str) -> ParsedFormula:
         parsed = Formula(formula) if products <= MOST_PRODUCTS else None
     # The parser answers what is no formula by whatever happens to it, such as TypeError or RecursionError.
     except Exception as error:
-        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise UserError(f"{where}: not a formula: `{shown}`: {said}") from error
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UserError(f"{where}: not a formula: `{shown}`: {reason}") from error
     if parsed is None or len(getattr(parsed, "rhs", ())) > MOST_TERMS:
         raise UserError(f"{where}: `{shown}` stands for more than {MOST_TERMS:,} terms; leave out interactions")
     if isinstance(getattr(parsed, "rhs", parsed), tuple):
@@ -149,7 +149,7 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     if name not in TRANSFORMS or not node.args:
         raise not_supported(term, where)
     known = TRANSFORMS[name].options
-    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    named = {keyword.arg or "**": keyword.value for keyword in node.keywords}
     placed = dict(zip(known, node.args[1:], strict=False))
     if len(node.args) - 1 > len(known) or set(named) - set(known) or set(named) & set(placed):
         raise UserError(

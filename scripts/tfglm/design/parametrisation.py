@@ -6,7 +6,7 @@ this span can be held at zero; then the others are unique, and L = I - N' (N_C')
 takes any vector to the one with zeros there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -56,9 +56,9 @@ def _rescaling(design: Design, factor) -> scipy.sparse.csr_array:
         kept = [part.multiplier, *(fewer for size in sizes for fewer in combinations(part.multiplier, size))]
         for multiplier in kept:
             value = 1.0
-            for name, which in part.multiplier:
-                number = design.factors[name]
-                value *= factor(number.center[which], number.scale[which], (name, which) in multiplier)
+            for name, position in part.multiplier:
+                number = design.numeric_by_name[name]
+                value *= factor(number.center[position], number.scale[position], (name, position) in multiplier)
             target = places[part.grouping, multiplier]
             rows.append(np.arange(target.start, target.stop))
             columns.append(np.arange(part.where.start, part.where.stop))
@@ -75,7 +75,7 @@ def null_space(design: Design, present: np.ndarray, without: str | None = None) 
     same multiplier, added up by the levels of the factors that they share, are the same columns. The directions may depend
     on each other.
     """
-    found = []
+    directions = []
     for first, second in combinations([part for part in design.parts if part.term.name != without], 2):
         if first.multiplier != second.multiplier:
             continue
@@ -83,23 +83,23 @@ def null_space(design: Design, present: np.ndarray, without: str | None = None) 
         by_part = []
         for part, sign in ((first, 1.0), (second, -1.0)):
             groups = design.levels(part.grouping)[:, [part.grouping.index(name) for name in shared]]
-            sizes = [len(design.factors[name].levels) for name in shared]
-            which = np.ravel_multi_index(tuple(groups.T), sizes) if shared else np.zeros(part.size, np.int64)
-            by_part.append((part, sign, which))
-        for group in np.unique(np.concatenate([which for *_, which in by_part])):
+            sizes = [len(design.categorical_by_name[name].levels) for name in shared]
+            joint = np.ravel_multi_index(tuple(groups.T), sizes) if shared else np.zeros(part.size, np.int64)
+            by_part.append((part, sign, joint))
+        for group in np.unique(np.concatenate([joint for *_, joint in by_part])):
             direction = np.zeros(design.size)
-            for part, sign, which in by_part:
-                direction[part.where] = np.where(which == group, sign, 0.0)
+            for part, sign, joint in by_part:
+                direction[part.where] = np.where(joint == group, sign, 0.0)
             direction[~present] = 0.0
             if direction.any():
-                found.append(direction)
-    return np.array(found).reshape(len(found), design.size)
+                directions.append(direction)
+    return np.array(directions).reshape(len(directions), design.size)
 
 
-def hold(null: np.ndarray, order: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def hold(null: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The first coefficients in `order` that can all be held at zero, and a basis of the directions, one for each of them, that
     is 1 there and 0 at the others held."""
-    remaining, order = null.copy(), np.asarray(order, int)
+    remaining = null.copy()
     basis, held = np.zeros((0, null.shape[1])), []
     largest = np.abs(remaining).max(0, initial=0.0)
     for position in order:
@@ -131,11 +131,11 @@ def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
 
 def at_reference(design: Design, references: Mapping[str, int]) -> np.ndarray:
     """How many of its factors each coefficient has at their reference level."""
-    found = np.zeros(design.size, int)
+    counts = np.zeros(design.size, int)
     for part in design.parts:
         numbers = np.array([references[name] for name in part.grouping], int)
-        found[part.where] = (design.levels(part.grouping) == numbers).sum(1)
-    return found
+        counts[part.where] = (design.levels(part.grouping) == numbers).sum(1)
+    return counts
 
 
 def references_first(design: Design, references: Mapping[str, int]) -> np.ndarray:

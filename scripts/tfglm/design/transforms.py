@@ -50,7 +50,8 @@ def learn(
     Raises UserError, which begins with `where`, for a value without a finite result, and for more than one column inside
     another call.
     """
-    learnt, columns = [], [values]
+    learnt: list[dict] = []
+    columns = [values]
     for call in calls:
         if len(columns) > 1:
             raise UserError(f"{where}: {call.function}() cannot be applied to the several columns inside it")
@@ -58,7 +59,7 @@ def learn(
         try:
             found = transform.learn(columns[0], rows, call.options)
             if moments and not learnt and call.function in ("scale", "center"):
-                found = _scale(*moments, call.options | ({"scale": False} if call.function == "center" else {}))
+                found = _scale(*moments, {**call.options, **({"scale": False} if call.function == "center" else {})})
             learnt.append({"function": call.function, **found})
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error

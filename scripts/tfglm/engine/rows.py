@@ -228,7 +228,7 @@ class Rows:
         groups = np.empty((len(groupings) + (self._design.cluster is not None), self._count), signed)
         for group, grouping in zip(groups, groupings, strict=False):
             if len(grouping) == 1:
-                factor = self._design.factors[grouping[0]]
+                factor = self._design.categorical_by_name[grouping[0]]
                 codes = self._columns[self._codes(factor.column)]
                 kernels.look_up_level(self._tables[f"level/{factor.name}"], codes, group, flag)
             else:
@@ -241,7 +241,7 @@ class Rows:
         """The place of a combination of levels in the table of groups, which begins with the reasons why there is none."""
         joint, lowest = np.zeros(self._count, np.int64), np.zeros(self._count, np.int32)
         for name in grouping:
-            factor = self._design.factors[name]
+            factor = self._design.categorical_by_name[name]
             level = self.level(factor)
             joint = joint * len(factor.levels) + np.maximum(level, 0)
             lowest = np.minimum(lowest, level)
@@ -328,7 +328,7 @@ class Rows:
 
     def _standardised(self, number: tuple[str, int], centred: bool, found: np.ndarray) -> np.ndarray:
         name, which = number
-        factor = self._design.factors[name]
+        factor = self._design.numeric_by_name[name]
         center, scale = float(factor.center[which] if centred else 0.0), float(factor.scale[which])
         kernels.standardise(self.numbers(factor)[which], center, scale, self.flag, found)
         return found
@@ -354,7 +354,9 @@ def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
     made = {}
     for grouping in design.groupings:
         if len(grouping) > 1:
-            made[grouping] = np.full(math.prod(len(design.factors[name].levels) for name in grouping), UNSEEN, np.int32)
+            made[grouping] = np.full(
+                math.prod(len(design.categorical_by_name[name].levels) for name in grouping), UNSEEN, np.int32
+            )
             made[grouping][list(design.combinations[grouping])] = np.arange(design.levels_of(grouping))
     return made
 

@@ -1,7 +1,8 @@
 """What a family of distributions has to say of itself."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,8 @@ class Terms(NamedTuple):
     weight: np.ndarray
 
 
-class Response(Protocol):
+@dataclass(frozen=True)
+class Response:
     """What is known of the response in the training rows. `levels` are its values, if it is a factor."""
 
     name: str

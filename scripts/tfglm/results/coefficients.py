@@ -75,7 +75,7 @@ def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     values[is_reference] = 0.0
     values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
     values[aliased] = np.nan
-    levels = {name: design.factors[name].levels[level] for name, level in references.items()}
+    levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
     made_of = aliased_with(design, aliased, held, basis)
     return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, made_of, df_residual)
 

@@ -70,7 +70,7 @@ class Exported(tf.Module):
             found = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
             found = tf.where(group < 0, tf.constant(np.nan, tf.float64), found)
             for name, which in part.multiplier:
-                factor = design.factors[name]
+                factor = design.numeric_by_name[name]
                 center = factor.center[which] if is_centred(design, part) else 0.0
                 found *= (numbers[name][which] - center) / factor.scale[which]
             eta += found
@@ -99,7 +99,7 @@ class Exported(tf.Module):
             return tf.constant(0, tf.int64)
         if len(grouping) == 1:
             return levels[grouping[0]]
-        sizes = [len(self.design.factors[name].levels) for name in grouping]
+        sizes = [len(self.design.categorical_by_name[name].levels) for name in grouping]
         joint = sum(tf.maximum(levels[name], 0) * math.prod(sizes[place + 1 :]) for place, name in enumerate(grouping))
         known = tf.constant(self.design.combinations[grouping], tf.int64)
         place = tf.minimum(tf.searchsorted(known, joint, out_type=tf.int64), known.shape[0] - 1)

@@ -159,7 +159,7 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
 
 def decoded(file: IngestedFile, shard: Shard, name: str) -> pa.Array:
     """The values of a column of a shard as they are in the data: text or numbers, missing ones included."""
-    column = file.codes(name) or file.column(name)
+    column = file.codes(name) if file.has_codes(name) else file.column(name)
     stored = stored_values(file, shard, column.name)
     if not column.coded:
         return pa.array(stored.astype(float), from_pandas=True)

@@ -54,7 +54,7 @@ def leave_out_separated(
 
 
 def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -> list[str]:
-    levels = [design.factors[name].levels for name in grouping]
+    levels = [design.categorical_by_name[name].levels for name in grouping]
     numbers = design.levels(grouping)[groups]
     return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
 
