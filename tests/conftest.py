@@ -15,7 +15,8 @@ SLOWEST = (
     "test_drills",
     "test_identity_drill",
     "test_asa",
-    "test_cluster",
+    "test_strategies",
+    "test_executor",
     "test_models",
     "test_online",
 )

@@ -1,8 +1,29 @@
 """Processes that a test starts, seen from outside."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+SCRIPTS = TESTS.parent / "scripts"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
+
+
+def start_roles(
+    folder: Path, role: str, count: int, *more: str, environment=ENVIRONMENT, scripts: Path = SCRIPTS
+) -> subprocess.Popen:
+    """Start so many processes of a role, with its roster `<role>s.json` and its logs in the folder."""
+    line = [sys.executable, scripts / "roles.py", role, "--count", count, "--roster", folder / f"{role}s.json"]
+    return subprocess.Popen([*map(str, line), "--log", str(folder / f"{role}s.log"), *more], env=environment)
+
+
+def end(process: subprocess.Popen) -> int:
+    """Ask a process to end; its exit code."""
+    process.terminate()
+    return process.wait(10)
 
 
 def wait_until(true: Callable[[], object], seconds: float, what: str) -> None:

@@ -1,0 +1,164 @@
+"""The contract of executors: in this process, on a cluster, and resuming an earlier fit, all give the same answers bit for bit.
+
+And what a cluster does when one of its processes is killed.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import executors
+from executors import ONE_WAVE, THREE_WAVES, ask, expected
+from processes import ENVIRONMENT, SCRIPTS, TESTS, alive, end, start_roles
+from tfglm.distribute.designs import Designs
+from tfglm.distribute.local import LocalExecutor
+from tfglm.errors import UserError
+from tfglm.resume import Journal, ResumingExecutor
+from tfglm.roles import announce
+
+WORKER = """
+import executors
+from tfglm.roles import server
+
+server.start("worker", "A worker of the tests", executors.serve_tasks)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict]]]:
+    """A cluster of a ps and two workers that has been through all that `executors.chief` does: its folder, and what was to be
+    known of each step."""
+    folder = tmp_path_factory.mktemp("cluster")
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
+    (scripts / "worker.py").write_text(WORKER)
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}"}
+    roles = [
+        start_roles(folder, "ps", 1),
+        start_roles(folder, "worker", 2, environment=environment, scripts=scripts),
+    ]
+    try:
+        line = [sys.executable, executors.__file__, str(folder)]
+        done = subprocess.run(
+            line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240
+        )
+        (folder / "chief.log").write_text(done.stdout)
+        assert done.returncode == 0, done.stdout
+        steps = [json.loads(text) for text in done.stdout.splitlines() if text.startswith("{")]
+        begin = time.monotonic()
+        assert [end(process) for process in roles] == [0, 0]
+        steps.append({"step": "ended", "took": time.monotonic() - begin})
+        yield folder, {step["step"]: step for step in steps}
+    finally:
+        for process in roles:
+            process.kill()
+
+
+@pytest.fixture(scope="module", params=["local", "resuming", "resumed", "parameter servers"])
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """The answers of each executor."""
+    if request.param == "parameter servers":
+        folder, _ = request.getfixturevalue("cluster")
+        return dict(np.load(folder / "answers.npz"))
+    executor = LocalExecutor()
+    if request.param == "local":
+        return ask(executor)
+    folder = tmp_path_factory.mktemp("journal")
+    for _ in range(2 if request.param == "resumed" else 1):
+        journal = Journal(folder / "journal", "key", lambda message: None)
+        answers = ask(ResumingExecutor(executor, journal, lambda recalled, seconds: None))
+        journal.settle()
+    return answers
+
+
+@pytest.mark.parametrize("question", expected())
+def test_every_executor_answers_the_same_bit_for_bit(answers: dict[str, np.ndarray], question: str) -> None:
+    np.testing.assert_array_equal(answers[question], expected()[question], strict=True)
+
+
+def test_an_error_of_a_task_reaches_the_user(answers: dict[str, np.ndarray]) -> None:
+    assert str(answers["an error that the user can mend"]).endswith("shard bad is corrupt: restore the file")
+    assert str(answers["an error of the task"]).endswith(
+        "ZeroDivisionError: division by zero; the log of the process that ran it says where"
+    )
+
+
+def test_what_is_not_registered_is_refused(answers: dict[str, np.ndarray]) -> None:
+    """Whoever reaches the port of a worker could have any function of any module imported and called."""
+    refused = r"refused: `os:system` is no task that this process runs; it runs: (\w+, )*waves, step$"
+    assert re.search(refused, str(answers["no such task"]))
+
+
+def test_a_sum_needs_a_call() -> None:
+    with pytest.raises(ValueError, match="at least one call"):
+        LocalExecutor().sum(executors.WAVES, [], {"w": executors.W})
+
+
+# -------------------------------------------------------------------------------------------------------- designs by digest
+
+
+def test_a_design_is_sent_once(cluster: tuple[Path, dict]) -> None:
+    assert cluster[1]["asked"]["designs"] == sorted([ONE_WAVE.digest, THREE_WAVES.digest])
+
+
+def test_a_worker_believes_no_other_design(tmp_path: Path) -> None:
+    chief, worker = Designs.beside(tmp_path), Designs.beside(tmp_path)
+    with pytest.raises(UserError, match=rf"{ONE_WAVE.digest}, which the chief has written, cannot be read: .*No such"):
+        worker.get(ONE_WAVE.digest)
+    chief.put(ONE_WAVE)
+    path = chief.folder / ONE_WAVE.digest
+    path.write_text(THREE_WAVES.text)
+    with pytest.raises(UserError, match="the design has changed since the chief wrote it"):
+        worker.get(ONE_WAVE.digest)
+    path.write_text(ONE_WAVE.text)
+    assert worker.get(ONE_WAVE.digest).text == ONE_WAVE.text
+    path.unlink()
+    assert worker.get(ONE_WAVE.digest).text == ONE_WAVE.text
+
+
+# --------------------------------------------------------------------------------------------------- a cluster in accidents
+
+
+def test_a_worker_answers_whatever_python_computes_in_it(cluster: tuple[Path, dict]) -> None:
+    step = cluster[1]["busy"]
+    assert step["took"] >= 3
+    assert step["answers"] == ["answers"] and step["times"] > 10 and step["slowest"] < 1
+
+
+def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) -> None:
+    folder, steps = cluster
+    assert steps["a worker killed"]["same"] and not steps["a worker killed"]["alive"]
+    assert steps["the worker back"]["same_address"]
+    assert steps["summed by the one that came back"]["same"]
+    printed = (folder / "chief.log").read_text()
+    assert printed.count("lost: worker 0 at") == printed.count("worker 0 is back at") == 1
+
+
+def test_a_lost_ps_is_named(cluster: tuple[Path, dict]) -> None:
+    assert cluster[1]["the ps killed"]["message"].startswith("ps 0 at 127.0.0.1:")
+
+
+def test_all_ends_at_sigterm(cluster: tuple[Path, dict]) -> None:
+    folder, steps = cluster
+    assert steps["ended"]["took"] < 10
+    left = [path for path in folder.glob("*-*.json") if alive(announce.read(path).pid)]
+    assert not left
+
+
+def test_logs_hold_nothing_of_tensorflow(cluster: tuple[Path, dict]) -> None:
+    own = re.compile(r"\d\d:\d\d:\d\d .*(starting|listening|ending|ended|started|was killed by|lost: |is back|gone)|\{")
+    for log in cluster[0].glob("*.log"):
+        # The one error that is not the user's.
+        text = re.sub(
+            r"\S+ Traceback .*?\nZeroDivisionError: division by zero\n\n?", "", log.read_text(), flags=re.DOTALL
+        )
+        strange = [line for line in text.splitlines() if not own.match(line)]
+        assert not strange, log

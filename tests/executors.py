@@ -1,0 +1,205 @@
+"""What the contract asks of every executor, and the tasks that it does so with.
+
+`python tests/executors.py FOLDER` asks it of a cluster that announces itself there, and goes through accidents then: TensorFlow
+connects to a cluster only once a process.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from processes import alive, wait_until
+from tfglm import command
+from tfglm.distribute.executor import Executor
+from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.tasks import Document, Task, registered
+from tfglm.errors import UserError
+from tfglm.roles import announce, ending, probe, watchdog
+from tfglm.roles.announce import Announcement
+from tfglm.roles.watched import Watched
+
+# ------------------------------------------------------------------------------------------------------------------ tasks
+
+
+@registered("waves")
+class Waves:
+    """A sum of waves, as many as the design says, that takes as long as it is told to."""
+
+    def __init__(self, design: str, settings: dict) -> None:
+        self.number, self.height = json.loads(design)["waves"], settings.get("height", 1.0)
+
+    def __call__(self, state: dict, shard: np.ndarray, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        if shard == "bad":
+            raise UserError("shard bad is corrupt: restore the file")
+        if shard == "worse":
+            raise ZeroDivisionError("division by zero")
+        if shard == "busy":
+            ctypes.PyDLL(None).usleep(3_000_000)  # with Python's lock, which a PyDLL keeps
+        for _ in range(int(steps)):
+            x = np.sin(x) + state["w"]
+        return np.append(self.number * self.height * np.sin(x) * state["w"], len(x))
+
+
+@registered("step")
+class Step:
+    """An update that adds a number of its own to each entry; beside the difference it returns the number, and 7."""
+
+    def __init__(self, design: str, settings: dict) -> None:
+        pass
+
+    def __call__(self, state: dict, number: np.ndarray) -> np.ndarray:
+        difference = np.full(state["state"].shape, number, float)
+        return np.append(difference, [float(number), 7.0])
+
+
+ONE_WAVE, THREE_WAVES = (Document.of(json.dumps({"waves": number})) for number in (1, 3))
+WAVES = Task("waves", ONE_WAVE)
+OTHERS = {
+    "another design": Task("waves", THREE_WAVES),
+    "other settings": Task("waves", ONE_WAVE, json.dumps({"height": 0.1})),
+}
+UNKNOWN = Task("os:system", ONE_WAVE, json.dumps("touch executed"))
+W = np.linspace(1, 2, 1000)
+ADDED = [1.0, 2.0, np.nan, 4.0, 8.0]
+"""What each update adds."""
+
+
+def calls(count: int, steps: int = 0) -> list[tuple]:
+    """Calls of the waves; a step takes a worker about 10 us."""
+    numbers = np.random.default_rng(1)
+    return [(f"shard {i}", numbers.normal(size=1000), np.int32(steps)) for i in range(count)]
+
+
+# --------------------------------------------------------------------------------------------------------------- questions
+
+
+def ask(executor: Executor) -> dict[str, np.ndarray]:
+    """The answers of an executor to all that it has to be able to do, by name; an error is answered by its message."""
+    answers = {f"sum of {count}": executor.sum(WAVES, calls(count), {"w": W}) for count in (1, 7, 20)}
+    answers |= {name: executor.sum(task, calls(5), {"w": W}) for name, task in OTHERS.items()}
+    each = [(task, call) for task, call in zip([WAVES, *OTHERS.values()] * 3, calls(9), strict=True)]
+    answers["map"] = np.stack(list(executor.map(each, {"w": W})))
+    for name, wrong in {
+        "an error that the user can mend": (WAVES, [*calls(3), ("bad", *calls(1)[0][1:])]),
+        "an error of the task": (WAVES, [*calls(3), ("worse", *calls(1)[0][1:]), *calls(3)]),
+        "no such task": (UNKNOWN, calls(2)),
+    }.items():
+        try:
+            executor.sum(*wrong, {"w": W})
+        except UserError as error:
+            answers[name] = np.array(str(error))
+    answers["sum after errors"] = executor.sum(WAVES, calls(7), {"w": W})
+
+    shared = executor.share(np.arange(6.0).reshape(2, 3))
+    step = Task("step", ONE_WAVE)
+    turns = list(executor.update([(step, (np.float64(number),)) for number in ADDED], shared, 0.5))
+    rests = [of_call for turn in turns for of_call in turn]
+    answers["places of updates"] = np.array([place for place, _ in rests])
+    answers["rests of updates"] = np.stack([rest for _, rest in rests])
+    answers["shared"], answers["additions"] = (np.asarray(value) for value in shared.read())
+    answers["remembered"] = executor.remember("how many?", lambda: {"many": np.array(3)})["many"]
+    answers["workers"] = np.array(executor.workers)
+    return answers
+
+
+def expected() -> dict[str, np.ndarray]:
+    """What the answers have to be, bit for bit, but for the text of errors."""
+
+    def waves(task: Task, call: tuple) -> np.ndarray:
+        return Waves(task.design.text, json.loads(task.settings))({"w": W}, *call)
+
+    answers = {f"sum of {count}": pairwise(waves(WAVES, call) for call in calls(count)) for count in (1, 7, 20)}
+    answers |= {name: pairwise(waves(task, call) for call in calls(5)) for name, task in OTHERS.items()}
+    tasks = [WAVES, *OTHERS.values()] * 3
+    answers["map"] = np.stack([waves(task, call) for task, call in zip(tasks, calls(9), strict=True)])
+    answers["sum after errors"] = answers["sum of 7"]
+    answers["places of updates"] = np.arange(len(ADDED))
+    answers["rests of updates"] = np.array([[np.nan] * 2 if np.isnan(number) else [number, 7.0] for number in ADDED])
+    answers["shared"] = np.arange(6.0).reshape(2, 3) + 0.5 * np.nansum(ADDED)
+    answers["additions"] = np.array(np.count_nonzero(np.isfinite(ADDED)))
+    answers["remembered"] = np.array(3)
+    return answers
+
+
+# ------------------------------------------------------------------------------------------------------- on a real cluster
+
+
+def serve_tasks(folder: Path) -> None:
+    """What a worker of the tests prepares."""
+    from tfglm.distribute import remote
+    from tfglm.distribute.designs import Designs
+
+    remote.serve(Designs.beside(folder))
+
+
+def chief(folder: Path) -> Iterator[tuple[str, dict]]:
+    """Ask a cluster of a ps and two workers, then let things go wrong. Yields each step with what is to be known of it."""
+    from tfglm.distribute import parameter_server
+
+    members = announce.gather([folder / "pss.json", folder / "workers.json"], 120, command.log)
+    ps, killed, other = members
+    watched = Watched(grace=90.0)
+    watched.over(members)
+    executor = parameter_server.connect(members, [folder], 10, watched.waiting)
+    np.savez(folder / "answers.npz", **ask(executor))
+    yield "asked", {"designs": sorted(path.name for path in (folder / "designs").iterdir())}
+
+    asked: list[tuple[probe.Answer, float]] = []
+    begun = time.monotonic()
+
+    def ask_ports() -> None:
+        while time.monotonic() - begun < 2.5:
+            before = time.monotonic()
+            asked.extend((probe.ask(member.address), time.monotonic() - before) for member in members)
+            time.sleep(0.1)
+
+    asking = threading.Thread(target=ask_ports)
+    asking.start()
+    executor.sum(WAVES, [("busy", *call[1:]) for call in calls(2)], {"w": W})
+    asking.join()
+    yield (
+        "busy",
+        {
+            "took": time.monotonic() - begun,
+            "answers": sorted({answer for answer, _ in asked}),
+            "times": len(asked),
+            "slowest": max(seconds for _, seconds in asked),
+        },
+    )
+
+    long = calls(12, steps=30_000)
+    before = executor.sum(WAVES, long, {"w": W})
+    threading.Timer(0.5, os.kill, (killed.pid, signal.SIGKILL)).start()
+    after = executor.sum(WAVES, long, {"w": W})
+    yield "a worker killed", {"same": np.array_equal(before, after), "alive": alive(killed.pid)}
+
+    def successor() -> Announcement:
+        return announce.read(folder / "workers-0.json")
+
+    wait_until(lambda: successor().pid != killed.pid and successor().state == "listening", 60, "the worker's return")
+    yield "the worker back", {"same_address": successor().address == killed.address}
+    time.sleep(watchdog.PERIOD + 1)
+    # The other one cannot do the work now, so the one that came back has to: it knows no design yet.
+    os.kill(other.pid, signal.SIGKILL)
+    again = executor.sum(WAVES, long, {"w": W})
+    yield "summed by the one that came back", {"same": np.array_equal(before, again)}
+
+    os.kill(ps.pid, signal.SIGKILL)
+    try:
+        executor.sum(WAVES, long, {"w": W})
+    except UserError as error:
+        yield "the ps killed", {"message": str(error)}
+
+
+if __name__ == "__main__":
+    with ending.exit_at_once():
+        for name, facts in chief(Path(sys.argv[1])):
+            print(json.dumps({"step": name, **facts}), flush=True)
