@@ -16,7 +16,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
-from tfglm.solvers import estimate
+from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.reporter import Reporter
 
@@ -91,7 +91,7 @@ def fit_design(
     executor: LocalExecutor | None = None,
 ) -> Fitted:
     workload, held_out = Workload(design, files, "train"), Workload(design, files, "evaluate")
-    return estimate.fit(
+    return fit(
         workload, executor or LocalExecutor(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
     )
 

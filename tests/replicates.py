@@ -11,7 +11,7 @@ from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results.coefficients import Estimates
-from tfglm.solvers import estimate
+from tfglm.solvers.fit import fit
 from tfglm.solvers.reporter import Reporter
 
 ROWS_OF_A_FILE = 60_000
@@ -57,7 +57,7 @@ class Replicates:
 
     def estimates(self, response: np.ndarray) -> Estimates:
         """Those of a fit to these responses of the rows."""
-        fitted = estimate.fit(self.workload.answering(response), self.executor, SolverConfig(), Reporter())
+        fitted = fit(self.workload.answering(response), self.executor, SolverConfig(), Reporter())
         return estimates_of(self.design, fitted)
 
     def fit(self, response: np.ndarray) -> np.ndarray:

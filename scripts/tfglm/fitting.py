@@ -71,12 +71,12 @@ def _fit(
         from tfglm import checkpoint, resume
         from tfglm.engine.workload import Workload
         from tfglm.results import coefficients
-        from tfglm.solvers import estimate
+        from tfglm.solvers.fit import fit as fit_design
 
     workload = Workload(design, files, "train")
     history = History(arguments.events, design.model, progress, workload.rows)
     journal = resume.Journal(arguments.journal, key(arguments), command.log)
-    fitted = estimate.fit(
+    fitted = fit_design(
         workload,
         resume.ResumingExecutor(executor, journal, history.passed),
         arguments.solver,

@@ -10,7 +10,7 @@ from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.resume import Journal, ResumingExecutor
-from tfglm.solvers import estimate
+from tfglm.solvers.fit import fit as fit_design
 from tfglm.solvers.reporter import Reporter
 
 
@@ -53,7 +53,7 @@ def fit(workload, folder, executor, key="key", solver=None):
     said = []
     journal = Journal(folder, key, said.append)
     try:
-        fitted = estimate.fit(
+        fitted = fit_design(
             workload,
             ResumingExecutor(executor, journal, lambda recalled, seconds: None),
             solver or SolverConfig(),

@@ -19,7 +19,8 @@ import numpy as np
 
 from tfglm.engine.passes import ROWS_IN_A_SUM
 from tfglm.solvers.fitted import Fitted
-from tfglm.solvers.problem import Problem, State
+from tfglm.solvers.newton import CONVERGED_BELOW
+from tfglm.solvers.problem import Problem, Solution, State
 
 UNIT_ROUNDOFF = 2.0**-53
 
@@ -31,6 +32,33 @@ OF_A_SCORE = 16
 
 CHUNK = 2048
 """Columns that are worked on at once."""
+
+
+UNRELIABLE_ABOVE = 0.01
+"""Gap for each coefficient: the quadratic approximation does not reach that far."""
+
+
+def certify(solution: Solution, fitted: Fitted) -> dict[str, float]:
+    """What fit.json says of how far exact estimates can be from the maximum."""
+    error = rounding(solution.problem, solution.state, fitted.rows)
+    square = solution.certificate["lambda_squared"]
+    return {
+        "lambda_squared": square,
+        "converged_below": CONVERGED_BELOW,
+        "within_standard_errors": within(square, error, fitted, fitted.dispersion),
+    }
+
+
+def optimality_gap(solution: Solution) -> dict:
+    """What fit.json says of how far the log-likelihood is from its maximum: half of lambda^2 (STATISTICS: Asynchronous fits); and
+    the coefficients from theirs, in standard errors, in root mean square."""
+    square, free = solution.certificate["lambda_squared"], solution.problem.free_count
+    return {
+        "log_likelihood": square / 2,
+        "each_coefficient": square / 2 / free,
+        "standard_errors": float(np.sqrt(square / free)),
+        "unreliable": bool(square / 2 > UNRELIABLE_ABOVE * free),
+    }
 
 
 @dataclass(frozen=True)
@@ -46,13 +74,13 @@ class Rounding:
 def rounding(problem: Problem, state: State, rows: np.ndarray) -> Rounding:
     """That of the gradient at `state`. `rows` are those of each coefficient's group."""
     workload, design = problem.workload, problem.workload.design
-    sums = workload.sum(problem.pool, "magnitudes", design.by_term(state.coefficients))
+    sums = workload.sum(problem.executor, "magnitudes", design.by_term(state.coefficients))
     sizes = np.concatenate([np.atleast_1d(sums[f"part_{k}"]) for k in range(len(design.parts))])
     most_numbers = max(len(part.multiplier) for part in design.parts)
     blocks = sum(int(np.count_nonzero(counts)) for calls in workload.calls.values() for _, _, _, counts, *_ in calls)
     # Each number is a difference, times a rounded inverse; then blocks are added, and calls.
     added = np.minimum(rows, ROWS_IN_A_SUM) + blocks + 4 * most_numbers + 2
-    penalty = 2 * np.abs(problem.strength * state.coefficients)
+    penalty = 2 * np.abs(problem.ridge * state.coefficients)
     of_predictor = len(design.parts) + 4 * most_numbers + 1
     reach = float(np.sqrt(sums["reach"]))
     return Rounding(
@@ -62,10 +90,10 @@ def rounding(problem: Problem, state: State, rows: np.ndarray) -> Rounding:
     )
 
 
-def within(square: float, found: Rounding, fitted: Fitted, dispersion: float) -> float:
+def within(square: float, rounded: Rounding, fitted: Fitted, dispersion: float) -> float:
     """How many classical standard errors an estimate of any table can be from the maximum at most; `square` is lambda^2."""
-    gradient = np.sqrt(_largest_square(found.gradient, fitted))
-    hidden = (gradient + found.scores + UNIT_ROUNDOFF * found.reach) / np.sqrt(dispersion)
+    gradient = np.sqrt(_largest_square(rounded.gradient, fitted))
+    hidden = (gradient + rounded.scores + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(dispersion)
     return float(MARGIN * (np.sqrt(square) + hidden))
 
 

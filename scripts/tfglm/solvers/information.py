@@ -54,11 +54,11 @@ class Blocks:
             self.d[columns],
         )
 
-    def penalised(self, strength: np.ndarray) -> "Blocks":
-        """With strength * b^2 / 2, for each coefficient, added to the loss."""
-        if not strength.any():
+    def penalised(self, ridge: np.ndarray) -> "Blocks":
+        """With ridge * b^2 / 2, for each coefficient, added to the loss."""
+        if not ridge.any():
             return self
-        return replace(self, a=self.a + np.diag(strength[self.dense]), d=self.d + strength[self.eliminated])
+        return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.d + ridge[self.eliminated])
 
 
 NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))

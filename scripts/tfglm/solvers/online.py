@@ -1,29 +1,87 @@
-"""Online solvers: weights and what the solver remembers live on the ps; workers pull them, learn from one batch after the other
-of their own part of the data, and push the difference.
+"""Online solvers: SGD, AdaGrad, Adam and FTRL, on batches of rows and on several workers at a time.
 
-Each of N workers starts from what all have reached together and pushes 1/N of its difference: pushed whole, the first parts of an
-epoch, each long enough to come near the optimum, would overshoot it N times. So the ps hold a moving average of the models
-of the workers (Zhang, Choromanska & LeCun, NIPS 2015, is of this kind), and with one worker the solver is the textbook's.
+Minimise F(b) = sum of weight * loss(eta, y) / sum of weights + sum of (l2 * b^2 / 2 + l1 * |b|), all levels being free:
+
+1. Each epoch goes through all rows, the shards and their blocks in random order, in calls that each learn from some blocks.
+2. A worker pulls the weights and what the solver remembers of each, goes a step a batch, and pushes 1/N of the difference, of N
+   workers. Pushed whole, the first calls of an epoch, each long enough to come near the optimum, would overshoot it N times:
+   so the parameter servers hold a moving average of the workers' models (Zhang, Choromanska & LeCun, NIPS 2015, is of this
+   kind), and with one worker the solver is the textbook's. If it is synchronous, all calls of a round begin at the same
+   weights instead, and the mean of their differences is added.
+3. The coefficients after an epoch are the mean over its second half (Polyak & Juditsky 1992), or the last ones.
+4. End after so many epochs or steps, or when the loss on the rows held out has not fallen for some epochs: the best epoch counts.
+5. Coefficients of levels that an exact fit holds at zero are made zero, without changing a prediction; F is summed there, and
+   refused if it is far above that of the null model.
 """
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tfglm.config import OnlineConfig
+from tfglm.config import OnlineConfig, SolverConfig
+from tfglm.design.parametrisation import hold, holding_zero
+from tfglm.distribute.executor import Executor
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.passes import Sums
 from tfglm.engine.rows import Signature
 from tfglm.engine.updates import Schedule, Updates, orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers.problem import Problem, Solution
 from tfglm.solvers.reporter import Reporter
 
 CALLS_PER_WORKER = 4
 """In an epoch, at least: fewer and they would learn too little from each other."""
+
+
+FAR_ABOVE_NULL = 2.0
+"""Times the deviance of the null model: a little above it is where a solver may end that has found nothing."""
+
+
+def solve(problem: Problem, settings: SolverConfig, held_out: Workload | None, reporter: Reporter) -> Solution:
+    """What the solver has learnt from the null model on, evaluated but not certified.
+
+    `held_out` are the rows that decide when to stop early. Raises UserError if it has gone astray: if the loss has become
+    infinite, or has ended far above that of the null model.
+    """
+    design = problem.design
+    # A response of any size is learnt in units of its standard deviation.
+    variance = problem.family.dispersion(problem.null_loss, problem.weight_sum)
+    unit = float(np.sqrt(variance)) or 1.0
+    coefficients, summary = train(
+        Objective(problem.workload, problem.counts, design.l1, design.l2, unit),
+        held_out if settings.online.patience else None,
+        problem.executor,
+        settings.online_solver or "",
+        settings.online,
+        problem.null_coefficients,
+        reporter,
+    )
+    if len(problem.held):  # 5.
+        held, null_vectors = hold(problem.null_vectors, problem.held)
+        problem = replace(problem, held=held, null_vectors=null_vectors)
+        coefficients = holding_zero(held, null_vectors) @ coefficients
+    state = problem.at(np.where(problem.free, coefficients, 0.0))
+    check(problem, state.loss, summary)
+    return Solution(problem, state, online=summary)
+
+
+def check(problem: Problem, loss: float, summary: dict) -> None:
+    """Raise UserError if the solver ended far above the null model, with which it began: scores of a binomial response are
+    bounded, and so its loss stays finite however long the steps are."""
+    saturated = float(problem.counts["saturated"])
+    deviance, null_deviance = 2 * (loss - saturated), 2 * (problem.null_loss - saturated)
+    if deviance <= FAR_ABOVE_NULL * null_deviance:
+        return
+    solver, rate = summary["solver"], summary["learning_rate"]
+    raise UserError(
+        f"models.{problem.design.model}.online.learning_rate: with {rate:g} the steps are too long: {solver} began at a deviance "
+        f"of {null_deviance:.4g} and has come to {deviance:.4g}\n  make learning_rate smaller, such as "
+        f"{min(rate / 10, OPTIMISERS[solver].learning_rate):g}"
+    )
 
 
 @dataclass(frozen=True)
@@ -43,7 +101,7 @@ class Objective:
 def train(
     objective: Objective,
     held_out: Workload | None,
-    pool,
+    executor: Executor,
     solver: str,
     settings: OnlineConfig,
     start: np.ndarray,
@@ -54,12 +112,14 @@ def train(
     `held_out` are the rows that decide when to stop early. Raises UserError if the loss becomes infinite, and for a batch
     larger than the data.
     """
-    return _Training(objective, held_out, pool, solver, settings, reporter).run(start)
+    return _Training(objective, held_out, executor, solver, settings, reporter).run(start)
 
 
 class _Training:
-    def __init__(self, objective: Objective, held_out, pool, solver: str, settings: OnlineConfig, reporter: Reporter):
-        self.objective, self.held_out, self.pool, self.settings = objective, held_out, pool, settings
+    def __init__(
+        self, objective: Objective, held_out, executor, solver: str, settings: OnlineConfig, reporter: Reporter
+    ):
+        self.objective, self.held_out, self.executor, self.settings = objective, held_out, executor, settings
         self.reporter, self.solver, self.optimiser = reporter, solver, OPTIMISERS[solver]
         workload, design = objective.workload, objective.workload.design
         self.where = f"models.{design.model}.online"
@@ -96,7 +156,7 @@ class _Training:
         best, best_loss, best_epoch, epoch, loss, tested = start, np.inf, 0, 0, np.inf, []
         for epoch in range(1, self.settings.epochs + 1):
             epoch_began, steps = time.perf_counter(), self.steps
-            learnt = self.pool.remember(f"{self.solver}, epoch {epoch}", lambda: self._epoch(epoch, state))  # noqa: B023
+            learnt = self.executor.remember(f"{self.solver}, epoch {epoch}", lambda: self._epoch(epoch, state))  # noqa: B023
             state, coefficients, loss = learnt["state"], learnt["coefficients"], float(learnt["loss"])
             self.steps, self.repeated = int(learnt["steps"]), int(learnt["repeated"])
             seconds = time.perf_counter() - epoch_began
@@ -136,7 +196,7 @@ class _Training:
         raise UserError(
             f"{self.where}.learning_rate: the loss is not finite in epoch {epoch}, after {self.steps:,} steps: with "
             f"{self.rate:g} they are too long\n  make learning_rate smaller, such as {self.rate / 10:g}; what was learnt until "
-            f"epoch {epoch - 1} is kept in {self.pool.kept}"
+            f"epoch {epoch - 1} is kept in {self.executor.kept}"
         )
 
     def _state(self, weights: np.ndarray) -> np.ndarray:
@@ -148,16 +208,16 @@ class _Training:
         assert self.held_out
         design = self.held_out.design
         if not self.held_out_mass:
-            counts = self.held_out.sum(self.pool, "counts", design.by_term(np.zeros(design.size)))
+            counts = self.held_out.sum(self.executor, "counts", design.by_term(np.zeros(design.size)))
             self.held_out_mass = float(counts["mass"])
-        sums = self.held_out.sum(self.pool, "gradient", design.by_term(coefficients))
+        sums = self.held_out.sum(self.executor, "gradient", design.by_term(coefficients))
         return float(sums["loss"] / self.held_out_mass)
 
     def _epoch(self, epoch: int, state: np.ndarray) -> dict[str, np.ndarray]:
         """The state after an epoch, the coefficients that come of it, and the mean loss of a row before it was learnt from; how
         many steps there have been, and calls that were repeated."""
         random = np.random.default_rng([self.settings.seed, epoch]) if self.settings.shuffle else None
-        parts = self.settings.parts if self.settings.synchronous else CALLS_PER_WORKER * self.pool.workers
+        parts = self.settings.parts if self.settings.synchronous else CALLS_PER_WORKER * self.executor.workers
         done, prepared, rows = self.steps, [], []
         for signature, (order, paths, checksums, blocks, counts, *tables) in self.objective.workload.epoch(
             random, parts
@@ -178,7 +238,7 @@ class _Training:
             for first in range(0, len(prepared), parts):
                 differences = []
                 calls = [(updates.task, call) for updates, call in prepared[first : first + parts]]
-                for place, vector in enumerate(self.pool.map(calls, {"state": state}), first):
+                for place, vector in enumerate(self.executor.map(calls, {"state": state}), first):
                     difference, rest = np.split(vector, [state.size])
                     losses, masses, mean = prepared[place][0].unpack(rest)
                     finite = np.all(np.isfinite(difference))
@@ -189,9 +249,9 @@ class _Training:
                 state = state + np.average(differences, axis=0, weights=weights)
             return self._learnt(state, means, rows, progress)
         if self.shared is None:
-            self.shared = self.pool.share(state)
+            self.shared = self.executor.share(state)
         calls = [(updates.task, call) for updates, call in prepared]
-        for done_in_a_row in self.pool.update(calls, self.shared, 1 / self.pool.workers):
+        for done_in_a_row in self.executor.update(calls, self.shared, 1 / self.executor.workers):
             unpacked = [(rows[place], *prepared[place][0].unpack(rest)) for place, rest in done_in_a_row]
             progress.add([of_call for *of_call, _ in unpacked])
             means += [mean for *_, mean in unpacked]

@@ -1,120 +1,190 @@
-"""What is minimised, and where a search for its minimum stands."""
+"""What is minimised, where a search for its minimum stands, and what a solver returns.
 
-from dataclasses import dataclass
+The objective, over the free coefficients b, is
+
+    F(b) = sum over rows of weight * loss(eta, y) + sum over coefficients of (ridge * b^2 / 2 + lasso * |b|).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
-from tfglm.families import FAMILIES
-from tfglm.solvers.information import Blocks, assemble, gradient
+from tfglm.families import FAMILIES, Family
+from tfglm.solvers.fitted import ALIASED, FREE
+from tfglm.solvers.information import Blocks, Factored, assemble, gradient
 
-SHORTEST_STEP = 2.0**-20
-
-FRESH = 1e-7
-"""How far any linear predictor may move until the information has to be summed anew before it is reported: its weights change
-by no greater share."""
-
-SHORT = FRESH / 10
-"""How far a step may be likely to go, for which the information is summed before it: rare groups go further than is foretold."""
-
-MOST_STEPS = 5
-"""With an older information matrix, until they are SHORT: one with a new matrix leaves about the square of the error that it
-finds, and costs two to four times as much."""
+PERFECT = 16 * 2.0**-53
+"""Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Where the iteration stands: the coefficients, and what a pass has summed there: the loss, its derivative by each
-    coefficient, the sum of m * (y - mean)^2 / variance, and the blocks of the information matrix, if it has."""
+    """What a pass has summed at some coefficients.
+
+    `loss` is that of all rows, `gradient` [coefficients] its derivative, `pearson` the sum of weight * (y - mean)^2 / variance,
+    `blocks` the information matrix of the free coefficients, if the pass has summed that too.
+    """
 
     coefficients: np.ndarray
     loss: float
-    slope: np.ndarray
+    gradient: np.ndarray
     pearson: float
     blocks: Blocks | None = None
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised: the loss of the workload's rows, and strength * b^2 / 2 + threshold * |b| for each coefficient, over the
-    free ones. `mass` is the weight of all rows."""
+    """The objective F, and which coefficients are free in it.
+
+    `counts` are the sums of a counts pass over the workload's rows; `status` [p] says what each coefficient is (solvers.fitted).
+    The coefficients `held` at zero make the others unique: `null_vectors` [held, p] are the directions that change no
+    prediction, one for each. `null_coefficients` [p] and `null_loss` are the model with nothing but an intercept. `l1` and `l2`
+    are the penalties beside the mean loss of a row, `lasso` and `ridge` [p] those beside the loss of all rows.
+    """
 
     workload: Workload
-    pool: object
-    free: np.ndarray
-    strength: np.ndarray
-    threshold: np.ndarray
-    mass: float
+    executor: object
+    counts: Sums
+    status: np.ndarray
+    held: np.ndarray
+    null_vectors: np.ndarray
+    null_coefficients: np.ndarray
+    null_loss: float
+    l1: float
+    l2: float
+    lasso: np.ndarray
+    ridge: np.ndarray
+
+    @property
+    def design(self) -> Design:
+        return self.workload.design
+
+    @property
+    def family(self) -> Family:
+        return FAMILIES[self.design.family]
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        return self.status == FREE
+
+    @property
+    def free_count(self) -> int:
+        return int(np.count_nonzero(self.free))
+
+    @property
+    def weight_sum(self) -> float:
+        return float(self.counts["mass"])
+
+    def penalised(self, l1: float, l2: float) -> "Problem":
+        """With these penalties on all coefficients but the intercept."""
+        which, weight_sum = self.design.penalised_coefficients, self.weight_sum
+        return replace(self, l1=l1, l2=l2, lasso=l1 * weight_sum * which, ridge=l2 * weight_sum * which)
+
+    def without_aliased(self, aliased: np.ndarray, null_vectors: np.ndarray) -> "Problem":
+        """With these coefficients held at zero too, because the directions show that others determine them."""
+        status = self.status.copy()
+        status[aliased] = ALIASED
+        held = np.array([*self.held, *aliased], int)
+        return replace(self, status=status, held=held, null_vectors=np.vstack([self.null_vectors, null_vectors]))
 
     def at(self, coefficients: np.ndarray, sums: str = "information") -> State:
-        design = self.workload.design
-        found = self.workload.sum(self.pool, sums, design.by_term(coefficients))
+        """The sums of a pass over all rows; without the information matrix by the pass `gradient`."""
+        design = self.design
+        total = self.workload.sum(self.executor, sums, design.by_term(coefficients))
         # What else there is for the information matrix is as large as that, and is not kept beside it.
-        blocks = assemble(design, found, self.free) if sums == "information" else None
-        return State(coefficients, float(found["loss"]), gradient(design, found), float(found["pearson"]), blocks)
+        blocks = assemble(design, total, self.free) if sums == "information" else None
+        return State(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
 
     def objective(self, state: State) -> float:
-        penalty = 0.5 * self.strength @ state.coefficients**2 + self.threshold @ np.abs(state.coefficients)
+        """F."""
+        penalty = 0.5 * self.ridge @ state.coefficients**2 + self.lasso @ np.abs(state.coefficients)
         return state.loss + float(penalty)
 
     def gradient(self, state: State) -> np.ndarray:
-        """Of the loss and the ridge penalty, by the free coefficients; 0 for the others."""
-        return np.where(self.free, state.slope + self.strength * state.coefficients, 0.0)
+        """Of the loss and the ridge penalty, by the free coefficients; 0 for the others, [p]."""
+        return np.where(self.free, state.gradient + self.ridge * state.coefficients, 0.0)
+
+    def violation(self, state: State) -> float:
+        """By how much the coefficients break their KKT conditions at most, for the mean loss of a row: |g + lasso sign(b)| where
+        b is not zero, max(|g| - lasso, 0) where it is; g is the gradient of the loss and of the ridge penalty."""
+        slope, b = self.gradient(state), state.coefficients
+        at_zero = np.maximum(np.abs(slope) - self.lasso, 0.0)
+        elsewhere = np.abs(slope + self.lasso * np.sign(b))
+        broken = np.where(self.free, np.where(b == 0, at_zero, elsewhere), 0.0)
+        return float(broken.max(initial=0.0)) / self.weight_sum
+
+    def active(self, state: State) -> np.ndarray:
+        """Which coefficients are not zero, or have no lasso penalty, [p]."""
+        return self.free & ((state.coefficients != 0) | (self.lasso == 0))
+
+    def is_perfect(self, state: State, blocks: Blocks) -> bool:
+        """Whether the residuals of a linear regression are rounding errors: then the dispersion is one too. (R's summary.lm warns
+        of an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted values.)"""
+        if not self.family.quadratic:
+            return False
+        parts, squares = self.design.parts, np.zeros(self.design.size)
+        squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
+        squares *= state.coefficients**2
+        reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
+        return bool(np.sqrt(2 * state.loss) <= PERFECT * len(parts) * reach)
+
+    def movement(self, step: np.ndarray) -> float:
+        """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where the
+        information matrix does not depend on it."""
+        if self.family.quadratic:
+            return 0.0
+        return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
 
 
 @dataclass(frozen=True)
-class Since:
-    """What has happened since the information was summed: how far the linear predictors have moved, at most and in quadratic
-    mean; how far at most in the last step, and lambda^2 before it; and what share of it the next step is likely to be."""
+class Point:
+    """Where F is least for one penalty, `penalty` = l1 + l2, on the way or at the end of an elastic net.
 
-    largest: float = 0.0
-    mean: float = 0.0
-    last: float = 0.0
-    decrement: float = np.inf
-    ratio: float = 0.0
+    `near` is the last information matrix, until it is forgotten. `correction` [p] is how far the first step, from the minimum
+    for another penalty, was from this one. `effective` is the effective number of coefficients.
+    """
 
-    def moved(self, largest: float, mean: float, decrement: float) -> "Since":
-        # The share of the error that a step leaves is about that by which the weights have changed.
-        ratio = max(self.mean + mean, largest / self.last if self.last else 0.0)
-        return Since(self.largest + largest, self.mean + mean, largest, decrement, ratio)
+    penalty: float
+    problem: Problem
+    state: State
+    near: Blocks | None
+    violation: float
+    correction: np.ndarray
+    iterations: int
+    information_passes: int
+    gradient_passes: int
+    effective: float = np.nan
+    deviance_held_out: float | None = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where a solver has ended; or, before the first iteration, where it begins.
+
+    `information` is the information matrix of the coefficients that are estimated, with the ridge penalty, factored. It is where
+    `state` is, but of an online solver; a lasso has none. `effective` is the effective number of coefficients; `certificate`
+    says how sure the end is, as fit.json reports it; `is_perfect` that the residuals are rounding errors. `online` is what
+    fit.json says of an online solver that came first. A path keeps all its points, and the number of the chosen one.
+    """
+
+    problem: Problem
+    state: State
+    information: Factored | None = None
+    iterations: int = 0
+    converged: bool = False
+    certificate: Mapping[str, float] = field(default_factory=dict)
+    violation: float = np.nan
+    effective: float = np.nan
+    is_perfect: bool = False
+    online: Mapping | None = None
+    path: tuple[Point, ...] = ()
+    chosen: int | None = None
 
     @property
-    def is_fresh(self) -> bool:
-        """Whether the information is the same there as where it was summed."""
-        return self.largest <= FRESH
-
-    @property
-    def steps_left(self) -> float:
-        """How many more steps with this information it is likely to take until one is SHORT."""
-        if self.last <= SHORT or self.ratio == 0.0:
-            return float(self.last > SHORT)
-        return float(np.ceil(np.log(SHORT / self.last) / np.log(self.ratio))) if self.ratio < 1.0 else np.inf
-
-
-def movement(design: Design, step: np.ndarray) -> float:
-    """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where weights do
-    not follow from it."""
-    if FAMILIES[design.family].quadratic:
-        return 0.0
-    return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in design.parts)
-
-
-def is_perfect(design: Design, state: State, blocks: Blocks) -> bool:
-    """Whether the residuals of a linear regression are rounding errors: then the dispersion is one too. (R's summary.lm warns of
-    an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted values.)"""
-    if not FAMILIES[design.family].quadratic:
-        return False
-    squares = np.zeros(design.size)
-    squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
-    squares *= state.coefficients**2
-    reach = sum(float(np.sqrt(squares[part.where].sum())) for part in design.parts)
-    return bool(np.sqrt(2 * state.loss) <= PERFECT * len(design.parts) * reach)
-
-
-PERFECT = 16 * 2.0**-53
-"""Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
-
-
-def dispersion(design: Design, loss: float, df_residual: float) -> float:
-    return FAMILIES[design.family].dispersion(loss, df_residual)
+    def df_residual(self) -> float:
+        return float(self.problem.counts["rows"]) - self.effective

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.engine.passes import Sums
-from tfglm.families import FAMILIES
+from tfglm.solvers.inference import Near
+from tfglm.solvers.problem import Solution
 
 OVERDISPERSED_ABOVE = 1.25
 """Pearson dispersion from which a test at 5 % with the family's own variance rejects in more than 8 % of samples without an
@@ -13,21 +13,24 @@ effect: P(|z| > 1.96 / sqrt(1.25)) = 0.08."""
 BY_CHANCE = 3.0
 """Standard deviations, sqrt(2 / df), that a dispersion of 1 may come out above 1."""
 
+SHOWN = 20
+"""Columns that are named."""
+
 MANY_LEVELS = 100
 BIASED_ABOVE = 1.05
 """Factor by which the coefficients of a logistic regression are too large. With fewer levels their standard errors are larger
 than the bias."""
 
 
-def on_dispersion(design: Design, counts: Sums, pearson: float, df_residual: float) -> list[str]:
+def on_dispersion(solution: Solution) -> list[str]:
     """That the response varies more than the family says, where the standard errors believe the family. A response of 0 and 1
     has no other variance than that of its mean."""
-    family = FAMILIES[design.family]
+    design, family, df_residual = solution.problem.design, solution.problem.family, solution.df_residual
     if not family.dispersion_known or design.std_errors != "classical" or df_residual <= 0:
         return []
-    if family.counts_events and not counts["saturated"]:
+    if family.counts_events and not solution.problem.counts["saturated"]:
         return []
-    dispersion = pearson / df_residual
+    dispersion = solution.state.pearson / df_residual
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
         return []
     what = "posterior standard deviations" if design.l2 else "standard errors"
@@ -38,13 +41,15 @@ def on_dispersion(design: Design, counts: Sums, pearson: float, df_residual: flo
     ]
 
 
-def on_incidental_parameters(design: Design, counts: Sums, free: int) -> list[str]:
+def on_incidental_parameters(solution: Solution) -> list[str]:
     """That a logistic regression has too few rows for each level of a factor. Its coefficients are then too large, by the factor
     T / (T - 1) with T rows a level: Neyman & Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of
-    Economic Studies 47 (1980). Levels whose responses are all alike are not in `counts`."""
-    if not FAMILIES[design.family].incidental_bias or design.l2:
+    Economic Studies 47 (1980). Levels whose responses are all alike do not count."""
+    problem, design = solution.problem, solution.problem.design
+    if not problem.family.incidental_bias or design.l2:
         return []
     # A row of several trials, or of a share by weights, counts as so many.
+    counts, free = problem.counts, problem.free_count
     rows = float(counts["mass" if design.trials or counts["saturated"] else "rows"])
     largest = max(design.parts, key=lambda part: part.size if part.grouping else 0)
     if not largest.grouping:
@@ -76,6 +81,26 @@ def on_distance(design: Design, solver: str, gap: dict) -> str:
         f"{solver} has stopped near the maximum of the {what}: {below}, so the coefficients are off by about "
         f"{gap['standard_errors']:.1g} standard errors in root mean square. Add `finish: newton` {remedy}"
     )
+
+
+def on_near(design: Design, near: Near) -> list[str]:
+    """That others nearly determine these columns."""
+    if not len(near.places):
+        return []
+    names = list(design.coefficients())
+    shown = [
+        f"{' '.join(filter(None, names[place]))} (VIF {vif:,.0f})"
+        for place, vif in zip(near.places[:SHOWN], near.inflation, strict=False)
+    ]
+    more = ", ..." if len(near.places) > SHOWN else ""
+    return [f"nearly determined by the other terms, so estimated with large errors: {', '.join(shown)}{more}"]
+
+
+def on_path(solution: Solution) -> list[str]:
+    """That a path ends before the best penalty."""
+    if len(solution.path) < 2 or solution.chosen != len(solution.path) - 1:
+        return []
+    return ["the weakest penalty of the path is the best: let the path go further, by `smallest` or `strengths`"]
 
 
 def on_perfect_fit(design: Design) -> str:

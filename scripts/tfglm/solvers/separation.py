@@ -17,7 +17,7 @@ all the same, but each step is as long as the one before."""
 
 
 def leave_out_separated(
-    workload: Workload, pool, counts: Sums, tell: Callable[[str], None], without: str | None = None
+    workload: Workload, executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> tuple[Workload, Sums]:
     """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
 
@@ -44,7 +44,7 @@ def leave_out_separated(
             for grouping in {**excluded, **found}
         }
         workload = workload.without(excluded)
-        counts = workload.sum(pool, "counts", design.by_term(np.zeros(design.size)))
+        counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
     if family.at_an_end(counts["response"], counts["mass"]):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
@@ -59,7 +59,7 @@ def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -
     return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
 
 
-def refuse_separation(workload: Workload, pool, directions: Sequence[np.ndarray]) -> None:
+def refuse_separation(workload: Workload, executor, directions: Sequence[np.ndarray]) -> None:
     """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
     infinity. The terms in it are named, or one number among them that does it alone."""
     design = workload.design
@@ -69,19 +69,19 @@ def refuse_separation(workload: Workload, pool, directions: Sequence[np.ndarray]
         size = np.abs(direction)
         if not (np.all(np.isfinite(size)) and size.max(initial=0.0) > 0):
             continue
-        rows = moved(workload, pool, direction)
+        rows = moved(workload, executor, direction)
         if separates(rows):
             involved = [term for term in terms_in(design, size) if term != INTERCEPT]
             for term in involved if len(involved) > 1 else []:
-                alone = by_itself(workload, pool, direction, term)
+                alone = by_itself(workload, executor, direction, term)
                 if alone:
                     involved, rows = [term], alone
                     break
             raise UserError(separation(design, involved, int(rows["along"]), int(rows["left"])))
 
 
-def moved(workload: Workload, pool, direction: np.ndarray) -> Sums:
-    return workload.sum(pool, "separation", workload.design.by_term(direction))
+def moved(workload: Workload, executor, direction: np.ndarray) -> Sums:
+    return workload.sum(executor, "separation", workload.design.by_term(direction))
 
 
 def separates(rows: Sums) -> bool:
@@ -96,7 +96,7 @@ def terms_in(design: Design, size: np.ndarray) -> list[str]:
 MOST_CUTS = 60
 
 
-def by_itself(workload: Workload, pool, direction: np.ndarray, term: str) -> Sums | None:
+def by_itself(workload: Workload, executor, direction: np.ndarray, term: str) -> Sums | None:
     """What a number alone does to the rows, if some value of it divides them as the direction does: its cut is sought by halving
     an interval."""
     design = workload.design
@@ -108,7 +108,7 @@ def by_itself(workload: Workload, pool, direction: np.ndarray, term: str) -> Sum
     alone[design.intercept] = direction[design.intercept]
     below, above, length = -np.inf, np.inf, float(np.abs(alone[where]).max())
     for _ in range(MOST_CUTS):
-        rows = moved(workload, pool, alone)
+        rows = moved(workload, executor, alone)
         if separates(rows):
             return rows
         if rows["wrongly_up"] and rows["wrongly_down"]:

@@ -1,0 +1,152 @@
+"""What fit.json reports of a fit."""
+
+import numpy as np
+
+from tfglm.config import SolverConfig
+from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
+from tfglm.engine.passes import Sums
+from tfglm.solvers import remarks
+from tfglm.solvers.certificate import optimality_gap
+from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
+from tfglm.solvers.inference import Near, nearly_aliased
+from tfglm.solvers.path import aic
+from tfglm.solvers.problem import Point, Solution
+
+
+def describe(
+    solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, has_errors: bool, tests: list[dict]
+) -> dict:
+    """The content of fit.json, but for its identity.
+
+    Rows of separated groups are in `counts`, but in none of the likelihoods, as if they had not been there. `tests` are the
+    likelihood ratio tests.
+    """
+    problem, design = solution.problem, solution.problem.design
+    report = summary(solution, fitted, counts, settings)
+    report["largest_kkt_violation"] = solution.violation
+    if design.l1 or design.path:
+        report["coefficients_not_zero"] = int(np.count_nonzero(problem.active(solution.state)))
+        report |= {"std_errors": {"kind": "none"}, "nearly_aliased": [], "likelihood_ratio_tests": []}
+        if solution.path:
+            points = enumerate(solution.path)
+            report["path"] = [point_of_path(point) | {"chosen": number == solution.chosen} for number, point in points]
+        return report | {"warnings": [*design.warnings, *remarks.on_path(solution)]}
+    near = nearly_aliased(solution.information)
+    report["likelihood_ratio_tests"] = tests
+    warnings = remarks.on_near(design, near)
+    if has_errors:
+        warnings = [*remarks.on_dispersion(solution), *remarks.on_incidental_parameters(solution), *warnings]
+    elif solution.is_perfect:
+        warnings.append(remarks.on_perfect_fit(design))
+    else:
+        report["gap"] = optimality_gap(solution)
+        warnings.append(remarks.on_distance(design, settings.online_solver or "", report["gap"]))
+    has_errors = has_errors and not design.l2
+    report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
+    report["nearly_aliased"] = aliases(design, near)
+    return report | {"warnings": [*design.warnings, *warnings]}
+
+
+def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig) -> dict:
+    """The figures of a fit by any solver."""
+    problem, design = solution.problem, solution.problem.design
+    report: dict = {
+        "model": design.model,
+        "formula": design.formula,
+        "family": design.family,
+        "solver": ", ".join([*settings.solver, *([settings.finish] if settings.finish else [])]),
+        "exact": settings.is_exact,
+        "converged": solution.converged,
+        "perfect_fit": solution.is_perfect,
+        "certificate": solution.certificate,
+        "iterations": solution.iterations,
+        "rows": int(counts["rows"]),
+        "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]),
+        "coefficients": int(np.count_nonzero(fitted.status == FREE)),
+        "coefficients_aliased": int(np.count_nonzero((fitted.status == ALIASED) | (fitted.status == EMPTY))),
+        "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)),
+        **goodness_of_fit(solution),
+    }
+    if problem.l1 or problem.l2:
+        report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
+    if not problem.family.dispersion_known:
+        loss, df_residual = solution.state.loss, solution.df_residual
+        sigma = np.sqrt(problem.family.dispersion(loss, df_residual)) if df_residual > 0 else np.nan
+        report |= {"sigma": float(sigma), "r_squared": report.pop("pseudo_r_squared")}
+    if solution.online:
+        report["online"] = solution.online
+    return report
+
+
+def goodness_of_fit(solution: Solution) -> dict:
+    """Likelihood and deviance, and what is made of them."""
+    problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
+    family, counts = problem.family, problem.counts
+    rows, saturated = float(counts["rows"]), float(counts["saturated"])
+    has_intercept = any(term.name == INTERCEPT for term in problem.design.terms)
+    # Of residuals that are rounding errors it has no meaning.
+    known = not solution.is_perfect
+    log_likelihood = family.log_likelihood(loss, float(counts["base"]), rows) if known else None
+    # As in R, an estimated variance counts as a parameter.
+    parameters = solution.effective + (not family.dispersion_known)
+    return {
+        "log_likelihood": log_likelihood,
+        "deviance": 2 * (loss - saturated),
+        "null_deviance": 2 * (problem.null_loss - saturated),
+        "df_residual": df_residual if problem.l1 or problem.l2 else int(df_residual),
+        "df_null": int(rows) - has_intercept,
+        "aic": -2 * log_likelihood + 2 * parameters if known else None,
+        "bic": -2 * log_likelihood + float(np.log(rows)) * parameters if known else None,
+        "pseudo_r_squared": deviance_explained(solution),
+        "pearson_dispersion": solution.state.pearson / df_residual if df_residual > 0 else None,
+    }
+
+
+def point_of_path(point: Point) -> dict:
+    """What is reported of one penalty of a path."""
+    problem, loss = point.problem, point.state.loss
+    saturated = float(problem.counts["saturated"])
+    return {
+        "strength": point.penalty,
+        "l1": problem.l1,
+        "l2": problem.l2,
+        "coefficients_not_zero": int(np.count_nonzero(point.state.coefficients)),
+        "effective_coefficients": point.effective,
+        "deviance": 2 * (loss - saturated),
+        "deviance_explained": deviance_explained(point),
+        "aic": aic(point),
+        "deviance_held_out": point.deviance_held_out,
+        "largest_kkt_violation": point.violation,
+        "iterations": point.iterations,
+        "information_passes": point.information_passes,
+        "gradient_passes": point.gradient_passes,
+    }
+
+
+def deviance_explained(fit: Solution | Point) -> float | None:
+    """The share of the null model's deviance that the model does without; None if that is 0."""
+    saturated, null_loss = float(fit.problem.counts["saturated"]), fit.problem.null_loss
+    return 1 - (fit.state.loss - saturated) / (null_loss - saturated) if null_loss > saturated else None
+
+
+def standard_errors(design: Design, fitted: Fitted) -> dict:
+    """How the standard errors were estimated."""
+    errors: dict = {"kind": design.std_errors}
+    if design.std_errors == "cluster":
+        errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
+        if len(fitted.cluster_information):
+            errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
+            errors["rho"] = float(fitted.cluster_rho)
+        else:
+            errors |= {"estimator": "CR1", "degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
+    return errors
+
+
+def aliases(design: Design, near: Near) -> list[dict]:
+    """The columns that others nearly determine."""
+    names = list(design.coefficients())
+    return [
+        {"term": names[place][0], "level": names[place][1], "pivot": float(pivot), "vif": float(vif)}
+        for place, pivot, vif in zip(near.places, near.pivots, near.inflation, strict=True)
+    ]

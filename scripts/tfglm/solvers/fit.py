@@ -1,0 +1,110 @@
+"""A fit, from its first pass over the rows to its summary: prepare, start, solve, certify, describe."""
+
+from dataclasses import replace
+from functools import partial
+
+from tfglm.config import SolverConfig
+from tfglm.design.design import Design
+from tfglm.distribute.executor import Executor
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.solvers import elastic_net, newton, online, path
+from tfglm.solvers.certificate import certify
+from tfglm.solvers.describe import describe
+from tfglm.solvers.fitted import Fitted
+from tfglm.solvers.inference import estimates, with_errors
+from tfglm.solvers.likelihood_ratio import likelihood_ratios
+from tfglm.solvers.limits import DEFAULTS, Limits
+from tfglm.solvers.prepare import count, prepare
+from tfglm.solvers.problem import Solution
+from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.start import begin
+
+
+def fit(
+    workload: Workload,
+    executor: Executor,
+    settings: SolverConfig,
+    reporter: Reporter,
+    held_out: Workload | None = None,
+    limits: Limits = DEFAULTS,
+) -> Fitted:
+    """Fit the workload's design to its rows.
+
+    Parameters
+    ----------
+    workload
+        The design and the rows.
+    executor
+        Runs the passes over the rows.
+    settings
+        The solver and its settings.
+    reporter
+        Hears how far it is.
+    held_out
+        The rows that decide when an online solver stops, and which penalty of a path is chosen.
+    limits
+        Sizes from which on a fit is done in another way.
+
+    Returns
+    -------
+    Estimates and covariance; `summary` is what fit.json reports.
+
+    Raises
+    ------
+    UserError
+        If the family cannot have the responses, if terms separate them, or if the solver goes astray.
+    """
+    design = workload.design
+    # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
+    counts = count(workload, executor)
+    reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
+    held_out = rows_held_out(design, settings, held_out)
+    problem = prepare(workload, executor, counts, reporter.tell)
+    # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.
+    learn = partial(online.solve, settings=settings, held_out=held_out, reporter=reporter)
+    start = begin(problem, limits, reporter, learn if settings.online_solver else None)
+    # 3. Solve.
+    solution = solve(start, settings, reporter, held_out)
+    is_estimate = settings.is_exact and not solution.is_perfect
+    fitted = estimates(solution, counts, is_estimate and not solution.problem.l1)
+    # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
+    has_errors, tests = is_estimate and not (design.l1 or design.path), []
+    if has_errors:
+
+        def fit_without(term: str) -> Solution:
+            less = prepare(workload, executor, counts, reporter.tell, term)
+            return newton.solve(begin(less, limits, reporter), settings.max_iterations, reporter)
+
+        solution = replace(solution, certificate=certify(solution, fitted))
+        fitted = with_errors(fitted, solution, limits)
+        tests = likelihood_ratios(solution, fit_without, reporter.tell)
+    # 5. Describe.
+    return replace(fitted, summary=describe(solution, fitted, counts, settings, has_errors, tests))
+
+
+def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out: Workload | None) -> Solution:
+    """What the solver comes to that the model needs; after an online solver alone, only how far it is from there."""
+    design = start.problem.design
+    iterations = settings.max_iterations if settings.is_exact else 0
+    if design.path:
+        return path.solve(start, design.path, iterations, reporter, held_out)
+    if design.l1:
+        return elastic_net.solve(start, iterations, reporter)
+    return newton.solve(start, iterations, reporter)
+
+
+def rows_held_out(design: Design, settings: SolverConfig, held_out: Workload | None) -> Workload | None:
+    """None if there are none. Raises UserError if they are needed then."""
+    if held_out and held_out.rows:
+        return held_out
+    needs = {
+        "path.select: held_out": design.path and design.path.select == "held_out",
+        "online.patience": settings.online_solver and settings.online.patience,
+    }
+    for key, needed in needs.items():
+        if needed:
+            raise UserError(
+                f"models.{design.model}.{key}: there are no rows to evaluate on\n  mend the condition data.split.evaluate"
+            )
+    return None

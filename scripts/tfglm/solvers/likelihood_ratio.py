@@ -1,0 +1,45 @@
+"""Likelihood ratio tests of terms with separated levels, whose Wald test would leave these levels out."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.design.terms import Term
+from tfglm.errors import UserError
+from tfglm.solvers.fitted import SEPARATED
+from tfglm.solvers.problem import Solution
+
+
+def likelihood_ratios(
+    full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None]
+) -> list[dict[str, object]]:
+    """What fit.json says of each term: chi_squared and df, or the problem that its fit ran into.
+
+    `fit_without` fits the model without a term. The rows of separated levels have loss 0 in the full model, and so are in both
+    likelihoods.
+    """
+    tests: list[dict[str, object]] = []
+    problem = full.problem
+    for term in problem.design.terms:
+        separated = int(np.count_nonzero(problem.status[problem.design.slices[term.name]] == SEPARATED))
+        if not separated or not is_testable(problem.design, term):
+            continue
+        tell(f"without {term.name}, for its likelihood ratio test:")
+        try:
+            less = fit_without(term.name)
+        except UserError as error:
+            tests.append({"term": term.name, "problem": str(error).splitlines()[0]})
+            continue
+        difference = 2 * (less.state.loss - full.state.loss)
+        df = problem.free_count + separated - less.problem.free_count
+        tests.append({"term": term.name, "chi_squared": difference, "df": df})
+    return tests
+
+
+def is_testable(design: Design, term: Term) -> bool:
+    """Whether the model without the term is another one that can be fitted; and with classical standard errors alone, since the
+    test takes the family's variance for true as they do."""
+    inside = any(term is not other and set(term.categorical) <= set(other.categorical) for other in design.terms)
+    enough = len(design.terms) >= 2 + (design.intercept is not None)
+    return not inside and enough and design.std_errors == "classical"

@@ -1,0 +1,91 @@
+"""A path of penalties: the elastic net for one after the other, the largest first, and the choice of one of them.
+
+1. The penalties: those of the config, or evenly spread on the logarithmic scale from the least that sets all coefficients to 0.
+2. For each, F is minimised (solvers.elastic_net) from the coefficients and the information matrix of the one before.
+3. Chosen is the point with the least deviance on the rows held out, or with the least AIC.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tfglm.config import PathConfig
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.solvers import elastic_net
+from tfglm.solvers.problem import Point, Problem, Solution, State
+from tfglm.solvers.reporter import Reporter
+
+LEAST_L1_RATIO = 1e-3
+"""In choosing the first penalty: a ridge leaves nothing at zero, however large."""
+
+CRITERIA = {"held_out": "deviance on the rows held out", "aic": "AIC"}
+
+
+def solve(
+    start: Solution, settings: PathConfig, max_iterations: int, reporter: Reporter, held_out: Workload | None
+) -> Solution:
+    """The chosen point of the path; `start` is the model with the intercept alone. Raises UserError if no term has an effect."""
+    points = follow(start.problem, start.state, settings, max_iterations, reporter, held_out)
+    values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
+    chosen = int(np.argmin(values))  # 3.
+    reporter.tell(f"strength {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
+    return replace(elastic_net.solution(start, points[chosen]), path=tuple(points), chosen=chosen)
+
+
+def follow(
+    problem: Problem,
+    state: State,
+    settings: PathConfig,
+    max_iterations: int,
+    reporter: Reporter,
+    held_out: Workload | None,
+) -> list[Point]:
+    """The points of all penalties, without their information matrices, which would be too large to keep."""
+    points: list[Point] = []
+    null_loss, near, correction, saturated = state.loss, state.blocks, 0.0, None
+    wanted = penalties(problem, state, settings)  # 1.
+    for penalty in wanted:
+        penalised = problem.penalised(settings.mixing * penalty, (1 - settings.mixing) * penalty)
+        point = elastic_net.minimise(penalised, state, near, correction, penalty, max_iterations, reporter)  # 2.
+        if held_out:
+            if saturated is None:
+                nothing = np.zeros(held_out.design.size)
+                saturated = held_out.sum(problem.executor, "counts", held_out.design.by_term(nothing))["saturated"]
+            by_term = held_out.design.by_term(point.state.coefficients)
+            loss = held_out.sum(problem.executor, "gradient", by_term)["loss"]
+            point = replace(point, deviance_held_out=2 * float(loss - saturated))
+        # From one penalty to the next the same is missing from what a quadratic function foretells.
+        state, near, correction = point.state, point.near, point.correction
+        effective = elastic_net.effective_coefficients(point)
+        points.append(replace(point, effective=effective, near=None, state=replace(state, blocks=None)))
+        reporter.advance(len(points), len(wanted))
+        explained = 1 - state.loss / null_loss
+        reporter.record(len(points), {"path/strength": penalty, "path/loss explained": explained})
+        reporter.live(
+            f"strength {penalty:.4g}: {np.count_nonzero(state.coefficients):,} coefficients are not zero, "
+            f"{point.iterations} iterations, KKT violation {point.violation / penalty:.1g} of the strength"
+        )
+    return points
+
+
+def penalties(problem: Problem, state: State, settings: PathConfig) -> list[float]:
+    """Those of the path, the largest first; `state` is the model with the intercept alone."""
+    if settings.strengths:
+        return sorted(settings.strengths, reverse=True)
+    gradient = np.abs(problem.gradient(state)) * problem.design.penalised_coefficients
+    largest = float(gradient.max(initial=0.0)) / problem.weight_sum / max(settings.mixing, LEAST_L1_RATIO)
+    if not largest:
+        raise UserError(
+            f"models.{problem.design.model}.path: no term has an effect, so there is no strength to begin with"
+        )
+    return np.geomspace(largest, settings.smallest * largest, settings.number).tolist()
+
+
+def aic(point: Point) -> float:
+    """With the effective number of coefficients; of a lasso that is the number that are not zero (Zou, Hastie & Tibshirani,
+    Annals of Statistics 35, 2007)."""
+    problem, family = point.problem, point.problem.family
+    base, rows = float(problem.counts["base"]), float(problem.counts["rows"])
+    log_likelihood = family.log_likelihood(point.state.loss, base, rows)
+    return -2 * log_likelihood + 2 * (point.effective + (not family.dispersion_known))

@@ -1,0 +1,122 @@
+"""From the counts of the rows to what is minimised: which coefficients are free, and the model to begin with."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
+from tfglm.engine.passes import Sums
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.families import FAMILIES
+from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
+from tfglm.solvers.problem import Problem
+from tfglm.solvers.separation import leave_out_separated
+
+MOST_NULL_STEPS = 100
+"""Newton steps for the intercept of the null model."""
+
+
+def count(workload: Workload, executor) -> Sums:
+    """The sums of a counts pass: rows, weights and responses, of all rows and of each group. Raises UserError for responses that
+    the family cannot have, and if no row has a weight."""
+    design = workload.design
+    counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
+    if counts["not_finite"]:
+        raise UserError(
+            f"models.{design.model}.formula: a function has no finite value for {counts['not_finite']:,.0f} training rows, as "
+            f"the logarithm of 0\n  leave them out with a condition in data.where"
+        )
+    if counts["out_of_range"]:
+        what = (
+            f"more events in `{design.response}` than trials in `{design.trials}`"
+            if design.trials
+            else (f"a response `{design.response}` out of the range of family {design.family}")
+        )
+        raise UserError(
+            f"models.{design.model}: {counts['out_of_range']:,.0f} training rows have {what}\n"
+            f"  leave them out with a condition in data.where, or correct them under data.derive"
+        )
+    if not counts["rows"]:
+        raise UserError(
+            f"models.{design.model}: no training row has a weight above 0; check `weights`, `frequency` and `trials`"
+        )
+    return counts
+
+
+def prepare(
+    workload: Workload, executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
+) -> Problem:
+    """What is minimised, over the rows that are left once those of separated groups are gone.
+
+    `counts` are those of all rows. All coefficients of the term `without`, if there is one, are held at zero. A penalty makes
+    every coefficient finite and unique: then no group is separated, and none is held at zero. Raises UserError if the rows that
+    are left have but one response.
+    """
+    design = workload.design
+    if not design.penalised:
+        workload, counts = leave_out_separated(workload, executor, counts, tell, without)
+    status = initial_status(design, workload, counts)
+    if without is not None:
+        status[design.slices[without]] = EMPTY
+    null_vectors, held = np.zeros((0, design.size)), np.zeros(0, int)
+    if not design.penalised:
+        present = np.isin(status, (EMPTY, SEPARATED), invert=True)
+        null_vectors = (to_fit_scale(design) @ null_space(design, present, without).T).T
+        held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
+        status[held] = REFERENCE
+    coefficients, loss = null_model(workload, executor, counts)
+    nothing = np.zeros(design.size)
+    problem = Problem(
+        workload, executor, counts, status, held, null_vectors, coefficients, loss, 0.0, 0.0, nothing, nothing
+    )
+    return problem.penalised(design.l1, design.l2)
+
+
+def null_model(workload: Workload, executor, counts: Sums) -> tuple[np.ndarray, float]:
+    """Coefficients and loss of the model with nothing but an intercept and the offset; without an intercept, of the offset
+    alone."""
+    design = workload.design
+    family = FAMILIES[design.family]
+    coefficients = np.zeros(design.size)
+    has_intercept = design.intercept is not None
+    mean = float(counts["response"] / counts["mass"])
+    intercept = family.link(mean) if has_intercept else 0.0
+    if has_intercept:
+        coefficients[design.intercept] = intercept
+    if not design.offset and family.dispersion_known:
+        # The loss is linear in the response.
+        loss = family.loss(np.float64(intercept), np.float64(mean))
+        return coefficients, float(loss) * float(counts["mass"])
+    for _ in range(MOST_NULL_STEPS):
+        sums = workload.sum(executor, "null", design.by_term(coefficients))
+        step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0
+        if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
+            break
+        # A long step overshoots where the mean is an exponential.
+        intercept -= float(np.clip(step, -1.0, 1.0)) if family.dispersion_known else step
+        coefficients = coefficients.copy()
+        coefficients[design.intercept] = intercept
+    return coefficients, float(sums["loss"])
+
+
+def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarray:
+    """FREE, but for separated groups and groups without rows."""
+    status = np.full(design.size, FREE)
+    for part in design.parts:
+        if part.grouping:
+            of_part = status[part.where]  # a view
+            of_part[counts[f"rows_{design.groupings.index(part.grouping)}"] == 0] = EMPTY
+            if not part.multiplier:
+                of_part[sorted(workload.excluded.get(part.grouping, ()))] = SEPARATED
+    return status
+
+
+def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
+    """A count by group for each coefficient, and that of all rows for parts without groups."""
+    result = np.full(design.size, counts[what], float)
+    for part in design.parts:
+        if part.grouping:
+            result[part.where] = counts[f"{what}_{design.groupings.index(part.grouping)}"]
+    return result

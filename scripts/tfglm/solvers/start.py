@@ -1,0 +1,84 @@
+"""Where an exact solver begins: at the null model, near the optimum of a sample, or where an online solver has ended."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tfglm.solvers.information import null_vectors
+from tfglm.solvers.limits import Limits
+from tfglm.solvers.newton import Search
+from tfglm.solvers.problem import Problem, Solution, State
+from tfglm.solvers.reporter import Reporter
+
+WARM_ITERATIONS = 12
+WARM_UNTIL = 0.25
+"""Of lambda^2 there, for each coefficient: closer to their optimum than that is to the one of all rows."""
+
+WARM_RIDGE = 1.0
+"""Penalty on these steps (times b^2 / 2), as a rare group may have responses that are all alike among the rows sampled."""
+
+
+def begin(
+    problem: Problem,
+    limits: Limits,
+    reporter: Reporter,
+    learn: Callable[[Problem], Solution] | None = None,
+) -> Solution:
+    """The state from which an exact solver goes on; what is aliased is no longer free in its problem.
+
+    `learn` is an online solver. What it ends with is only evaluated.
+    """
+    state = sampled = None
+    share = sample_share(problem, limits)
+    if not (problem.design.l1 or problem.design.path):
+        problem, state, sampled = without_aliased(problem, share)
+    if learn:
+        return learn(problem)
+    if sampled is not None:
+        state = problem.at(warm_start(problem, sampled, share, reporter))
+    elif state is None:
+        state = problem.at(problem.null_coefficients)
+    else:
+        state = replace(state, blocks=state.blocks.restrict(problem.free))
+    return Solution(problem, state)
+
+
+def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | None, State | None]:
+    """The problem without aliased coefficients, and the sums at the null model over all rows, or over a sample of them.
+
+    At the null model all weights are alike, so what is aliased there is aliased by the columns alone (STATISTICS: Aliasing).
+    Columns that are independent on some of the rows are so on all of them: a sample that has all groups is enough to know
+    that nothing is aliased, and a pass over all rows is saved.
+    """
+    design, size = problem.design, problem.design.size
+    if share < 1.0 and not problem.family.quadratic:
+        sampled = replace(problem, workload=problem.workload.sampled(share)).at(problem.null_coefficients)
+        # Groups that the sample lacks have no part in the rest of the matrix.
+        blocks = replace(sampled.blocks, d=np.where(sampled.blocks.d > 0, sampled.blocks.d, 1.0))
+        if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(blocks, size)[0])):
+            return problem, None, sampled
+    state = problem.at(problem.null_coefficients)
+    if design.l2:
+        return problem, state, None
+    return problem.without_aliased(*null_vectors(state.blocks, size)), state, None
+
+
+def sample_share(problem: Problem, limits: Limits) -> float:
+    """The share of the rows on which to take the first steps; 1 if there are too few for a sample to pay."""
+    fewest = max(limits.sample_rows, limits.sample_rows_per_coefficient * problem.free_count)
+    share = max(limits.sample_share, fewest / float(problem.counts["rows"]))
+    return float(share) if share <= limits.largest_sample else 1.0
+
+
+def warm_start(problem: Problem, state: State, share: float, reporter: Reporter) -> np.ndarray:
+    """Coefficients near the optimum, from steps on a sample of the rows, at which `state` has been summed, [p]."""
+    ridge = share * problem.ridge + np.where(problem.ridge > 0, 0.0, WARM_RIDGE)
+    if problem.design.intercept is not None:
+        ridge[problem.design.intercept] = 0.0
+    sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge)
+    on_sample = Reporter(live=lambda message: reporter.live(f"on {share:.0%} of the rows, {message}"))
+    until = WARM_UNTIL * problem.free_count
+    search = Search(sampled, state, np.inf, WARM_ITERATIONS, on_sample, until, is_exact=False)
+    search.run()
+    return search.state.coefficients

@@ -1,0 +1,76 @@
+"""What the exact solvers share in going a step: how far it goes, and when an older information matrix is too old."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tfglm.solvers.problem import Problem, State
+
+SHORTEST_STEP = 2.0**-20
+
+FRESH = 1e-7
+"""How far any linear predictor may move until the information has to be summed anew before it is reported: its weights change
+by no greater share."""
+
+SHORT = FRESH / 10
+"""How far a step may be likely to go, for which the information is summed before it: rare groups go further than is foretold."""
+
+MOST_STEPS = 5
+"""With an older information matrix, until they are SHORT: one with a new matrix leaves about the square of the error that it
+finds, and costs two to four times as much."""
+
+
+@dataclass(frozen=True)
+class Since:
+    """What has happened since the information was summed: how far the linear predictors have moved, at most and in quadratic
+    mean; how far at most in the last step, and lambda^2 before it; and what share of it the next step is likely to be."""
+
+    largest: float = 0.0
+    mean: float = 0.0
+    last: float = 0.0
+    decrement: float = np.inf
+    ratio: float = 0.0
+
+    def moved(self, largest: float, mean: float, decrement: float) -> "Since":
+        # The share of the error that a step leaves is about that by which the weights have changed.
+        ratio = max(self.mean + mean, largest / self.last if self.last else 0.0)
+        return Since(self.largest + largest, self.mean + mean, largest, decrement, ratio)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the information is the same there as where it was summed."""
+        return self.largest <= FRESH
+
+    @property
+    def steps_left(self) -> float:
+        """How many more steps with this information it is likely to take until one is SHORT."""
+        if self.last <= SHORT or self.ratio == 0.0:
+            return float(self.last > SHORT)
+        return float(np.ceil(np.log(SHORT / self.last) / np.log(self.ratio))) if self.ratio < 1.0 else np.inf
+
+
+def line_search(
+    problem: Problem,
+    state: State,
+    step: np.ndarray,
+    since: Callable[[float], Since],
+    is_due: Callable[[Since], bool],
+    evaluate: Callable[[np.ndarray, str], State],
+    tell: Callable[[str], None] = lambda message: None,
+) -> tuple[State, Since] | None:
+    """Where the longest of step, step / 2, step / 4, ... leads that does not raise the objective; None if none does.
+
+    `since(length)` is what has happened there since the information was summed, and `is_due` says whether that is so much that
+    it has to be summed again: then the state has `blocks`.
+    """
+    objective, length = problem.objective(state), 1.0
+    while length >= SHORTEST_STEP:
+        after = since(length)
+        trial = evaluate(state.coefficients + length * step, "information" if is_due(after) else "gradient")
+        # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
+        if problem.objective(trial) <= objective + 1e-12 * abs(objective):
+            return trial, after
+        length /= 2
+        tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
+    return None
