@@ -18,7 +18,11 @@ from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
+from tfglm.solvers.limits import DEFAULTS, Limits
 from tfglm.solvers.reporter import Reporter
+
+CR1 = Limits(largest_cr2=0)
+"""Standard errors by cluster as statsmodels has them; CR2 is compared in test_clustered."""
 
 
 class Remembering(LocalExecutor):
@@ -75,12 +79,13 @@ def fit_files(
     tell=lambda message: None,
     solver: SolverConfig | None = None,
     executor: LocalExecutor | None = None,
+    limits: Limits = DEFAULTS,
     **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
     dictionary = merge(files, missing, rare)
     made = design_of(formula, family, dictionary, files, **settings)
-    return made, fit_design(made, files, tell, solver, executor), dictionary
+    return made, fit_design(made, files, tell, solver, executor, limits), dictionary
 
 
 def fit_design(
@@ -89,11 +94,11 @@ def fit_design(
     tell=lambda message: None,
     solver: SolverConfig | None = None,
     executor: LocalExecutor | None = None,
+    limits: Limits = DEFAULTS,
 ) -> Fitted:
     workload, held_out = Workload(design, files, "train"), Workload(design, files, "evaluate")
-    return fit(
-        workload, executor or LocalExecutor(), solver or SolverConfig(), Reporter(tell, tell, tell), held_out
-    )
+    reporter = Reporter(tell, tell, tell)
+    return fit(workload, executor or LocalExecutor(), solver or SolverConfig(), reporter, held_out, limits)
 
 
 def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **settings) -> tuple[Design, Fitted]:

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import CR1, estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, effects, reference
-from tfglm.solvers import inference
 from tfglm.solvers.clustered import Clustered
+from tfglm.solvers.describe import standard_errors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -175,7 +175,7 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     weights = np.array([0, 0, 1, -1, 0, 0.0])
     assert contrast["std_error"] == pytest.approx(np.sqrt(weights @ exact.covariance @ weights), rel=1e-6)
     assert contrast["df"] == pytest.approx(exact.satterthwaite(weights), rel=1e-6)
-    errors = inference.describe(design, fitted, inference.Near(*np.zeros((3, 0), int)))["std_errors"]
+    errors = standard_errors(design, fitted)
     assert errors["clusters"] == frame["day"].nunique() and errors["estimator"] == "CR2"
 
 
@@ -195,16 +195,15 @@ def test_covariances_by_cluster_are_those_of_r(tmp_path, family, monkeypatch):
         monkeypatch.setattr(Clustered, "with_rho", lambda self, scores, dispersion: self)
         design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr2", std_errors="cluster(day)")
         np.testing.assert_allclose(coefficients.covariance_table(estimates_of(design, fitted)), exact["HC2"], rtol=1e-8)
-    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
-    design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr1", std_errors="cluster(day)")
+    design, fitted = fit_frame(ROWS, formula, family, tmp_path / "cr1", std_errors="cluster(day)", limits=CR1)
     covariance = coefficients.covariance_table(estimates_of(design, fitted))
     np.testing.assert_allclose(covariance, exact["HC1"], rtol=1e-7, atol=1e-9)
     assert not fitted.clustered
 
 
-def test_without_cr2_the_effective_clusters_are_the_degrees_of_freedom(tmp_path, monkeypatch):
-    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
-    design, fitted = fit_frame(ROWS, f"delay ~ {FORMULA}", "gaussian", tmp_path, std_errors="cluster(day)")
+def test_without_cr2_the_effective_clusters_are_the_degrees_of_freedom(tmp_path):
+    formula = f"delay ~ {FORMULA}"
+    design, fitted = fit_frame(ROWS, formula, "gaussian", tmp_path, std_errors="cluster(day)", limits=CR1)
     table = table_of(design, fitted)
     kept = table[table["std_error"].notna()]
     x, y = matrix_of(ROWS), ROWS["delay"].to_numpy()

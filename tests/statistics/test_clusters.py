@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
-from pools import design_of, fit_files, fit_frame, ingest_frame, table_of
+from pools import CR1, design_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
 from tfglm.data.limits import MOST_CODES, IngestLimits
@@ -15,13 +15,6 @@ from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import workload
 from tfglm.errors import UserError
 from tfglm.results import predict
-from tfglm.solvers import inference
-
-
-@pytest.fixture(autouse=True)
-def cr1(monkeypatch):
-    """What statsmodels has; CR2 is compared in test_clustered."""
-    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
 
 
 def flights(rows: int, seed: int, planes: int) -> pd.DataFrame:
@@ -45,7 +38,9 @@ def test_clusters_are_the_raw_values_whatever_is_rare_or_missing(tmp_path):
     counts = both["tail"].value_counts()
     assert (counts < 25).sum() > 100
     for policy in ({}, {"rare": {"tail": 25}}, {"rare": {"tail": 25}, "missing": {"tail": "level"}}):
-        design, fitted, _ = fit_files(files, "late ~ carrier + hour", "binomial", **policy, std_errors="cluster(tail)")
+        design, fitted, _ = fit_files(
+            files, "late ~ carrier + hour", "binomial", **policy, std_errors="cluster(tail)", limits=CR1
+        )
         assert_agrees(table_of(design, fitted), exact, list(matrix.columns))
         assert fitted.summary["std_errors"]["clusters"] == len(counts)
 
@@ -57,7 +52,9 @@ def test_a_column_can_be_a_term_with_rare_levels_and_the_clusters(tmp_path):
     assert (counts < 40).any()
     file = ingest_frame(frame, tmp_path)
     rare = {"tail": 40}
-    design, fitted, _ = fit_files([file], "hour ~ tail + late", "gaussian", rare=rare, std_errors="cluster(tail)")
+    design, fitted, _ = fit_files(
+        [file], "hour ~ tail + late", "gaussian", rare=rare, std_errors="cluster(tail)", limits=CR1
+    )
     matrix = treatment_contrasts(frame, {"tail": "lumped"}, ["late"])
     exact = linear_regression(frame["hour"], matrix, frame["tail"])
     names = [(term, level.replace("~rare", "(rare)")) for term, level in matrix.columns]
@@ -80,7 +77,9 @@ def test_rows_without_a_cluster_are_dropped_and_counted_or_refused(tmp_path):
     file = ingest_frame(frame, tmp_path)
     known = frame.dropna()
     matrix = treatment_contrasts(known, {"carrier": "carrier"}, ["hour"])
-    design, fitted, dictionary = fit_files([file], "late ~ carrier + hour", "binomial", std_errors="cluster(tail)")
+    design, fitted, dictionary = fit_files(
+        [file], "late ~ carrier + hour", "binomial", std_errors="cluster(tail)", limits=CR1
+    )
     assert_agrees(
         table_of(design, fitted), logistic_regression(known["late"], matrix, known["tail"]), list(matrix.columns)
     )
@@ -143,7 +142,9 @@ def by_cluster(matrix: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> tuple
 def test_an_integer_with_very_many_values_can_be_the_clusters(customers):
     files, frame = customers
     assert not files[0].column("customer").coded
-    design, fitted, dictionary = fit_files(files, "y ~ region + x", "gaussian", std_errors="cluster(customer)")
+    design, fitted, dictionary = fit_files(
+        files, "y ~ region + x", "gaussian", std_errors="cluster(customer)", limits=CR1
+    )
     assert dictionary.columns["customer"].distinct == frame["customer"].nunique() == 105_000
     matrix = treatment_contrasts(frame, {"region": "region"}, ["x"])
     estimate, error = by_cluster(matrix.to_numpy(), frame["y"].to_numpy(), frame["customer"].to_numpy())
@@ -188,7 +189,7 @@ def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path):
     column = merge([file]).columns["cents"]
     assert (column.levels, column.distinct) == (None, complete["cents"].nunique())
     assert [column.mean, column.variance] == pytest.approx([complete["cents"].mean(), complete["cents"].var(ddof=0)])
-    design, fitted, _ = fit_files([file], "y ~ cents + g", "gaussian", std_errors="cluster(cents)")
+    design, fitted, _ = fit_files([file], "y ~ cents + g", "gaussian", std_errors="cluster(cents)", limits=CR1)
     matrix = treatment_contrasts(complete, {"g": "g"}, ["cents"])
     assert_agrees(
         table_of(design, fitted), linear_regression(complete["y"], matrix, complete["cents"]), list(matrix.columns)
@@ -209,7 +210,7 @@ def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, most_codes):
     matrix = treatment_contrasts(train, {"C(id)": "id"}, ["x"])
     assert [level for term, level in matrix.columns if term == "C(id)"][-1] == "9007199254740998"
     assert_agrees(table_of(design, fitted), linear_regression(train["y"], matrix), list(matrix.columns))
-    design, fitted, _ = fit_files([file], "y ~ x", "gaussian", std_errors="cluster(id)")
+    design, fitted, _ = fit_files([file], "y ~ x", "gaussian", std_errors="cluster(id)", limits=CR1)
     assert fitted.summary["std_errors"]["clusters"] == 7
     tables = list(predict.predictions(design, fitted, file, {}, ["id"], fitted.summary["df_residual"], 0.95))
     assert [one for table in tables for one in table["id"].to_pylist()] == frame.loc[frame["day"] == 9, "id"].to_list()

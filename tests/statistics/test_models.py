@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from oracles import assert_agrees, flagged, model_matrix
-from pools import estimates_of, fit_design, fit_files, fit_frame, ingest_frame, table_of
+from pools import CR1, estimates_of, fit_design, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.limits import MOST_CODES, IngestLimits
@@ -20,7 +20,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, metrics, predict
 from tfglm.results.reference import Reference
-from tfglm.solvers import inference
+from tfglm.solvers.limits import Limits
 
 
 def flights(rows: int = 6000, seed: int = 0) -> pd.DataFrame:
@@ -141,26 +141,24 @@ def test_events_of_trials(tmp_path):
 
 
 ROBUST = {
-    "robust": ({"cov_type": "HC1"}),
+    "robust": {"cov_type": "HC0"},
     "cluster(date)": {"cov_type": "cluster", "cov_kwds": {"groups": FRAME["date"]}},
 }
 
 
 @pytest.mark.parametrize("kind", ROBUST)
-def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind, monkeypatch):
-    # By cluster, statsmodels has CR1; CR2 and its tests are compared in test_clustered.
-    monkeypatch.setattr(inference, "WIDEST_CR2", 0)
+def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind):
     by_cluster = kind != "robust"
     formula = "late ~ carrier*hour + C(month)"
     matrix = model_matrix(FRAME, formula)
     exact = sm.GLM(FRAME["late"], matrix.to_numpy(), sm.families.Binomial()).fit(
         method="newton", tol=1e-12, **ROBUST[kind]
     )
-    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, std_errors=kind)
+    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, std_errors=kind, limits=CR1)
     found = estimates_of(design, fitted)
     table = coefficients.table(found, 0.9).set_index(["term", "level"])
-    # statsmodels' HC1 of a GLM lacks the factor n / (n - p) that its linear regression has.
-    factor = np.sqrt(len(FRAME) / exact.df_resid) if kind == "robust" and not has_factor(exact) else 1.0
+    # HC1 is HC0 times n / (n - p); statsmodels' HC1 of a GLM is without it in some versions.
+    factor = 1.0 if by_cluster else np.sqrt(len(FRAME) / exact.df_resid)
     ours = table.loc[list(matrix.columns)]
     np.testing.assert_allclose(ours["std_error"], exact.bse * factor, rtol=1e-5)
     interval = np.asarray(exact.conf_int(0.1))
@@ -209,14 +207,6 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
     assert row["std_error"] == pytest.approx(test.sd.item() * factor, rel=1e-5)
     with pytest.raises(UserError, match=r"no coefficient `carrier\[DX\]`; did you mean `carrier\[DL\]`"):
         coefficients.contrasts(found, {"x": {"carrier[DX]": 1}}, 0.9)
-
-
-def has_factor(exact) -> bool:
-    """Whether a robust covariance of statsmodels has the factor n / (n - p)."""
-    scores = exact.model.score_obs(exact.params)
-    inverse = np.linalg.inv(-exact.model.hessian(exact.params))
-    plain = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
-    return bool(np.allclose(exact.bse / plain, np.sqrt(exact.nobs / exact.df_resid), rtol=1e-7))
 
 
 def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_path):
@@ -397,15 +387,11 @@ def log10_p_of_t(value: float, df: float) -> float:
     return -(np.log(2 * integral) + scipy.stats.t.logpdf(value, df)) / np.log(10)
 
 
-def test_many_rows_start_from_a_sample_and_end_at_the_same_place(tmp_path, monkeypatch):
-    from tfglm.solvers import newton
-
-    monkeypatch.setattr(newton, "FEWEST_WARM_ROWS", 100)
-    monkeypatch.setattr(newton, "WARM_ROWS_PER_COEFFICIENT", 1)
-    monkeypatch.setattr(newton, "WARM_SHARE", 0.1)
+def test_many_rows_start_from_a_sample_and_end_at_the_same_place(tmp_path):
+    limits = Limits(sample_share=0.1, sample_rows=100, sample_rows_per_coefficient=1)
     told = []
     formula = "late ~ carrier + origin + hour"
-    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, tell=told.append)
+    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, tell=told.append, limits=limits)
     assert any("on 10% of the rows, iteration 1" in line for line in told)
     matrix = model_matrix(FRAME, formula)
     exact = sm.GLM(FRAME["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton")

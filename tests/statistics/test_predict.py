@@ -17,11 +17,10 @@ from sklearn import metrics as sklearn_metrics
 
 import compare as compare_script
 import predict as predict_script
-from pools import estimates_of, fit_files, ingest_frame, write_fit
+from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.errors import UserError
 from tfglm.results import compare, effects, export, histogram, metrics, tally
 from tfglm.results.predict import Scored, predictions
-from tfglm.solvers import inference
 
 # Metrics ----------------------------------------------------------------------------------------------------------------
 
@@ -179,10 +178,7 @@ def kind(request):
 @pytest.fixture(scope="module")
 def fitted(train, kind, tmp_path_factory):
     file = ingest_frame(train, tmp_path_factory.mktemp("train"))
-    with pytest.MonkeyPatch.context() as patched:
-        # By cluster, statsmodels has CR1.
-        patched.setattr(inference, "WIDEST_CR2", 0)
-        return fit_files([file], FORMULA, "binomial", offset="log(seats)", std_errors=kind)
+    return fit_files([file], FORMULA, "binomial", offset="log(seats)", std_errors=kind, limits=CR1)
 
 
 @pytest.fixture(scope="module")
