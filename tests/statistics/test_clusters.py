@@ -98,7 +98,7 @@ def test_only_clusters_of_rows_that_take_part_count(tmp_path):
     left = frame[frame["carrier"] != "DL"]
     matrix = treatment_contrasts(left, {"carrier": "carrier"}, ["hour"])
     design, fitted = fit_frame(
-        frame.assign(late=late), "late ~ carrier + hour", "binomial", tmp_path, std_errors="cluster(tail)"
+        frame.assign(late=late), "late ~ carrier + hour", "binomial", tmp_path, std_errors="cluster(tail)", limits=CR1
     )
     assert_agrees(
         table_of(design, fitted), logistic_regression(left["late"], matrix, left["tail"]), list(matrix.columns)
