@@ -1,11 +1,10 @@
 """Combine a model's formula with the dictionary; refuse here, before any training, what cannot be fitted."""
 
 import argparse
-import json
 from pathlib import Path
 
 from tfglm import command
-from tfglm.config import DesignConfig
+from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
@@ -15,9 +14,8 @@ from tfglm.design.checks import check_reference
 def main(arguments: argparse.Namespace) -> None:
     dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    settings = DesignConfig.model_validate_json(arguments.settings)
-    made = build_design(arguments.model, settings, dictionary, files, arguments.known_late)
-    check_reference(made, json.loads(arguments.reference))
+    made = build_design(arguments.model, arguments.settings, dictionary, files, arguments.known_late)
+    check_reference(made, arguments.to_check.reference)
     made.write(arguments.design)
     for term in made.terms:
         size = made.slices[term.name].stop - made.slices[term.name].start
@@ -29,9 +27,9 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--model", required=True, help="its name in the config")
-    parser.add_argument("--settings", required=True, help="formula, family and what else the fit depends on, as JSON")
+    add_settings(parser, DesignConfig)
     parser.add_argument("--known-late", nargs="*", default=[], help="columns that are known only after departure")
-    parser.add_argument("--reference", default="{}", help="reference levels to check, by term, as JSON")
+    add_settings(parser, ResultsConfig, "--to-check")
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--design", type=Path, required=True, help="design to write (JSON)")

@@ -1,16 +1,16 @@
 """Check the reference levels that the config asks for against the levels of the design."""
 
 import argparse
-import json
 from pathlib import Path
 
 from tfglm import command, digests
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.design.checks import check_reference
 from tfglm.design.design import Design
 
 
 def main(arguments: argparse.Namespace) -> None:
-    reference = json.loads(arguments.reference)
+    reference = arguments.settings.reference
     check_reference(Design.load(arguments.design), reference)
     digests.write_json(arguments.checked, reference)
 
@@ -18,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--reference", required=True, help="reference level by term, as JSON")
+    add_settings(parser, ResultsConfig)
     parser.add_argument(
         "--checked", type=Path, required=True, help="file to write them to once they are checked (JSON)"
     )

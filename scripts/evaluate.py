@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command, digests
-from tfglm.config import SPLITS
+from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
@@ -14,11 +14,11 @@ from tfglm.results import metrics, predict, read
 def main(arguments: argparse.Namespace) -> None:
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    metrics.check_groups(design, files, arguments.by)
+    metrics.check_groups(design, files, arguments.settings.by)
     model = read.fitted(arguments, design, read.fit(arguments))
     unseen, substitutes = read.substitutes(arguments, design, model, files, arguments.split)
     scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
-    found = metrics.evaluate(design, scored, arguments.threshold, arguments.by)
+    found = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
     found |= {"split": arguments.split, "unseen": unseen}
     digests.write_json(arguments.metrics, found, indent=2, allow_nan=False)
     command.log(f"{found['rows']:,} rows")
@@ -29,8 +29,7 @@ if __name__ == "__main__":
     read.add_fit(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
-    parser.add_argument("--by", nargs="*", default=[], help="columns by whose values the metrics are computed too")
-    parser.add_argument("--threshold", type=float, default=0.5, help="probability from which an event is predicted")
-    read.add_policy(parser)
+    add_settings(parser, ResultsConfig)
+    read.add_reference(parser, required=False)
     parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
     command.run(main, parser.parse_args())

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from tfglm import command, digests, tensorflow_setup
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.results import read, unseen
 
 with tensorflow_setup.quiet():
@@ -15,7 +16,7 @@ with tensorflow_setup.quiet():
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
     reference = digests.read_json(arguments.reference)
-    substitutes = unseen.substitutes(found.design, found.fitted, arguments.unseen, reference)
+    substitutes = unseen.substitutes(found.design, found.fitted, arguments.settings.unseen, reference)
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
     export.Exported(found.design, found.fitted, substitutes).save(str(arguments.saved_model))
     fit = read.fit(arguments)
@@ -27,7 +28,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     read.add_fit(parser)
     read.add_reference(parser)
-    read.add_unseen(parser)
+    add_settings(parser, ResultsConfig)
     parser.add_argument("--derived", default="{}", help="the SQL expressions of derived columns, as JSON")
     parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")
     parser.add_argument("--description", type=Path, required=True, help="JSON file to write")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command
-from tfglm.config import SelectionConfig, load_layout
+from tfglm.config import SelectionConfig, add_settings, load_layout
 from tfglm.data.ingest import ingest
 
 
@@ -13,7 +13,7 @@ def main(arguments: argparse.Namespace) -> None:
         arguments.source,
         arguments.file,
         {name: load_layout(name) for name in arguments.layouts},
-        SelectionConfig.model_validate_json(arguments.settings),
+        arguments.settings,
         arguments.manifest.parent,
         arguments.threads,
         command.log,
@@ -31,11 +31,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--file", required=True, help="the name that results use for it")
     parser.add_argument("--layouts", required=True, nargs="+", help="the layouts that it may have, by name or path")
-    parser.add_argument(
-        "--settings",
-        required=True,
-        help="derive, where, split, columns, seed and bad_rows of the section `data` of the config, as JSON",
-    )
+    add_settings(parser, SelectionConfig)
     parser.add_argument("--threads", type=int, default=2, help="threads that parse")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest to write, the shards beside it")
     command.run(main, parser.parse_args())

@@ -1,17 +1,17 @@
 """Merge the levels of all ingested files into one dictionary, and account for every row."""
 
 import argparse
-import json
 from pathlib import Path
 
 from tfglm import command, digests
+from tfglm.config import LevelsConfig, add_settings
 from tfglm.data.dictionary import account, merge
 from tfglm.data.shards import MEANINGS, IngestedFile
 
 
 def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    dictionary = merge(files, json.loads(arguments.missing), json.loads(arguments.rare))
+    dictionary = merge(files, arguments.settings.missing, arguments.settings.rare)
     kinds = {name: column.kind for name, column in dictionary.columns.items()}
     rows = account(files, dictionary) | {"columns": kinds}
     dictionary.write(arguments.dictionary)
@@ -24,8 +24,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument("--missing", default="{}", help="data.missing of the config, as JSON")
-    parser.add_argument("--rare", default="{}", help="data.rare of the config, as JSON")
+    add_settings(parser, LevelsConfig)
     parser.add_argument("--dictionary", type=Path, required=True, help="dictionary to write (JSON)")
     parser.add_argument("--rows", type=Path, required=True, help="account of the rows to write (JSON)")
     command.run(main, parser.parse_args())

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tfglm import command
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.results import predict, read
@@ -20,7 +21,7 @@ def main(arguments: argparse.Namespace) -> None:
     file = IngestedFile.load(arguments.manifest)
     unseen, substitutes = read.substitutes(arguments, design.to_predict, model, [file], "predict")
     tables = predict.predictions(
-        design, model, file, substitutes, arguments.identity, fit["df_residual"], arguments.confidence
+        design, model, file, substitutes, arguments.settings.identity, fit["df_residual"], arguments.settings.confidence
     )
     rows = write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
@@ -44,8 +45,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     read.add_fit(parser)
     parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
-    parser.add_argument("--identity", nargs="*", default=[], help="columns to repeat")
-    parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
-    read.add_policy(parser)
+    add_settings(parser, ResultsConfig)
+    read.add_reference(parser, required=False)
     parser.add_argument("--predictions", type=Path, required=True, help="Parquet file to write")
     command.run(main, parser.parse_args())

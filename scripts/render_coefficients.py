@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from tfglm import command
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import FAMILIES
 from tfglm.report.pages import four_digits, page, read_table
 from tfglm.report.plots import coefficient_plot, ranked_plot, use_colour
@@ -24,11 +25,11 @@ def main(arguments: argparse.Namespace) -> None:
     shown = table
     if "posterior_sd" in table:
         intervals = "posterior intervals"
-        margin = ndtri(0.5 + arguments.confidence / 2) * table["posterior_sd"]
+        margin = ndtri(0.5 + arguments.settings.confidence / 2) * table["posterior_sd"]
         shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
     elif fit["std_errors"]["kind"] == "none":
         shown = table.assign(ci_lower=np.nan, ci_upper=np.nan)
-    title = f"{fit['model']}: estimates with {100 * arguments.confidence:g} % {intervals}"
+    title = f"{fit['model']}: estimates with {100 * arguments.settings.confidence:g} % {intervals}"
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
     coefficient_plot(shown, title, effect, arguments.plots)
@@ -108,7 +109,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-    parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals in the table")
+    add_settings(parser, ResultsConfig)
     read.add_plots(parser)
     parser.add_argument("--ranked", type=Path, nargs="+", required=True, help="pictures of the levels by size to write")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")

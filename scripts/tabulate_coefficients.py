@@ -4,12 +4,13 @@ import argparse
 from pathlib import Path
 
 from tfglm import command, digests
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
     found = read.estimates(arguments)
-    table = coefficients.table(found, arguments.confidence)
+    table = coefficients.table(found, arguments.settings.confidence)
     terms = coefficients.joint_tests(found, read.fit(arguments)["likelihood_ratio_tests"])
     csv_files.write(table, arguments.table)
     table.to_parquet(arguments.parquet, index=False)
@@ -23,7 +24,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     read.add_fit(parser)
     read.add_reference(parser)
-    parser.add_argument("--confidence", type=float, required=True, help="coverage of the intervals, e.g. 0.95")
+    add_settings(parser, ResultsConfig)
     parser.add_argument("--table", type=Path, required=True, help="CSV of coefficients to write")
     parser.add_argument("--parquet", type=Path, required=True, help="the same as Parquet")
     parser.add_argument("--terms", type=Path, required=True, help="CSV of joint tests to write")

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command
+from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.design.design import Design
 from tfglm.families import FAMILIES
@@ -17,9 +18,9 @@ def main(arguments: argparse.Namespace) -> None:
     fit = read.fit(arguments)
     dictionary = Dictionary.load(arguments.dictionary)
     model = read.fitted(arguments, design, fit)
-    table = effects.curves(design, model, dictionary, fit["df_residual"], arguments.confidence)
+    table = effects.curves(design, model, dictionary, fit["df_residual"], arguments.settings.confidence)
     csv_files.write(table, arguments.table)
-    title = f"{design.model}: difference to the mean, with {100 * arguments.confidence:g} % intervals"
+    title = f"{design.model}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
     effects_plot(table, title, FAMILIES[design.family].effect, arguments.plots)
     command.log(f"{table['term'].nunique()} curves")
 
@@ -28,7 +29,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     read.add_fit(parser)
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
-    parser.add_argument("--confidence", type=float, required=True, help="coverage of the bands, e.g. 0.95")
+    add_settings(parser, ResultsConfig)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     read.add_plots(parser)
     command.run(main, parser.parse_args())

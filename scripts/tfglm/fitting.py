@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tfglm
 from tfglm import command, digests, provenance, tensorflow_setup
-from tfglm.config import SolverConfig
+from tfglm.config import SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
@@ -25,9 +25,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser = command.parser(description)
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument(
-        "--solver", type=SolverConfig.model_validate_json, default="{}", help="the solver and its settings, as JSON"
-    )
+    add_settings(parser, SolverConfig)
     parser.add_argument(
         "--config", default="{}", help="what the config says of data and model, as JSON, for the record"
     )
@@ -79,7 +77,7 @@ def _fit(
     fitted = fit_design(
         workload,
         resume.ResumingExecutor(executor, journal, history.passed),
-        arguments.solver,
+        arguments.settings,
         history.reporter(),
         Workload(design, files, "evaluate"),
     )
@@ -144,7 +142,7 @@ class History:
 
 def key(arguments: argparse.Namespace) -> str:
     """What the fit depends on: the manifests tell the content of the shards."""
-    digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.solver.model_dump_json()}".encode())
+    digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.settings.model_dump_json()}".encode())
     for path in (arguments.design, *arguments.manifests):
         digest.update(digests.of(path).encode())
     return digest.hexdigest()

@@ -23,6 +23,7 @@ import tabulate_groups
 from pools import fit_files, ingest_frame, write_fit
 from tfglm import digests
 from tfglm import provenance as passport
+from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
@@ -94,21 +95,21 @@ class Run:
     def _arguments(self, **more) -> argparse.Namespace:
         folder = self.folder
         common = {"design": folder / "design.json", "checkpoint": folder / "checkpoint", "fit": folder / "fit.json"}
-        common |= {"reference": folder / "reference.json", "confidence": 0.95, "manifests": [self.manifest]}
+        common |= {"reference": folder / "reference.json", "settings": ResultsConfig(), "manifests": [self.manifest]}
         return argparse.Namespace(**common | more)
 
     def merge(self, out: Path) -> None:
         written = {"dictionary": out / "dictionary.json", "rows": out / "rows.json"}
-        merge_dictionary.main(self._arguments(missing="{}", rare="{}", **written))
+        merge_dictionary.main(self._arguments(settings=LevelsConfig(), **written))
 
     def design(self, out: Path) -> None:
-        settings = f'{{"formula": "{FORMULA}", "family": "binomial", "std_errors": "robust"}}'
-        more = {"model": "m", "settings": settings, "known_late": [], "reference": "{}"}
+        settings = DesignConfig(formula=FORMULA, family="binomial", std_errors="robust")
+        more = {"model": "m", "settings": settings, "known_late": [], "to_check": ResultsConfig()}
         dictionary = self.folder / "dictionary.json"
         build_design.main(self._arguments(**more | {"dictionary": dictionary, "design": out / "design.json"}))
 
     def reference(self, out: Path) -> None:
-        check_reference.main(self._arguments(reference="{}", checked=out / "reference.json"))
+        check_reference.main(self._arguments(checked=out / "reference.json"))
 
     def gradient(self, out: Path) -> None:
         """What the workers sum of the training rows."""
@@ -122,11 +123,11 @@ class Run:
         tabulate_coefficients.main(self._arguments(**names, terms=out / "terms.csv"))
 
     def evaluate(self, out: Path) -> None:
-        more = {"split": "evaluate", "threshold": 0.5, "unseen": "missing", "by": ["carrier"]}
+        more = {"split": "evaluate", "settings": ResultsConfig(by=["carrier"])}
         evaluate.main(self._arguments(**more, metrics=out / "metrics.json"))
 
     def predict(self, out: Path) -> None:
-        more = {"manifest": self.manifest, "unseen": "missing", "identity": ["carrier", "weight"]}
+        more = {"manifest": self.manifest, "settings": ResultsConfig(identity=["carrier", "weight"])}
         predict.main(self._arguments(**more, predictions=out / "predictions.parquet"))
 
     def effects(self, out: Path) -> None:

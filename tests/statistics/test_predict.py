@@ -18,6 +18,7 @@ from sklearn import metrics as sklearn_metrics
 import compare as compare_script
 import predict as predict_script
 from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
+from tfglm.config import ResultsConfig
 from tfglm.errors import UserError
 from tfglm.results import compare, effects, export, histogram, metrics, tally
 from tfglm.results.predict import Scored, predictions
@@ -270,16 +271,14 @@ def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted
         checkpoint=tmp_path / "checkpoint",
         fit=tmp_path / "fit.json",
         manifest=file.folder / "manifest.json",
-        identity=[],
-        confidence=0.95,
-        unseen="missing",
+        settings=ResultsConfig(),
         reference=None,
         predictions=tmp_path / "made.parquet",
     )
     predict_script.main(arguments)
     made = pq.read_table(arguments.predictions)
     assert made.num_rows == sum(shard.rows for shard in file.manifest.shards)
-    arguments.unseen, arguments.predictions = "error", tmp_path / "none.parquet"
+    arguments.settings, arguments.predictions = ResultsConfig(unseen="error"), tmp_path / "none.parquet"
     with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 rows\)"):
         predict_script.main(arguments)
     assert not arguments.predictions.exists()

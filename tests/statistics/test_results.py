@@ -12,6 +12,7 @@ import pytest
 import evaluate
 from pools import fit_files, fit_frame, ingest_frame, table_of, write_fit
 from tfglm import digests
+from tfglm.config import ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.rows import SEPARATED, UNSEEN
@@ -110,9 +111,7 @@ def run_evaluate(
         fit=folder / "fit.json",
         manifests=[file.folder / "manifest.json"],
         split="evaluate",
-        by=[],
-        threshold=0.5,
-        unseen=unseen,
+        settings=ResultsConfig(unseen=unseen),
         reference=folder / "reference.json" if unseen == "reference" else None,
         metrics=folder / "metrics.json",
     )

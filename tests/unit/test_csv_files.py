@@ -10,6 +10,7 @@ import pytest
 import tabulate_coefficients
 from pools import fit_frame, write_fit
 from tfglm import command, digests
+from tfglm.config import ResultsConfig
 from tfglm.report import pages
 from tfglm.results import csv_files
 
@@ -56,7 +57,7 @@ def tabulated(design, model, folder) -> pd.DataFrame:
     }
     files |= {name: f"{name}.json" for name in ("design", "fit", "reference")}
     paths = {name: folder / file for name, file in files.items()}
-    tabulate_coefficients.main(argparse.Namespace(**paths, confidence=0.95))
+    tabulate_coefficients.main(argparse.Namespace(**paths, settings=ResultsConfig()))
     table = pages.read_table(folder / "coefficients.csv")
     exact = pd.read_parquet(folder / "coefficients.parquet")
     pd.testing.assert_frame_equal(table.fillna(0), exact.fillna(0), check_dtype=False)

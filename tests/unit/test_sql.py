@@ -13,6 +13,7 @@ import merge_dictionary
 import render_rows
 from pools import design_of, ingest_frame
 from tfglm import digests
+from tfglm.config import LevelsConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.sql import column_of, expression
 from tfglm.errors import UserError
@@ -165,8 +166,7 @@ def test_a_derived_number_is_a_number_in_the_model_and_its_type_is_shown(tmp_pat
     merge_dictionary.main(
         merge_dictionary.argparse.Namespace(
             manifests=[tmp_path / "table" / "manifest.json"],
-            missing="{}",
-            rare="{}",
+            settings=LevelsConfig(),
             dictionary=tmp_path / "dictionary.json",
             rows=tmp_path / "rows.json",
         )

@@ -109,7 +109,9 @@ def test_journal_design_and_passport_depend_on_the_content_of_the_shards(tmp_pat
         (tmp_path / "design.json").write_text("")
         manifests = [file.folder / "manifest.json"]
         keys.add(
-            fitting.key(argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, solver=SolverConfig()))
+            fitting.key(
+                argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, settings=SolverConfig())
+            )
         )
         designs.add(made.data)
         assert made.data == (file.manifest.digest,)

@@ -115,12 +115,12 @@ rule chief:
         mem_mb=0,
     params:
         engine=ENGINE,
-        solver=solver_settings,
+        settings=settings(*SolverConfig.model_fields),
         # For the record, and so a reason to run as well: else a fit of the same numbers could tell of another config than that of
         # the models beside it, with which it is to be compared.
-        config=passport_settings,
+        config=provenance_settings,
         # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
-        journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
+        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting"
     shell:
@@ -136,7 +136,7 @@ rule chief:
         " --stall {resources.stall}"
         " --design {input.design}"
         " --manifests {input.manifests}"
-        " --solver {params.solver:q}"
+        " --settings {params.settings:q}"
         " --config {params.config:q}"
         " --history {output.history}"
         " --journal {params.journal}"

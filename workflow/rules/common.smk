@@ -8,6 +8,7 @@ from tfglm.addresses import SECRETS, is_address
 from tfglm.config import (
     SPLITS,
     DesignConfig,
+    LevelsConfig,
     SelectionConfig,
     SolverConfig,
     SourceConfig,
@@ -80,31 +81,23 @@ def model_of(wildcards):
     return CONFIG.models[wildcards.model]
 
 
-def model_setting(key, watched=True):
-    """A params function: one key of the section of the model that the job is for, as JSON if it is a mapping."""
+def settings(*keys):
+    """A params function: these keys of the model's section as JSON, for the option `--settings`, which validates them again. Keys at
+    their default are left out, so that a key that a later version adds is no reason to run again."""
 
-    def setting(wildcards):
-        value = getattr(model_of(wildcards), key)
-        value = json.dumps(value, sort_keys=True) if isinstance(value, dict) else value
-        return value if watched else Unwatched(value)
+    def section(wildcards):
+        values = model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)
+        return json.dumps(values, sort_keys=True)
 
-    return setting
-
-
-def design_settings(wildcards):
-    """What the fit of a model depends on, as JSON. Keys that have their default are left out, so that a key that a later version
-    adds is no reason to fit again."""
-    keys = set(DesignConfig.model_fields)
-    return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
+    return section
 
 
-def solver_settings(wildcards):
-    """How the model is fitted, as JSON, in the same way."""
-    keys = set(SolverConfig.model_fields)
-    return model_of(wildcards).model_dump_json(include=keys, exclude_defaults=True)
+def unwatched(function):
+    """A params function whose value is no reason to run a job again."""
+    return lambda wildcards: Unwatched(function(wildcards))
 
 
-def passport_settings(wildcards):
+def provenance_settings(wildcards):
     """What of the config the numbers depend on, as JSON."""
     data = CONFIG.data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True)
     keys = set(DesignConfig.model_fields) | set(SolverConfig.model_fields)
@@ -122,5 +115,5 @@ def derived_covariates(wildcards):
 
 def reference_of_unseen(wildcards):
     """The file with the reference levels, where the evaluation depends on them."""
-    uses_them = model_setting("unseen")(wildcards) == "reference"
+    uses_them = model_of(wildcards).unseen == "reference"
     return f"results/models/{wildcards.model}/reference.json" if uses_them else []

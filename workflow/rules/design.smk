@@ -15,10 +15,10 @@ rule build_design:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=design_settings,
+        settings=settings(*DesignConfig.model_fields),
         known_late=known_late,
         # Checked here, but no reason to make another design, nor another fit.
-        reference=model_setting("reference", watched=False),
+        to_check=unwatched(settings("reference")),
     message:
         "{wildcards.model}: combining the formula with the levels"
     shell:
@@ -26,7 +26,7 @@ rule build_design:
         " --model {wildcards.model}"
         " --settings {params.settings:q}"
         " --known-late {params.known_late:q}"
-        " --reference {params.reference:q}"
+        " --to-check {params.to_check:q}"
         " --dictionary {input.dictionary}"
         " --manifests {input.manifests}"
         " --design {output}"
@@ -46,12 +46,12 @@ rule check_reference:
     conda:
         "../envs/tfglm.yaml"
     params:
-        reference=model_setting("reference"),
+        settings=settings("reference"),
     message:
         "{wildcards.model}: checking the reference levels"
     shell:
         'exec python "$TFGLM_SCRIPTS/check_reference.py"'
         " --design {input}"
-        " --reference {params.reference:q}"
+        " --settings {params.settings:q}"
         " --checked {output}"
         " --log {log}"

@@ -17,9 +17,7 @@ rule evaluate:
     params:
         engine=ENGINE,
         split="evaluate",
-        threshold=model_setting("threshold"),
-        unseen=model_setting("unseen"),
-        by=model_setting("by"),
+        settings=settings("threshold", "unseen", "by"),
     message:
         "{wildcards.model}: evaluating on the rows to {params.split}"
     shell:
@@ -29,9 +27,7 @@ rule evaluate:
         " --fit {input.fit}"
         " --manifests {input.manifests}"
         " --split {params.split}"
-        " --threshold {params.threshold}"
-        " --by {params.by}"
-        " --unseen {params.unseen}"
+        " --settings {params.settings:q}"
         " --reference {input.reference}"
         " --metrics {output}"
         " --log {log}"
@@ -48,9 +44,7 @@ use rule evaluate as evaluate_split with:
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
-        threshold=model_setting("threshold"),
-        unseen=model_setting("unseen"),
-        by=model_setting("by"),
+        settings=settings("threshold", "unseen", "by"),
 
 
 rule tabulate_groups:

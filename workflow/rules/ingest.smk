@@ -111,15 +111,13 @@ rule merge_dictionary:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        missing=json.dumps(CONFIG.data.missing, sort_keys=True),
-        rare=json.dumps(CONFIG.data.rare, sort_keys=True),
+        settings=CONFIG.data.model_dump_json(include=set(LevelsConfig.model_fields), exclude_defaults=True),
     message:
         "Merging the levels of all files"
     shell:
         'exec python "$TFGLM_SCRIPTS/merge_dictionary.py"'
         " --manifests {input}"
-        " --missing {params.missing:q}"
-        " --rare {params.rare:q}"
+        " --settings {params.settings:q}"
         " --dictionary {output.dictionary}"
         " --rows {output.rows}"
         " --log {log}"

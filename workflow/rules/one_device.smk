@@ -23,16 +23,16 @@ rule fit:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
     params:
         engine=ENGINE,
-        solver=solver_settings,
-        config=passport_settings,
-        journal=lambda wildcards: Unwatched(f"results/resume/{wildcards.model}"),
+        settings=settings(*SolverConfig.model_fields),
+        config=provenance_settings,
+        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting in one process"
     shell:
         'exec python "$TFGLM_SCRIPTS/fit.py"'
         " --design {input.design}"
         " --manifests {input.manifests}"
-        " --solver {params.solver:q}"
+        " --settings {params.settings:q}"
         " --config {params.config:q}"
         " --history {output.history}"
         " --journal {params.journal}"

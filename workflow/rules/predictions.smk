@@ -16,9 +16,7 @@ rule predict:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        identity=model_setting("identity"),
-        confidence=model_setting("confidence"),
-        unseen=model_setting("unseen"),
+        settings=settings("identity", "confidence", "unseen"),
     message:
         "{wildcards.model}: predicting the rows of {wildcards.file}"
     shell:
@@ -27,9 +25,7 @@ rule predict:
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --manifest {input.manifest}"
-        " --identity {params.identity}"
-        " --confidence {params.confidence}"
-        " --unseen {params.unseen}"
+        " --settings {params.settings:q}"
         " --reference {input.reference}"
         " --predictions {output}"
         " --log {log}"
@@ -64,7 +60,7 @@ rule export_model:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        unseen=model_setting("unseen"),
+        settings=settings("unseen"),
         derived=derived_covariates,
     message:
         "{wildcards.model}: exporting the model"
@@ -74,7 +70,7 @@ rule export_model:
         " --reference {input.reference}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
-        " --unseen {params.unseen}"
+        " --settings {params.settings:q}"
         " --derived {params.derived:q}"
         " --saved-model {output.saved_model}"
         " --description {output.description}"

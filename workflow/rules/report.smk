@@ -35,14 +35,14 @@ rule render_coefficients:
         "../envs/tfglm.yaml"
     params:
         colour=CONFIG.pictures.colour,
-        confidence=model_setting("confidence"),
+        settings=settings("confidence"),
     message:
         "{wildcards.model}: drawing the coefficients"
     shell:
         'exec python "$TFGLM_SCRIPTS/render_coefficients.py"'
         " --table {input.table}"
         " --fit {input.fit}"
-        " --confidence {params.confidence}"
+        " --settings {params.settings:q}"
         " --colour {params.colour:q}"
         " --plots {output.plot} {output.png}"
         " --ranked {output.ranked} {output.ranked_png}"

@@ -18,7 +18,7 @@ rule tabulate_coefficients:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        confidence=model_setting("confidence"),
+        settings=settings("confidence"),
     message:
         "{wildcards.model}: naming the coefficients"
     shell:
@@ -27,7 +27,7 @@ rule tabulate_coefficients:
         " --reference {input.reference}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
-        " --confidence {params.confidence}"
+        " --settings {params.settings:q}"
         " --table {output.table}"
         " --parquet {output.parquet}"
         " --terms {output.terms}"
@@ -48,8 +48,7 @@ rule tabulate_contrasts:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        confidence=model_setting("confidence"),
-        contrasts=model_setting("contrasts"),
+        settings=settings("confidence", "contrasts"),
     message:
         "{wildcards.model}: combining coefficients"
     shell:
@@ -58,8 +57,7 @@ rule tabulate_contrasts:
         " --reference {input.reference}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
-        " --confidence {params.confidence}"
-        " --contrasts {params.contrasts:q}"
+        " --settings {params.settings:q}"
         " --table {output}"
         " --log {log}"
 
@@ -120,7 +118,7 @@ rule tabulate_effects:
     params:
         colour=CONFIG.pictures.colour,
         engine=ENGINE,
-        confidence=model_setting("confidence"),
+        settings=settings("confidence"),
     message:
         "{wildcards.model}: drawing the effects of numbers"
     shell:
@@ -129,7 +127,7 @@ rule tabulate_effects:
         " --dictionary {input.dictionary}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
-        " --confidence {params.confidence}"
+        " --settings {params.settings:q}"
         " --table {output.table}"
         " --colour {params.colour:q}"
         " --plots {output.plot} {output.png}"

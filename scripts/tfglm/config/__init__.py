@@ -5,11 +5,12 @@ and what is wrong with it, in words).
 The Snakefile imports this package at every start: pydantic, PyYAML and the standard library only.
 """
 
-from tfglm.config.data import FILE, RANDOM, SPLITS, SelectionConfig, SourceConfig
+from tfglm.config.data import FILE, RANDOM, SPLITS, LevelsConfig, SelectionConfig, SourceConfig
 from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
 from tfglm.config.layouts import Layout, LayoutColumn, columns_from, load_layout, load_layouts, shipped_layouts
-from tfglm.config.models import DesignConfig, ModelConfig, PathConfig, covariates_of
+from tfglm.config.models import DesignConfig, ModelConfig, PathConfig, ResultsConfig, covariates_of
 from tfglm.config.root import Config, load, settings_to_score
+from tfglm.config.settings import add_settings
 from tfglm.config.solvers import OnlineConfig, SolverConfig
 
 __all__ = [
@@ -21,12 +22,15 @@ __all__ = [
     "InputFile",
     "Layout",
     "LayoutColumn",
+    "LevelsConfig",
     "ModelConfig",
     "OnlineConfig",
     "PathConfig",
+    "ResultsConfig",
     "SelectionConfig",
     "SolverConfig",
     "SourceConfig",
+    "add_settings",
     "columns_from",
     "covariates_of",
     "expand_files",

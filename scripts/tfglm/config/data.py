@@ -129,8 +129,8 @@ class SelectionConfig(Section):
         return {where: where} if isinstance(where, str) else where
 
 
-class DataConfig(SelectionConfig, SourceConfig):
-    """Which rows and columns are read, and how."""
+class LevelsConfig(Section):
+    """Which values of a column are levels of their own."""
 
     missing: dict[Name, Literal["drop", "level"]] = Field(
         default={},
@@ -141,6 +141,10 @@ class DataConfig(SelectionConfig, SourceConfig):
         default={},
         description="For categorical columns: levels with fewer training rows than this become one level, `(rare)`.",
     )
+
+
+class DataConfig(LevelsConfig, SelectionConfig, SourceConfig):
+    """Which rows and columns are read, and how."""
 
     @model_validator(mode="after")
     def _kept_columns(self) -> "DataConfig":

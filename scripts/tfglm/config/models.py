@@ -146,8 +146,8 @@ PREDICTION_COLUMNS = (
 """Columns of a table of predictions beside those of `identity`."""
 
 
-class ModelConfig(DesignConfig, SolverConfig):
-    """One regression."""
+class ResultsConfig(Section):
+    """What is made of a fit, none of which fits it anew."""
 
     reference: dict[Text, Level] = Field(
         default={},
@@ -180,11 +180,6 @@ class ModelConfig(DesignConfig, SolverConfig):
         default=False,
         description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
     )
-    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
-        default={},
-        description="Several models at once: other keys of this section, each with a list of values, such as "
-        "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
-    )
     unseen: Literal["missing", "reference", "error"] = Field(
         default="missing",
         description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
@@ -199,6 +194,16 @@ class ModelConfig(DesignConfig, SolverConfig):
         if taken:
             raise ValueError(f"predictions have a column `{taken[0]}` of their own; derive one of another name")
         return identity
+
+
+class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
+    """One regression."""
+
+    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
+        default={},
+        description="Several models at once: other keys of this section, each with a list of values, such as "
+        "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
+    )
 
     @model_validator(mode="after")
     def _solvers_that_can(self) -> "ModelConfig":

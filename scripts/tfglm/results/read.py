@@ -18,24 +18,9 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
 
 
-def add_reference(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reference", type=Path, required=True, help="what check_reference.py wrote")
-
-
-def add_policy(parser: argparse.ArgumentParser) -> None:
-    add_unseen(parser)
-    parser.add_argument(
-        "--reference", type=Path, nargs="?", help="what check_reference.py wrote, for --unseen reference"
-    )
-
-
-def add_unseen(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--unseen",
-        default="missing",
-        choices=["missing", "reference", "error"],
-        help="what a level that no training row has counts as",
-    )
+def add_reference(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    """The option for the reference levels; where they are not required, only `unseen: reference` needs them."""
+    parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check_reference.py wrote")
 
 
 def add_plots(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +54,10 @@ def substitutes(
 ) -> tuple[dict[str, dict], dict[str, int]]:
     """The levels that no training row has, and what stands for them in the `Fitted` model.
 
-    Raises UserError if there are such levels and `--unseen` is `error`.
+    Raises UserError if there are such levels and `unseen` is `error`.
     """
     levels = unseen.levels(design, files, split)
-    if arguments.unseen == "error":
+    if arguments.settings.unseen == "error":
         unseen.refuse(design, levels)
     reference = digests.read_json(arguments.reference) if arguments.reference else {}
-    return levels, unseen.substitutes(design, model, arguments.unseen, reference)
+    return levels, unseen.substitutes(design, model, arguments.settings.unseen, reference)
