@@ -1,14 +1,14 @@
 """Set several models side by side: a table, and a page."""
 
 import argparse
-import html
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from tfglm import command, digests
-from tfglm.report.pages import four_digits, page, read_table
+from tfglm.report.pages import four_digits, read_table, render
 from tfglm.results import compare, csv_files
 
 
@@ -16,60 +16,54 @@ def main(arguments: argparse.Namespace) -> None:
     models = []
     for folder in arguments.models:
         fit, metrics = (folder / name for name in ("fit.json", "metrics.json"))
-        said = digests.read_json(metrics) if arguments.held_out else {}
-        models.append(compare.Model(digests.read_json(fit), said, read_table(folder / "coefficients.csv")))
+        held_out = digests.read_json(metrics) if arguments.held_out else {}
+        models.append(compare.Model(digests.read_json(fit), held_out, read_table(folder / "coefficients.csv")))
     compare.refuse_other_rows(models)
     table = compare.table(models)
     csv_files.write(table.dropna(how="all", subset=table.columns[2:]), arguments.table)
-    arguments.page.write_text(page("Models side by side", text(models), readable(table, models), text_columns=2))
+    arguments.page.write_text(page(models, table))
 
 
-def text(models: list[compare.Model]) -> str:
-    """What is compared, and what cannot be."""
-    formulas = "".join(
-        f"<li><b>{html.escape(one.name)}</b>: <code>{html.escape(one.fit['formula'])}</code>, {one.fit['family']}</li>"
-        for one in models
+def page(models: list[compare.Model], table: pd.DataFrame) -> str:
+    """The page with the table as papers have it: the standard error in parentheses under the estimate."""
+    below = len(compare.STATISTICS) + len(compare.HELD_OUT)
+    names = [model.name for model in models]
+    return render(
+        "compare",
+        models=models,
+        responses=compare.responses(models),
+        coefficients=lines(table[:-below], names, coefficient),
+        statistics=lines(table[-below:], names, statistic),
     )
-    said = f"<ul>{formulas}</ul><p>Estimates, with standard errors (posterior standard deviations of penalised fits) below.</p>"
-    responses = compare.responses(models)
-    if len(responses) > 1:
-        said += (
-            f'<p class="warning">Log-likelihood, deviance, AIC and BIC of different responses cannot be compared: '
-            f"{html.escape(', '.join(responses))}.</p>"
-        )
-    return said
 
 
-def readable(table: pd.DataFrame, models: list[compare.Model]) -> str:
-    """The table as papers have it: the standard error in parentheses under the estimate."""
-    fixed = {*compare.STATISTICS, *compare.HELD_OUT}
-    rows = []
+def lines(table: pd.DataFrame, models: list[str], value: Callable[[float], str]) -> list[dict]:
+    """The lines of a table that have a number of some model, with a cell for each model."""
+    shown = []
     for line in table.to_dict("records"):
-        cells = []
-        for model in models:
-            estimate, error = line[model.name], line[f"{model.name} std_error"]
-            cells.append(cell(estimate, error, line["term"] in fixed))
-        if any(cells):
-            ends = ' class="rule"' if line["term"] == next(iter(compare.STATISTICS)) else ""
-            names = "".join(f"<td>{html.escape(str(line[key]))}</td>" for key in ("term", "level"))
-            rows.append(f"<tr{ends}>{names}{''.join(f'<td>{one}</td>' for one in cells)}</tr>")
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in ("term", "level", *(one.name for one in models)))
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        numbers = [(line[model], line[f"{model} std_error"]) for model in models]
+        cells = [
+            {
+                "value": "" if pd.isna(estimate) else value(estimate),
+                "error": "" if pd.isna(estimate) or pd.isna(error) else four_digits(error),
+            }
+            for estimate, error in numbers
+        ]
+        if any(cell["value"] for cell in cells):
+            shown.append({"term": line["term"], "level": line["level"], "cells": cells})
+    return shown
 
 
-def cell(estimate: float, error: float, is_statistic: bool) -> str:
-    if estimate is None or math.isnan(estimate):
-        return ""
-    if is_statistic:
-        return (
-            f"{estimate:,.0f}"
-            if estimate == round(estimate)
-            else f"{estimate:,.2f}"
-            if abs(estimate) > 100
-            else f"{estimate:.4f}"
-        )
-    shown = four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}"
-    return shown if error is None or math.isnan(error) else f"{shown}<br>({four_digits(error)})"
+def coefficient(estimate: float) -> str:
+    """An estimate as a reader wants it."""
+    return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}"
+
+
+def statistic(value: float) -> str:
+    """A statistic of a model as a reader wants it."""
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) > 100 else f"{value:.4f}"
 
 
 if __name__ == "__main__":

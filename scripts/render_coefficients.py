@@ -1,7 +1,6 @@
 """Show the coefficient table to a reader: a picture, and a page."""
 
 import argparse
-import html
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import ndtri
 from tfglm import command
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import FAMILIES
-from tfglm.report.pages import four_digits, page, read_table
+from tfglm.report.pages import four_digits, p_value, read_table, render
 from tfglm.report.plots import coefficient_plot, ranked_plot, use_colour
 from tfglm.results import read
 
@@ -34,11 +33,8 @@ def main(arguments: argparse.Namespace) -> None:
         title = f"{fit['model']}: estimates"
     coefficient_plot(shown, title, effect, arguments.plots)
     ranked_plot(shown, title, effect, arguments.ranked)
-    warnings = [f'<p class="warning"><b>Warning:</b> {html.escape(warning)}.</p>' for warning in fit["warnings"]]
-    text = [f"<p><code>{html.escape(fit['formula'])}</code></p>", f"<p>{html.escape(in_words(fit))}</p>", *warnings]
-    remarks = "remarks" if "aliased_with" in table else None
-    rows = readable(table).to_html(index=False, border=0, na_rep="", classes=remarks)
-    arguments.page.write_text(page(fit["model"], "".join(text), rows, text_columns=2))
+    page = render("coefficients", fit=fit, in_words=in_words(fit), coefficients=readable(table))
+    arguments.page.write_text(page)
 
 
 PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
@@ -89,7 +85,7 @@ def readable(table: pd.DataFrame) -> pd.DataFrame:
     for name in written.columns.intersection(["z", "t"]):
         written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
     if "p_value" in written:
-        written["p_value"] = ["" if pd.isna(p) else "< 0.0001" if p < 1e-4 else f"{p:.4f}" for p in table["p_value"]]
+        written["p_value"] = table["p_value"].map(p_value)
     if "df" in written:
         written["df"] = [f"{value:.1f}" if pd.notna(value) else "" for value in table["df"]]
     for name in written.columns.intersection(["rows", "events"]):

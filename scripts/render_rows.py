@@ -1,7 +1,6 @@
 """Show the account of the rows to a reader: a page with a line for each file."""
 
 import argparse
-import html
 from collections import Counter
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pandas as pd
 from tfglm import command, digests
 from tfglm.config import SPLITS
 from tfglm.data.shards import MEANINGS
-from tfglm.report.pages import page
+from tfglm.report.pages import render
 from tfglm.report.plots import rows_plot, use_colour
 from tfglm.results import read
 
@@ -22,14 +21,10 @@ def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     account = digests.read_json(arguments.rows)
     several = len(account["files"]) > 1
-    rows = table(account["files"] | ({"all files": account} if several else {})).to_html(index=False, border=0)
-    if several:
-        before, last, after = rows.rpartition("<tr>")
-        rows = before + last.replace("<tr>", '<tr class="total">') + after
+    files = table(account["files"] | ({"all files": account} if several else {}))
     rows_plot(parts(account["files"]), arguments.plots)
-    arguments.page.write_text(
-        page("Rows accounted for", text(account) + types(account["columns"]), rows, text_columns=1)
-    )
+    sentences = [*text(account), types(account["columns"])]
+    arguments.page.write_text(render("rows", sentences=sentences, files=files, has_total=several))
 
 
 def table(accounts: dict[str, dict]) -> pd.DataFrame:
@@ -37,14 +32,16 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
 
     The reasons come by their numbers of rows in the last account. What happened to no row has no column.
     """
-    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    dropped = pd.DataFrame([reasons(account) for account in accounts.values()]).fillna(0)
     dropped = dropped.loc[:, dropped.any()].sort_values(len(dropped) - 1, axis=1, ascending=False, kind="stable")
     others = dropped.columns[MOST_REASONS:]
     if len(others) > 1:
         shown = dropped.drop(columns=others)
         dropped = shown.assign(**{f"{len(others)} other reasons": dropped[others].sum(axis=1)})
-    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
-    read = pd.DataFrame({"read": [one["read"] for one in accounts.values()]})
+    used = pd.DataFrame(
+        [{split: account["splits"][split]["used"] for split in SPLITS} for account in accounts.values()]
+    )
+    read = pd.DataFrame({"read": [account["read"] for account in accounts.values()]})
     numbers = pd.concat({"": read, "dropped": dropped, "used to": used.loc[:, used.any()]}, axis=1)
     written = numbers.map(lambda rows: f"{rows:,.0f}" if rows else "–")
     written.insert(0, ("", "file"), list(accounts))
@@ -53,29 +50,31 @@ def table(accounts: dict[str, dict]) -> pd.DataFrame:
 
 def parts(accounts: dict[str, dict]) -> pd.DataFrame:
     """What became of the rows of each file, [files, uses and reasons], the rarer reasons together."""
-    used = pd.DataFrame([{split: one["splits"][split]["used"] for split in SPLITS} for one in accounts.values()])
-    dropped = pd.DataFrame([reasons(one) for one in accounts.values()]).fillna(0)
+    used = pd.DataFrame(
+        [{split: account["splits"][split]["used"] for split in SPLITS} for account in accounts.values()]
+    )
+    dropped = pd.DataFrame([reasons(account) for account in accounts.values()]).fillna(0)
     dropped = dropped[dropped.sum().sort_values(ascending=False, kind="stable").index].rename(
         columns="dropped, {}".format
     )
     few = dropped.columns[3:]
     shown = dropped.drop(columns=few).assign(**({"dropped, other": dropped[few].sum(axis=1)} if len(few) else {}))
-    made = pd.concat([used, shown], axis=1).set_axis(list(accounts))
-    return made.loc[:, made.sum() > 0]
+    shares = pd.concat([used, shown], axis=1).set_axis(list(accounts))
+    return shares.loc[:, shares.sum() > 0]
 
 
 def reasons(account: dict) -> dict[str, int]:
     """The rows dropped by reason, whichever split they would have been in."""
-    parts = (account["dropped"], *(one["dropped"] for one in account["splits"].values()))
+    parts = (account["dropped"], *(split["dropped"] for split in account["splits"].values()))
     total = Counter()
     for part in parts:
         total.update({reason.replace(",", ", "): rows for reason, rows in part.items()})
     return total
 
 
-def text(account: dict) -> str:
+def text(account: dict) -> list[str]:
     """What the table says, in sentences, and which levels were lumped."""
-    used = sum(one["used"] for one in account["splits"].values())
+    used = sum(split["used"] for split in account["splits"].values())
     sentences = [
         f"Of {account['read']:,} rows read, {used:,} are used. The others were dropped, and each is counted under one reason; a "
         "row that lacks several values, under their names together."
@@ -84,7 +83,7 @@ def text(account: dict) -> str:
         sentences.append(
             f"The {rare['levels']:,} rarest levels of {column}, {rare['rows']:,} training rows together, are one level, (rare)."
         )
-    return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+    return sentences
 
 
 def types(columns: dict[str, str]) -> str:
@@ -93,7 +92,7 @@ def types(columns: dict[str, str]) -> str:
     for name, kind in columns.items():
         by_kind.setdefault(MEANINGS[kind], []).append(name)
     listed = "; ".join(f"{meaning}: {', '.join(names)}" for meaning, names in by_kind.items())
-    return f"<p>{html.escape(f'The columns hold {listed}. A number is a factor only where a formula says C(...).')}</p>"
+    return f"The columns hold {listed}. A number is a factor only where a formula says C(...)."
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import render_summary
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import SolverConfig
+from tfglm.report.pages import render
 from tfglm.results import accuracy, coefficients, csv_files
 
 
@@ -136,7 +137,7 @@ def test_the_summary_claims_no_more_than_is_known(tmp_path):
     assert text.startswith("The fit is penalised, so there are no standard errors and no tests")
     assert "maximum of the penalised likelihood" in text and "classical" not in text
     text, _ = said("late ~ x + g", "binomial", l1=0.01)
-    assert "no standard errors and no tests." in text and "of the strength of the penalty" in text
+    assert "no standard errors and no tests." in text and "of the penalty" in text
     text, _ = said("y ~ x + g", "gaussian")
     assert "converged: it leaves no residuals but rounding errors" in text
     text, _ = said("late ~ x + g", "binomial", {"max_iterations": 1})
@@ -159,24 +160,22 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     terms = pd.DataFrame({"term": ["x", "g", "h"], "df": [1, 2, 3], "chi_squared": [1.0, 2.0, 3.0]})
     csv_files.write(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    shown = render_summary.terms(tmp_path / "terms.csv")
-    assert (
-        "<td>depends on the reference levels &amp; more</td>" in shown and "<td>without 1 separated level</td>" in shown
-    )
+    shown, _ = render_summary.joint_tests(tmp_path / "terms.csv")
+    assert shown["note"].tolist() == notes and shown["p"].tolist() == ["0.3000", "0.4000", ""]
     csv_files.write(terms.assign(p_value=np.nan, note="the fit is penalised"), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    assert render_summary.terms(tmp_path / "terms.csv") == "<p>Joint tests: the fit is penalised.</p>"
+    assert render_summary.joint_tests(tmp_path / "terms.csv") == (None, ["the fit is penalised"])
     # Reasons that differ stand beside their terms.
     csv_files.write(terms.assign(p_value=np.nan, note=notes), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    assert "<td>g</td>" in render_summary.terms(tmp_path / "terms.csv")
+    assert render_summary.joint_tests(tmp_path / "terms.csv")[0]["term"].tolist() == ["x", "g", "h"]
     table = pd.DataFrame({"term": "g", "level": ["<a>", "b", "c"], "status": ["separated", "aliased", "aliased"]})
     table["aliased_with"] = ["", "x - g[<a>]", "no rows in the likelihood"]
-    assert render_summary.flagged(table) == (
-        "<p>Without a finite estimate, as the responses of their rows are all alike (separated): g &lt;a&gt;.</p>"
-        "<p>Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[&lt;a&gt;]); "
-        "g c (no rows in the likelihood).</p>"
-    )
+    assert render_summary.without_estimate(table) == [
+        "Without a finite estimate, as the responses of their rows are all alike (separated): g <a>.",
+        "Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[<a>]); "
+        "g c (no rows in the likelihood).",
+    ]
 
 
 def test_a_bound_is_rounded_up():
@@ -186,7 +185,11 @@ def test_a_bound_is_rounded_up():
 def test_the_summary_promises_the_same_digits_only_where_they_come_again():
     passport = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}, "command": "snakemake"}
     exact = {"model": "exact", "passport": passport}
-    assert "the same digits on a like processor:" in render_summary.passport([exact])
+
+    def page(*fits: dict) -> str:
+        return " ".join(render("summary", data="", models=[], **render_summary.provenance(fits)).split())
+
+    assert "the same digits on a like processor:" in page(exact)
     online = {"model": "learnt", "passport": passport, "online": {"synchronous": False}}
-    assert "on a like processor, but for learnt: " in render_summary.passport([exact, online])
-    assert "but for" not in render_summary.passport([online | {"online": {"synchronous": True}}])
+    assert "on a like processor, but for learnt: " in page(exact, online)
+    assert "but for" not in page(online | {"online": {"synchronous": True}})

@@ -282,7 +282,9 @@ def test_the_page_of_the_account_has_a_line_for_each_file_and_all_rows(two_years
     for split, rows in numbers["used to"].items():
         assert rows.tolist()[-1] == rows.tolist()[0] + rows.tolist()[1] == found["splits"][split]["used"]
     rare = found["rare"]["dest"]
-    assert f"The {rare['levels']} rarest levels of dest, {rare['rows']:,} training rows" in render_rows.text(found)
+    assert f"The {rare['levels']} rarest levels of dest, {rare['rows']:,} training rows" in " ".join(
+        render_rows.text(found)
+    )
 
 
 def test_many_reasons_share_a_column_of_the_page():

@@ -1,6 +1,5 @@
-"""What fit.json says of how sure the estimates are, in sentences (HTML)."""
+"""What fit.json says of how sure the estimates are, in sentences."""
 
-import html
 import math
 from collections.abc import Mapping
 
@@ -18,12 +17,12 @@ BY_CLUSTER = {
 
 def errors(fit: Mapping) -> str:
     """What kind the standard errors are, or why there are none."""
-    found, penalised = fit["std_errors"], "l2" in fit
-    if found["kind"] == "cluster":
-        alike = f"robust to rows with the same {html.escape(found['column'])} being alike"
-        kind = f"{alike} ({found['clusters'] or 0:,} clusters; {BY_CLUSTER[found['estimator']]})"
-    elif found["kind"] != "none":
-        kind = ERRORS[found["kind"]]
+    std_errors, penalised = fit["std_errors"], "l2" in fit
+    if std_errors["kind"] == "cluster":
+        alike = f"robust to rows with the same {std_errors['column']} being alike"
+        kind = f"{alike} ({std_errors['clusters'] or 0:,} clusters; {BY_CLUSTER[std_errors['estimator']]})"
+    elif std_errors["kind"] != "none":
+        kind = ERRORS[std_errors["kind"]]
     elif penalised and fit["exact"] and not fit["l1"]:
         return (
             "The fit is penalised, so there are no standard errors and no tests; the table has standard deviations of the "
@@ -48,7 +47,7 @@ def convergence(fit: Mapping) -> str:
     if "largest_kkt_violation" in certificate:
         reached = (
             f"the largest violation of the optimality conditions is {certificate['largest_kkt_violation']:.1e}, "
-            f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the strength of the penalty"
+            f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the penalty"
         )
         return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
     of, unit = (
