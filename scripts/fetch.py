@@ -72,7 +72,8 @@ def reported(address: str) -> Iterator[None]:
     try:
         yield
     except requests.HTTPError as error:
-        status = f"{error.response.status_code} {error.response.reason}"
+        response = error.response
+        status = f"{response.status_code} {response.reason}" if response is not None else str(error)
         raise UserError(f"{redacted(address)}: the server says {status}; check the address in data.files") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
         # The libraries quote the address, or the one that the server sent them on to, with what is secret in it.
@@ -82,12 +83,12 @@ def reported(address: str) -> Iterator[None]:
         ) from None
 
 
-def _without_queries(said: str, address: str) -> str:
+def _without_queries(message: str, address: str) -> str:
     """What a library says of an address, without any query, user or password."""
     user = urlsplit(address).netloc.rpartition("@")[0]
     for secret in filter(None, (user, *user.split(":"))):
-        said = said.replace(secret, HIDDEN)
-    return re.sub(r"\?[^\s)]*", f"?{HIDDEN}", without_secrets(said))
+        message = message.replace(secret, HIDDEN)
+    return re.sub(r"\?[^\s)]*", f"?{HIDDEN}", without_secrets(message))
 
 
 if __name__ == "__main__":

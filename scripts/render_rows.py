@@ -66,7 +66,7 @@ def parts(accounts: dict[str, dict]) -> pd.DataFrame:
 def reasons(account: dict) -> dict[str, int]:
     """The rows dropped by reason, whichever split they would have been in."""
     parts = (account["dropped"], *(split["dropped"] for split in account["splits"].values()))
-    total = Counter()
+    total: Counter[str] = Counter()
     for part in parts:
         total.update({reason.replace(",", ", "): rows for reason, rows in part.items()})
     return total

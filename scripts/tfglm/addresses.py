@@ -34,7 +34,7 @@ def redacted(address: str) -> str:
     user, at, _ = rest.rpartition("@") if cut_short else host.rpartition("@")
     if at:
         rest = HIDDEN + at + rest[len(user) + len(at) :]
-    place, mark, query = re.match(r"([^?#]*)([?#]?)(.*)", rest, re.DOTALL).groups()
+    place, mark, query = re.findall(r"([^?#]*)([?#]?)(.*)", rest, re.DOTALL)[0]
     if mark == "#":
         query = HIDDEN if query else ""
     else:

@@ -14,7 +14,7 @@ The checksums inside both kinds are not looked at: fit.json has the digests of t
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,9 +65,12 @@ def load(design: Design, folder: Path) -> Fitted:
     """Read what `save` wrote. Raises UserError as `read` does, and for a checkpoint of another design."""
     arrays = read(folder / PREFIX)
     try:
-        by_term = {name: np.concatenate([arrays[f"{name}/{term}"] for term in design.slices]) for name in BY_TERM}
-        of_path = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
-        return Fitted(**by_term, **of_path, **{name: arrays[f"covariance/{name}"] for name in COVARIANCE})
+        by_term: dict[str, Any] = {
+            name: np.concatenate([arrays[f"{name}/{term}"] for term in design.slices]) for name in BY_TERM
+        }
+        of_path: dict[str, Any] = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
+        covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in COVARIANCE}
+        return Fitted(**by_term, **of_path, **covariance)
     except KeyError as error:
         raise UserError(f"{folder}: the checkpoint has no variable {error}\n  {digests.remedy(folder)}") from error
 
@@ -202,6 +205,7 @@ def _fields(message: bytes) -> dict[int, list]:
     """The values of the fields of a protocol buffer, by number: whole numbers, or bytes."""
     fields: dict[int, list] = {}
     place = 0
+    value: int | bytes
     while place < len(message):
         tag, place = _varint(message, place)
         match tag & 7:

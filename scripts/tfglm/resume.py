@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_128_digest
@@ -113,7 +114,8 @@ class Journal:
         partial = path.with_suffix(".partial")
         try:
             with partial.open("w+b") as file:
-                np.savez(file, **arrays)
+                named: dict[str, Any] = dict(arrays)
+                np.savez(file, **named)
                 file.flush()
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                     digest = self._digest(content)

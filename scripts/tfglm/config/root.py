@@ -51,7 +51,8 @@ class Config(Section):
         models = raw.get("models") if isinstance(raw, dict) else None
         if not isinstance(models, dict):
             return raw
-        expanded, names = {}, {}
+        expanded: dict[str, Any] = {}
+        names: dict[str, list[str]] = {}
         for name, model in models.items():
             of_sweep = swept(str(name), model, MOST_MODELS - len(expanded))
             names[name] = list(of_sweep)

@@ -17,7 +17,7 @@ class Categorical:
 
     name: str
     column: str
-    column_kind: str
+    column_kind: Kind
     levels: tuple[str, ...]
     rare: tuple[str, ...] = ()
     missing: bool = False

@@ -34,7 +34,7 @@ STYLES = ("-", "--", ":")
 
 def use_colour(colour: str) -> None:
     """Have this one for MAIN, before any picture."""
-    plt.rcParams["axes.prop_cycle"] = matplotlib.cycler(color=[colour, *OTHERS])
+    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=[colour, *OTHERS])
 
 
 use_colour("#0072B2")
@@ -52,7 +52,7 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
     figure_height = 0.9 + max(sum(0.19 * heights[k] + 0.75 for k in column) for column in left_heavy)
     figure = plt.figure(figsize=(5.4 * columns, figure_height), layout="constrained")
     names = [*categorical, *([None] if len(numeric) else [])]
-    for column, subfigure in zip(left_heavy, np.atleast_1d(figure.subfigures(1, columns)), strict=True):
+    for column, subfigure in zip(left_heavy, figure.subfigures(1, columns, squeeze=False)[0], strict=True):
         axes = subfigure.subplots(len(column), 1, height_ratios=[heights[k] for k in column], squeeze=False)[:, 0]
         for which, axis in zip(column, axes, strict=True):
             if names[which] is None:
@@ -351,7 +351,7 @@ def omitted(table: pd.DataFrame, term: str, shown: pd.DataFrame) -> str:
 
 def arrange(heights: list[int], columns: int) -> list[list[int]]:
     """Panels to columns: each next panel, in order, to the shorter column."""
-    filled = [[] for _ in range(columns)]
+    filled: list[list[int]] = [[] for _ in range(columns)]
     for which in range(len(heights)):
         shortest = min(filled, key=lambda column: sum(heights[k] + 4 for k in column))
         shortest.append(which)

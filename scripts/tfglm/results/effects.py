@@ -50,7 +50,7 @@ def grid(column: Column) -> np.ndarray:
     """Values between the least and the largest of the training rows: those that occur, if they are few."""
     if column.levels is not None and len(column.levels) <= POINTS:
         return np.array(column.levels, float)
-    return np.linspace(column.minimum, column.maximum, POINTS)
+    return np.linspace(*column.limits, POINTS)
 
 
 def differences(

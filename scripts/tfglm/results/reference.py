@@ -95,17 +95,17 @@ def reference_of(
     effective number of clusters where there is no CR2, or not `exactly`, for many rows."""
     if design.std_errors != "cluster" or design.penalised or not len(fitted.scores):
         return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
-    with_cr2 = len(fitted.cluster_information) > 0
-    if not with_cr2 or not exactly:
-        fewest = FEWEST_DF if with_cr2 else FEWEST_CLUSTERS
+    clustered = fitted.clustered
+    if clustered is None or not exactly:
+        fewest = FEWEST_CLUSTERS if clustered is None else FEWEST_DF
         return Reference(fitted.effective_clusters(transform), True, determined_alone(fitted, transform), fewest)
-    df, share = fitted.clustered.satterthwaite(fitted.on_free(transform))
+    df, share = clustered.satterthwaite(fitted.on_free(transform))
     return Reference(df, True, share < SEEN, FEWEST_DF)
 
 
 def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
     """Which rows of a transformation single clusters determine, [rows], so that their variance by cluster cannot be seen."""
-    if len(fitted.cluster_information):
+    if fitted.clustered is not None:
         return fitted.clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
     variances = fitted.variances(transform)
     return variances.chosen < UNSEEN_BELOW * variances.classical
@@ -125,19 +125,19 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array) -> JointR
     """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], len(fitted.scores)
-    with_cr2 = len(fitted.cluster_information) > 0
+    clustered = fitted.clustered
     fewest = (
         q - 1 + (FEWEST_DF_JOINT if q > 1 else FEWEST_DF)
-        if with_cr2
+        if clustered is not None
         else max(FEWEST_CLUSTERS, CLUSTERS_PER_COEFFICIENT * q)
     )
     if clusters - 1 < fewest:
         return JointReference(problem=f"{clusters} clusters are too few for {q} coefficients")
     on_free = fitted.on_free(transform)
-    if with_cr2:
+    if clustered is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
             return JointReference(problem="the degrees of freedom of a test by cluster would take too long")
-        eta, share = fitted.clustered.hotelling(on_free)
+        eta, share = clustered.hotelling(on_free)
         if share < SEEN:
             return JointReference(problem=DETERMINED_ALONE)
     else:

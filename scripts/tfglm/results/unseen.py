@@ -40,7 +40,8 @@ def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[st
     tables = pl.concat([used_levels(file, design.required) for file in files]).filter(pl.col("split") == split)
     unseen = {}
     for term in design.categorical:
-        known, rows = term.numbers, Counter()
+        known = term.numbers
+        rows: Counter[str] = Counter()
         names = {file.codes(term.column).name for file in files}
         part = tables.filter(pl.col("column").is_in(names))
         values = written(part.select(value_of(term.column_kind).alias("value"))["value"])

@@ -45,7 +45,7 @@ class Announcement:
         return f"{self.name} at {self.address} on {self.node}, log: {self.log or 'its terminal'}"
 
     def __str__(self) -> str:
-        facts = [self.state]
+        facts: list[str] = [self.state]
         facts += [f"at {self.address}"] if self.address else []
         facts += [f"on {self.node}"] if self.node else []
         facts += [f"log: {self.log}"] if self.log else []

@@ -173,7 +173,8 @@ class Watchdog(threading.Thread):
             here = answer == "answers"
             silence = self._silences.setdefault(member.name, Silence())
             for_seconds[member.name] = silence.seconds(object() if here else "lost")
-            if here and self.lost.pop(member.name, None):
+            if here and member.name in self.lost:
+                del self.lost[member.name]
                 self.tell(f"{member.name} is back at {member.address}")
             elif not here:
                 if member.name not in self.lost:
