@@ -42,9 +42,9 @@ if __name__ == "__main__":
         "--ps", type=Path, nargs="+", required=True, help="announcements of ps.py, or rosters of roles.py"
     )
     parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
-    parser.add_argument("--lease", type=Path, help="file that tells them, from time to time, that this process lives")
+    parser.add_argument("--lease", type=Path, help="file that this process touches as long as it lives")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
-    parser.add_argument("--stall", type=float, default=900.0, help="seconds for one answer of the cluster")
+    parser.add_argument("--stall", type=float, default=900.0, help="seconds to wait for one call to return")
     arguments = parser.parse_args()
     tensorflow_setup.set_environment()
     with ending.exit_at_once():

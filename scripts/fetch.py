@@ -38,8 +38,9 @@ def main(arguments: argparse.Namespace) -> None:
         found = digests.of(partial)
         if arguments.sha256 and found != arguments.sha256:
             raise UserError(
-                f"{redacted(arguments.source)}: is not the file that data.files means: its sha256 is {found}, not "
-                f"{arguments.sha256}\n  if the file there has changed for good, put the new sum into the config"
+                f"{redacted(arguments.source)}: the file is not the one that data.files asks for: its sha256 is "
+                f"{found}, not {arguments.sha256}\n"
+                "  if the file was changed on purpose, put the new sha256 into the config"
             )
         partial.rename(arguments.output)
     finally:

@@ -20,8 +20,8 @@ def main(arguments: argparse.Namespace) -> None:
     if arguments.launcher == "srun":
         if arguments.isolate == "always":
             raise UserError(
-                "`cluster: {isolate: always}` cannot be kept on several nodes, which have to reach each other; say "
-                "`cluster: {nodes: 1}`"
+                "`cluster: {isolate: always}` is impossible on several nodes, because they have to reach each "
+                "other; set `cluster: {nodes: 1}`"
             )
     elif arguments.script[:2] == ["roles.py", "ps"]:
         network.make(arguments.network, arguments.isolate, arguments.parent)
@@ -39,7 +39,12 @@ if __name__ == "__main__":
         help="`auto`: where the kernel allows it; `always`: or not at all",
     )
     parser.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
-    parser.add_argument("--try", dest="only_try", action="store_true", help="print why it is impossible here, if it is")
+    parser.add_argument(
+        "--try",
+        dest="only_try",
+        action="store_true",
+        help="only print why a network of its own is impossible here, if it is",
+    )
     parser.add_argument("script", nargs=argparse.REMAINDER, metavar="SCRIPT ...", help="its name and arguments")
     arguments = parser.parse_args()
     if arguments.only_try:

@@ -150,6 +150,6 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
     parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders under results/models")
-    parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of rows kept back")
+    parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

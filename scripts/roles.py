@@ -155,7 +155,8 @@ def joined(path: Path, run: str, deadline_seconds: float = 60.0) -> Roster:
             return said
         time.sleep(0.2)
     raise UserError(
-        f"{path}, written on the first node, is not here after {deadline_seconds:.0f} s; do all nodes share it?"
+        f"{path} was written on the first node and is not visible here after {deadline_seconds:.0f} s; do all nodes "
+        "share this folder?"
     )
 
 
@@ -178,9 +179,7 @@ def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callab
             if code is None or not wanted():
                 continue
             if isinstance(each, launch.Step):
-                raise UserError(
-                    f"{each} {how_it_ended(code)}; what its processes said is above in its log, or in theirs"
-                )
+                raise UserError(f"{each} {how_it_ended(code)}; this log, or those of its processes, say why")
             where = f"; its log: {each.log}" if each.log else ""
             if not left:
                 raise UserError(f"{each} {how_it_ended(code)}, after {restarts} restarts of this role{where}")
@@ -194,17 +193,23 @@ def parser() -> argparse.ArgumentParser:
     made = command.parser(__doc__)
     made.add_argument("role", choices=["ps", "worker"])
     made.add_argument("--count", type=int, required=True, help="number of processes")
-    made.add_argument("--roster", type=Path, required=True, help="file that names their announcements, written at once")
-    made.add_argument("--lease", type=Path, help="file that the chief touches; when it no longer does, the role ends")
-    made.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to begin with it")
-    made.add_argument("--restarts", type=int, default=3, help="deaths that are made good, of all processes together")
+    made.add_argument(
+        "--roster", type=Path, required=True, help="roster to write, which names the announcement of each process"
+    )
+    made.add_argument(
+        "--lease", type=Path, help="file that the chief touches as long as it lives; the role ends with it"
+    )
+    made.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
+    made.add_argument("--restarts", type=int, default=3, help="how many dead processes are restarted, over all of them")
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     made.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
     made.add_argument("--interface", default="auto", help="with srun, the network interface whose address is announced")
+    made.add_argument("--parent", type=int, help="id of the process that starts this one")
     made.add_argument(
-        "--parent", type=int, help="id of the process that starts this one, which may be gone before it can ask"
+        "--task-of",
+        metavar="RUN",
+        help="set by srun's tasks: start only the process with the index SLURM_PROCID, of this run",
     )
-    made.add_argument("--task-of", metavar="RUN", help="what srun starts: the process SLURM_PROCID of that run alone")
     return made
 
 

@@ -39,7 +39,7 @@ def log(message: str) -> None:
         if not _is_lost and _has_terminal():
             _is_lost = True
             # Not for long, as whoever logs may have to look after others.
-            warning = f"warning: the log cannot be written, and goes on without lines: {error.strerror}"
+            warning = f"warning: the log cannot be written, so lines are missing from it: {error.strerror}"
             showing = threading.Thread(target=_show, args=(warning,), daemon=True)
             showing.start()
             showing.join(1.0)

@@ -90,7 +90,7 @@ def changed(path: Path, how: str, delete: Path) -> UserError:
 
 def remedy(delete: Path) -> str:
     """What to do about a file that is not as it was written."""
-    return f"delete {delete}: the next run of snakemake makes it again, and what depends on it"
+    return f"delete {delete}; the next run of snakemake makes it again, with everything that depends on it"
 
 
 def _content(path: Path, delete: Path) -> bytes:

@@ -26,16 +26,16 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     add_settings(parser, SolverConfig)
+    parser.add_argument("--config", default="{}", help="the config of data and model, as JSON, for the provenance")
+    parser.add_argument("--history", type=Path, required=True, help="CSV for the convergence of the fit")
     parser.add_argument(
-        "--config", default="{}", help="what the config says of data and model, as JSON, for the record"
+        "--journal", type=Path, required=True, help="folder for the sums from which an interrupted fit resumes"
     )
-    parser.add_argument("--history", type=Path, required=True, help="CSV for what the fit recorded over time")
-    parser.add_argument("--journal", type=Path, required=True, help="folder for what a fit that is killed goes on from")
-    parser.add_argument("--progress", type=Path, help="file that says what the fit is at")
+    parser.add_argument("--progress", type=Path, help="file for the progress of the fit")
     parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
-    parser.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
     return parser
 
 
@@ -92,9 +92,9 @@ def _fit(
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
         command.say(
-            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations: `max_iterations` may be "
-            f"too small, rounding errors too large, or a coefficient without a finite estimate; the summary page says how far "
-            f"it is from the maximum"
+            f"{design.model}: warning: not converged after {fitted.summary['iterations']} iterations: perhaps "
+            "`max_iterations` is too small, rounding errors are too large, or a coefficient has no finite estimate. "
+            "The summary page says how far it is from the maximum"
         )
 
 

@@ -51,7 +51,7 @@ class Journal:
         self._pending: Future[None] | None = None
         written = folder / KEY
         if written.is_file() and written.read_bytes() == self._key:
-            note(f"going on from {len(self._files())} earlier results in {folder}")
+            note(f"resuming from {len(self._files())} results of an earlier run in {folder}")
             return
         self.remove()
         try:
@@ -102,7 +102,7 @@ class Journal:
             reason = "answers another question"
         except (OSError, ValueError) as error:
             reason = f"cannot be read ({error})"
-        self._note(f"{path} {reason}; going on without it and those after it")
+        self._note(f"{path} {reason}; this result and all later ones are computed again")
         for later in self._files():
             if later >= path:
                 later.unlink(missing_ok=True)
@@ -125,7 +125,9 @@ class Journal:
             self._bytes += path.stat().st_size
             if self._bytes > LARGEST:
                 self._writing = False
-                self._note(f"{self.folder} has {self._bytes / 1e9:.0f} GB: no more is written there")
+                self._note(
+                    f"{self.folder} has {self._bytes / 1e9:.0f} GB, which is the most; later results are not kept"
+                )
         except OSError as error:
             self._stop_writing(error)
             partial.unlink(missing_ok=True)
@@ -136,9 +138,7 @@ class Journal:
 
     def _stop_writing(self, error: OSError) -> None:
         self._writing = False
-        self._note(
-            f"warning: {self.folder} cannot be written ({error.strerror}): a fit that is interrupted starts anew"
-        )
+        self._note(f"warning: {self.folder} cannot be written ({error.strerror}): an interrupted fit starts over")
 
 
 class ResumingExecutor:

@@ -96,7 +96,7 @@ def test_a_role_waits_for_its_chief_and_then_for_its_signs(tmp_path: Path, pass_
     pass_seconds(2, held.expired)
     assert held.expired() == ""
     pass_seconds(lease.TERM + 1, held.expired)
-    assert f"the chief has given no sign for {lease.TERM:.0f} s" in held.expired()
+    assert f"the chief has given no sign of life for {lease.TERM:.0f} s" in held.expired()
 
 
 def test_who_was_frozen_itself_holds_nobody_to_be_gone(tmp_path: Path, pass_seconds) -> None:
@@ -132,7 +132,7 @@ def test_a_process_that_starts_roles_and_gives_no_sign_is_named(tmp_path: Path, 
     pass_seconds(200, look)
     pass_seconds(lease.TERM, supervisors.gone)
     reason = supervisors.gone()
-    assert reason.startswith("roles.py ps (pid 7 on n1), log: /logs/ps.log, has given no sign for 6")
+    assert reason.startswith("roles.py ps (pid 7 on n1), log: /logs/ps.log, has given no sign of life for 6")
     roster(path, "another start")
     assert supervisors.gone() == ""
 
@@ -194,7 +194,7 @@ def test_one_wait_of_the_chief_has_an_end(pass_seconds) -> None:
     pass_seconds(101, dog.check)
     assert dog.check() == ""
     pass_seconds(1, dog.check)
-    assert dog.check().startswith("no call has come back for 101 s")
+    assert dog.check().startswith("no call has returned for 101 s")
     waits.append(None)
     pass_seconds(500, dog.check)
     assert dog.check() == ""
@@ -277,7 +277,7 @@ def test_a_chief_that_waits_for_ever_is_ended(work: str, tmp_path: Path) -> None
 def test_one_wait_is_ended_although_python_cannot_run(tmp_path: Path) -> None:
     with chief("wait = watched.waiting(); wait.__enter__(); hold(60)", stall=1.0) as running:
         assert running.wait(20) == -signal.SIGKILL
-        assert "no call has come back for" in running.stdout.read()
+        assert "no call has returned for" in running.stdout.read()
 
 
 def test_a_chief_that_is_stopped_is_ended(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_full_disk_costs_the_log_and_not_the_work(tmp_path: Path) -> None:
     with os.fdopen(reading) as terminal:
         said = terminal.read()
     assert said.splitlines() == [
-        "warning: the log cannot be written, and goes on without lines: No space left on device",
+        "warning: the log cannot be written, so lines are missing from it: No space left on device",
         *(f"step {i}" for i in range(3)),
     ]
 

@@ -75,7 +75,7 @@ def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after
     again = Counting()
     fitted, said = fit(setting, tmp_path / "kept", again)
     assert again.made == whole.made - kept
-    assert said == [f"going on from {kept} earlier results in {tmp_path / 'kept'}"]
+    assert said == [f"resuming from {kept} results of an earlier run in {tmp_path / 'kept'}"]
     np.testing.assert_array_equal(fitted.coefficients, exact.coefficients)
 
 
@@ -95,7 +95,7 @@ def test_a_fit_killed_at_any_time_goes_on_and_repeats_nothing(setting, tmp_path,
         rest = Counting()
         again, said = fit(setting, folder, rest, solver=solver)
         assert rest.made == whole.made - dies_before
-        assert "going on from" in said[0]
+        assert "resuming from" in said[0]
         assert again.summary == exact.summary
         for name in ("coefficients", "schur_inverse", "loadings", "diagonal", "meat_dense"):
             np.testing.assert_array_equal(getattr(again, name), getattr(exact, name))
@@ -129,7 +129,7 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(setting, tmp_path, monkey
     monkeypatch.setattr(np, "savez", full)
     _, said = fit(setting, tmp_path / "journal", Counting())
     assert said == [
-        f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): a fit that is interrupted starts anew"
+        f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): an interrupted fit starts over"
     ]
     assert [path.name for path in (tmp_path / "journal").iterdir()] == ["key"]
 

@@ -113,7 +113,7 @@ def test_where_the_kernel_refuses_a_fit_goes_on_or_is_refused(tmp_path: Path, mo
     network.make(tmp_path / "network.json", "auto", os.getppid())
     assert json.loads((tmp_path / "network.json").read_text())["isolated"] is False
     network.follow(tmp_path / "network.json", os.getppid(), 0)
-    with pytest.raises(UserError, match=r"unshare: Operation not permitted; `cluster: \{isolate: never\}`"):
+    with pytest.raises(UserError, match=r"unshare: Operation not permitted; set `cluster: \{isolate: never\}`"):
         network.make(tmp_path / "network.json", "always", os.getppid())
 
 
@@ -149,7 +149,7 @@ def test_a_refusal_is_said_in_the_log_and_on_the_terminal(tmp_path: Path) -> Non
     line = ["--isolate", "always", "--launcher", "srun", "chief.py", "--log", str(tmp_path / "log")]
     done = subprocess.run([*ISOLATE, *line], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    said = "error: `cluster: {isolate: always}` cannot be kept on several nodes"
+    said = "error: `cluster: {isolate: always}` is impossible on several nodes"
     assert done.stderr.startswith(said) and said in (tmp_path / "log").read_text()
 
 
@@ -161,7 +161,8 @@ def test_more_processes_than_there_is_memory_for_are_refused_before_anything_sta
     done = snakemake(tmp_path, "--config", "cluster={workers: 2000}")
     assert done.returncode == 1, done.stdout
     assert (
-        "1 ps, 2000 workers and the chief are 2002 processes of 0.7 to 2 GB each, 1401 GB at the least" in done.stdout
+        "1 ps, 2000 workers and the chief are 2002 processes of 0.7 to 2 GB each, together at least 1401 GB"
+        in done.stdout
     )
     assert "Traceback" not in done.stdout and not (tmp_path / "results").exists()
 
@@ -180,7 +181,9 @@ def test_memory_is_that_of_the_container_if_there_is_one(tmp_path: Path) -> None
     assert min(memory._limits(groups, tmp_path)) == 3_000_000_000
     assert 0 < memory.of_machine() <= psutil.virtual_memory().total
     memory.check(1, 2, 3_000_000_000)
-    with pytest.raises(UserError, match=r"20 processes .* 14 GB at the least; there are 4 GB .*\n  ask for 2 workers"):
+    with pytest.raises(
+        UserError, match=r"20 processes .* at least 14 GB; this machine has 4 GB .*\n  ask for 2 workers"
+    ):
         memory.check(2, 17, 3_500_000_000)
     assert list(memory._limits(tmp_path / "none", tmp_path)) == []
 

@@ -363,7 +363,7 @@ def test_what_starts_the_roles_is_killed(folder, reference, role, when):
         assert f"{role} 0 at" in said and progress(folder)["state"] == "failed"
     else:
         # Whoever sees it first ends the run: the chief, or Snakemake, whose job has ended.
-        by_chief = f"roles.py {role} (pid {supervisor} on" in said and "has given no sign for" in said
+        by_chief = f"roles.py {role} (pid {supervisor} on" in said and "has given no sign of life for" in said
         assert by_chief or f"Error in rule {rule}:" in said
         assert f"logs/models/path/{rule}.log" in said
         assert not by_chief or "roles.py" in progress(folder)["reason"]
@@ -459,7 +459,7 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
         assert run.wait(180) == 0, (folder / "said").read_text()
     assert digests(folder) == reference
     said = (folder / "logs" / "models" / "path" / "chief.log").read_text()
-    assert "cannot be written (No space left on device): a fit that is interrupted starts anew" in said
+    assert "cannot be written (No space left on device): an interrupted fit starts over" in said
 
 
 @drill

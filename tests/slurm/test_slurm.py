@@ -395,7 +395,7 @@ def test_what_a_task_died_of_reaches_the_roster(tmp_path: Path, stand_ins: dict[
 def test_srun_outside_of_slurm_is_refused(tmp_path: Path, stand_ins: dict[str, str]) -> None:
     del stand_ins["SLURM_JOB_ID"]
     assert start_roles(tmp_path, stand_ins).wait(20) == 1
-    assert "this is no SLURM job; `mpi: srun` belongs into a profile" in announce.read(tmp_path / "workers.json").failed
+    assert "this is no SLURM job; `mpi: srun` belongs in a profile" in announce.read(tmp_path / "workers.json").failed
 
 
 def test_no_number_of_nodes_reaches_srun_unless_it_is_one(tmp_path: Path, stand_ins: dict[str, str]) -> None:
@@ -423,7 +423,7 @@ def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_pat
     jobs = pending.jobs_in(listed, tmp_path / "link")
     assert [job.number for job in jobs] == ["1", "2", "3"]
     assert queue.look(jobs) == []
-    assert said == ["SLURM job 3 (evaluate) waits, and may do so for long: ReqNodeNotAvail, UnavailableNodes:node3"]
+    assert said == ["SLURM job 3 (evaluate) waits, perhaps for long: ReqNodeNotAvail, UnavailableNodes:node3"]
     assert queue.look(jobs) == [jobs[0]]
     assert given_up[0].startswith("SLURM job 1 (table: late) can never start: PartitionTimeLimit. ")
     assert len(said) == 2

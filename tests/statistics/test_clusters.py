@@ -228,7 +228,7 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
             with pytest.raises(UserError, match=rf"models.m.*`{column}` {message}"):
                 design_of(family="binomial", dictionary=merge([file]), files=[file], **keys)
     with pytest.raises(
-        UserError, match=r"column `many`: more than 1,000 different integers in one file, and some beyond 2\^53"
+        UserError, match=r"column `many`: more than 1,000 different integers in one file, some of them beyond 2\^53"
     ):
         ingest_frame(frame.assign(many=frame["many"] + 2**60), tmp_path / "b", limits=limits)
     small = frame.head(50)

@@ -351,7 +351,7 @@ def test_a_batch_larger_than_the_data_is_refused(file):
         ({"solver": "sgd", "path": {}}, "only `newton` follows a path"),
         ({"l1": -0.1}, "greater than or equal to 0"),
         ({"path": {"strengths": [0.1, -1.0]}}, "greater than 0"),
-        ({"path": {}, "l2": 0.1}, "take the place of `l1` and `l2`"),
+        ({"path": {}, "l2": 0.1}, "takes the place of `l1` and `l2`"),
         ({"l1": 0.1, "std_errors": "robust"}, "a penalised fit"),
     ],
 )

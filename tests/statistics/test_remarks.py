@@ -141,7 +141,7 @@ def test_the_summary_claims_no_more_than_is_known(tmp_path):
     text, _ = said("y ~ x + g", "gaussian")
     assert "converged: it leaves no residuals but rounding errors" in text
     text, _ = said("late ~ x + g", "binomial", {"max_iterations": 1})
-    assert "did NOT converge: the step that was to follow would have moved estimates by up to" in text
+    assert "did NOT converge: the next step would have moved estimates by up to" in text
     online = {"solver": "sgd", "online": {"epochs": 1, "learning_rate": 1e-4}}
     text, fit = said("late ~ x + g", "binomial", online)
     assert "stopped before the maximum of the likelihood, far from it" in text and "converge" not in text

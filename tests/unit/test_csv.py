@@ -130,7 +130,7 @@ def test_a_record_of_several_lines_is_left_out_whole_and_no_other_row(tmp_path):
     lines = [f'{number},"A, ""B""",N{number},5' for number in range(100)]
     lines[40] = '40,"two\n1,A,N,1\nends",N40,5'
     lines[70] = '70,"x'
-    with pytest.raises(UserError, match="line 42: begins a quoted text of 3 lines; a row is one line"):
+    with pytest.raises(UserError, match="line 42: begins a quoted text of 3 lines, but a row is one line"):
         ingested(tmp_path, HEADER + "\n".join(lines) + "\n")
     limits = IngestLimits(block_bytes=200)
     file = ingested(tmp_path, HEADER + "\n".join(lines) + "\n", bad_rows="drop", limits=limits)
@@ -179,7 +179,8 @@ def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_pat
     for number in range(1, 60_000, 15):
         lines[number] = f"{number},A,N,x"
     with pytest.raises(
-        UserError, match=r"flights.csv: [\d,]+ of the first 60,000 rows cannot be read, more than data.bad_rows"
+        UserError,
+        match=r"flights.csv: [\d,]+ of the first 60,000 rows cannot be read, and `bad_rows: drop` allows fewer",
     ):
         ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop")
     few = [f"{number},A,N" for number in range(90)] + ["1,A,N,5"]
@@ -243,7 +244,7 @@ WRONG_HEADERS = {
     "an open quote": ('day,"carrier,tail,miles', "its first line holds a quote that is not closed"),
     "a carriage return": ("day,carrier\rtail,miles", "its first line holds a carriage return"),
     "latin-1": ("day,carrier,t\udce4il,miles", "is not a CSV file whose header is UTF-8"),
-    "xz": ("\udcfd7zXZ", "is packed with xz, which is not read here"),
+    "xz": ("\udcfd7zXZ", "is compressed with xz, which cannot be read"),
 }
 
 

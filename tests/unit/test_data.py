@@ -381,7 +381,7 @@ BAD_LINES = {
     "too long": ("2,AA,7,X,1,9", "6 fields where the header has 5", "wrong number of fields"),
     "time out of range": ("2,AA,7,X,2460", "column `time`: expected a time of day", "value of time"),
     "not UTF-8": (b"2,\xe4\xe5,7,X,1", "column `carrier`: bytes that are not UTF-8", "value of carrier"),
-    "header again": ("day,carrier,delay,dest,time", "the header once more", "repeated header"),
+    "header again": ("day,carrier,delay,dest,time", "repeats the header", "repeated header"),
     "cut short": ("2,AA,7", "3 fields where the header has 5", "wrong number of fields"),
     "infinite": ("2,AA,inf,X,1", "column `delay` is infinite", "expression"),
 }
@@ -420,7 +420,7 @@ def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path):
 
 def test_a_header_in_the_middle_is_seen_where_all_columns_are_texts(tmp_path):
     path = write(tmp_path, GOOD + HEADER + "1,AA,5,carrier,100\n")
-    with pytest.raises(UserError, match="line 3: the header once more"):
+    with pytest.raises(UserError, match="line 3: repeats the header"):
         ingested(path, selection(columns=["carrier", "dest"]))
     path = write(tmp_path, GOOD + "1,AA,5,carrier,100\n1,dest,5,dest,100\n")
     assert ingested(path, selection(columns=["carrier", "dest"])).manifest.read == 3
@@ -428,7 +428,7 @@ def test_a_header_in_the_middle_is_seen_where_all_columns_are_texts(tmp_path):
 
 BROKEN = {
     "empty": (b"", "flights.csv: is empty; a CSV file begins with a line of column names"),
-    "no column": (b"day,carrier,dest\n1,AA,X\n", "the header fits no layout; nearest is `layout`"),
+    "no column": (b"day,carrier,dest\n1,AA,X\n", "the header fits no layout; the nearest is `layout`"),
     "column twice": (b"day,carrier,delay,delay\n1,AA,1,2\n", "flights.csv: the header names `delay` twice"),
     "binary": (b"\x00\x01\x02\x03\n", "flights.csv: is not a CSV file (its first line holds binary data)"),
     "no text": (b"\x89PNG\r\n\x1a\n\xff\xff", "flights.csv: is not a CSV file"),
@@ -466,7 +466,7 @@ def test_an_archive_with_two_files_is_refused(tmp_path):
 
 def test_a_column_without_any_value_is_refused(tmp_path):
     file = ingested(write(tmp_path, HEADER + "1,NA,5,X,1\n2,,6,X,1\n"), selection())
-    with pytest.raises(UserError, match=r"column `carrier`: no row that is kept has a value, in none of the files"):
+    with pytest.raises(UserError, match=r"column `carrier`: no kept row of any file has a value"):
         merge([file])
 
 
@@ -516,15 +516,17 @@ WRONG_SETTINGS = {
     "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
     "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
     "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
-    "data.where.x: `delay > AVG(delay)` looks at other rows": {"where": {"x": "delay > AVG(delay)"}},
+    "data.where.x: `delay > AVG(delay)` is not a value computed from one row": {"where": {"x": "delay > AVG(delay)"}},
     "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
     "data.where.x: `day > 1_000` ends before `_000`": {"where": {"x": "day > 1_000"}},
     "data.split.train: `day <= 24 junk` ends before `junk`": {"split": {"train": "day <= 24 junk"}},
-    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` looks at": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
-    "data.where.x: `CORR(day, delay) > 0` looks at other rows": {"where": {"x": "CORR(day, delay) > 0"}},
-    "data.split.train: `NOW() IS NULL` depends on when": {"split": {"train": "NOW() IS NULL"}},
+    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` is not a value": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
+    "data.where.x: `CORR(day, delay) > 0` is not a value computed from one row": {
+        "where": {"x": "CORR(day, delay) > 0"}
+    },
+    "data.split.train: `NOW() IS NULL` depends on the time of the run": {"split": {"train": "NOW() IS NULL"}},
     "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
-    "data.derive.d: `ARRAY[1]` looks at other rows, or is something else": {"derive": {"d": "ARRAY[1]"}},
+    "data.derive.d: `ARRAY[1]` is not a value computed from one row": {"derive": {"d": "ARRAY[1]"}},
     "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
     "column `ratio` is infinite": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
 }

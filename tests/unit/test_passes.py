@@ -226,6 +226,6 @@ def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, pl
     path.write_bytes(content)
     with pytest.raises(
         UserError,
-        match=rf"{path.parent.name}/carrier: the content of a shard has changed.*block of 8192 rows with the number {block}",
+        match=rf"{path.parent.name}/carrier: the shard has changed.*in block {block} of 8192 rows",
     ):
         Workload(made, [damaged], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))

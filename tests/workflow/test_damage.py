@@ -51,7 +51,7 @@ def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, inde
         for bit in range(8):
             flip(path, place, bit)
             with pytest.raises(
-                UserError, match=r"some.json: the content has changed .*\n  delete .*some.json: the next run"
+                UserError, match=r"some.json: the content has changed .*\n  delete .*some.json; the next run"
             ):
                 digests.read_json(path)
             path.write_bytes(good)
@@ -153,13 +153,13 @@ def test_a_changed_file_of_an_ingested_one_is_refused_with_the_way_out(tmp_path,
             again.stored(shard, "carrier")
             again.stored(shard, "real")
     assert name in str(error.value)
-    assert f"\n  delete {file.folder / 'manifest.json'}: the next run of snakemake makes it again" in str(error.value)
+    assert f"\n  delete {file.folder / 'manifest.json'}; the next run of snakemake makes it again" in str(error.value)
 
 
 def test_what_the_design_reads_of_training_rows_is_checked(tmp_path):
     file = ingested(tmp_path)
     flip(file.folder / "shards/train-00000/carrier", 100)
-    with pytest.raises(UserError, match=r"train-00000/carrier: the content of a shard has changed"):
+    with pytest.raises(UserError, match=r"train-00000/carrier: the shard has changed"):
         design_of("late ~ carrier:C(day)", "binomial", merge([file]), [file])
 
 
@@ -220,7 +220,7 @@ def test_a_fit_is_not_read_with_another_checkpoint_or_design(fit, name, tmp_path
     read.fitted(arguments, made, read.fit(arguments))
     try:
         flip(path, len(good) // 2)
-        with pytest.raises(UserError, match=rf"{name}: the content has changed .*\n  delete .*fit.json: the next run"):
+        with pytest.raises(UserError, match=rf"{name}: the content has changed .*\n  delete .*fit.json; the next run"):
             read.fitted(arguments, made, read.fit(arguments))
     finally:
         path.write_bytes(good)

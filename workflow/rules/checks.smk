@@ -58,12 +58,12 @@ def check_machine():
     if reason and isolate == "always":
         raise WorkflowError(
             f"`cluster: {{isolate: always}}`, but a fit cannot have a network of its own here: {reason}\n"
-            f"  with `auto` it runs all the same; README.md says what that means"
+            f"  with `auto` it runs without one; README.md (Security) says what that means"
         )
     if reason:
         logger.warning(
             f"While a fit runs, whoever reaches this machine's ports, as all its users do, can read and write your files: a "
-            f"network of its own is refused here ({reason}). README.md says more."
+            f"network of its own is refused here ({reason}). README.md (Security) says more."
         )
 
 

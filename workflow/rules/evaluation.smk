@@ -19,7 +19,7 @@ rule evaluate:
         split="evaluate",
         settings=settings("threshold", "unseen", "by"),
     message:
-        "{wildcards.model}: evaluating on the rows to {params.split}"
+        "{wildcards.model}: evaluating on the rows of the split {params.split}"
     shell:
         'exec python "$TFGLM_SCRIPTS/evaluate.py"'
         " --design {input.design}"
@@ -90,7 +90,7 @@ rule compare_models:
         models=compared_files(),
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
     message:
-        "Setting models side by side"
+        "Comparing models"
     shell:
         'exec python "$TFGLM_SCRIPTS/compare.py"'
         " --models {params.models}"

@@ -109,7 +109,7 @@ rule render_history:
     params:
         colour=CONFIG.pictures.colour,
     message:
-        "{wildcards.model}: drawing how the fit went"
+        "{wildcards.model}: drawing the convergence of the fit"
     shell:
         'exec python "$TFGLM_SCRIPTS/render_history.py"'
         " --history {input.history}"

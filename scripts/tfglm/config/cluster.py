@@ -22,24 +22,25 @@ class ClusterConfig(Section):
         default=1,
         ge=1,
         le=10_000,
-        description="Number of nodes that they are spread over with `--profile slurm`: the first has the chief and the ps, "
-        "the others the workers; a single one has all.",
+        description="Number of nodes, with `--profile slurm`: the first runs the chief and the ps, the others the "
+        "workers; a single node runs all.",
     )
     patience: Integer = Field(
         default=300,
         ge=10,
         le=YEAR,
-        description="Seconds that the chief waits for all roles to be listening before it gives up.",
+        description="Seconds that the chief waits until all parameter servers and workers are listening.",
     )
     stall: Integer = Field(
         default=900,
         ge=10,
         le=YEAR,
-        description="Seconds that the chief waits for one answer of the cluster, though all its processes live, before it is "
-        "ended: the last resort. A single call of a worker takes seconds.",
+        description="Seconds that the chief waits for one call although all processes live; then the run ends. A "
+        "last resort: a call takes seconds.",
     )
     isolate: Literal["auto", "always", "never"] = Field(
         default="auto",
-        description="Whether the processes of a fit have a network of their own, which no other user of the machine can reach: "
-        "`auto` where the kernel allows it, `always` or no fit is begun. On several nodes there is none.",
+        description="Whether the processes of a fit have a network of their own, which no other user of the machine "
+        "can reach: `auto` where the kernel allows it, `always` or the fit does not start, `never`. On "
+        "several nodes there is none.",
     )

@@ -75,8 +75,8 @@ class SourceConfig(Section):
         default=None,
         min_length=1,
         max_length=100,
-        description="How the columns of the files are named and typed: a layout of `config/layouts/`, the path of a "
-        "`.yaml` of your own, or a list of them to choose from, for each file by its header. Default: all of "
+        description="Names and types of the columns: a layout of `config/layouts/`, the path of a `.yaml` of your "
+        "own, or a list of these, from which the header of each file chooses. Default: all of "
         "`config/layouts/`.",
     )
 
@@ -99,8 +99,8 @@ class SelectionConfig(Section):
     split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
     columns: Names = Field(
         min_length=1,
-        description="The columns that are kept; models choose from these. A row with a missing value in any of them is "
-        "dropped and counted, if `missing` does not say otherwise.",
+        description="The columns that are kept; models choose from these. A row with a missing value in any of them "
+        "is dropped and counted, unless `missing` says otherwise.",
     )
     seed: Integer = Field(
         default=1,
@@ -110,9 +110,9 @@ class SelectionConfig(Section):
     )
     bad_rows: Literal["error", "drop"] = Field(
         default="error",
-        description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: `error` "
-        "stops and names the line; `drop` counts such lines, names the first ones in the log, and goes on; it stops, "
-        "too, where they are more than 100 and more than a tenth of the rows read so far.",
+        description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: "
+        "`error` stops and names the line; `drop` counts such lines, names the first ones in the log, "
+        "and goes on, but stops if they are more than 100 and more than a tenth of the rows read so far.",
     )
 
     @field_validator("derive")

@@ -48,7 +48,7 @@ def _text(path: Path) -> str:
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE:
-            raise UserError(f"{path}: {size:,} bytes, and a file of settings may have {LARGEST_FILE:,}")
+            raise UserError(f"{path}: {size:,} bytes, and a file of settings may have {LARGEST_FILE:,} at most")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: byte {error.start + 1:,} is not UTF-8; save the file as UTF-8") from None
@@ -105,7 +105,7 @@ def _from_yaml(text: str, where: str) -> Any:
             f"{where}{_line(error)}: this is not YAML: {getattr(error, 'problem', None) or error}"
         ) from None
     except RecursionError:
-        raise UserError(f"{where}: its sections stand within each other too deeply; write it flatter") from None
+        raise UserError(f"{where}: its sections are nested too deeply; write it flatter") from None
     except ValueError as error:
         # Of a date that does not exist, or of a number with thousands of digits.
         raise UserError(f"{where}: a value cannot be read: {error}; put it in quotes if it is meant as text") from None
@@ -135,9 +135,7 @@ def _check_size(root: yaml.Node, where: str) -> None:
             waiting.extend(child for child in children if id(child) not in sizes)
             if any(id(child) in open_nodes for child in children):
                 line = node.start_mark.line + 1
-                raise UserError(
-                    f"{where}, line {line}: an alias (`*...`) stands inside of what it repeats; write it out"
-                )
+                raise UserError(f"{where}, line {line}: an alias (`*...`) is inside of what it repeats; write it out")
             continue
         open_nodes.remove(id(node))
         sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)

@@ -69,7 +69,7 @@ def expand_files(config: SourceConfig) -> dict[str, InputFile]:
             if len(file.basename.encode()) > LONGEST_FILE_NAME:
                 problems.append(
                     f"`{short(file.shown)}`: its name has {len(file.basename.encode()):,} bytes, and "
-                    f"{LONGEST_FILE_NAME} are the most, as files of the results are called like it; rename it"
+                    f"{LONGEST_FILE_NAME} are the most, as files of the results are named after it; rename it"
                 )
             elif name not in expanded:
                 expanded[name] = file
@@ -139,7 +139,9 @@ def _sources(entry: str) -> list[str]:
             matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
             found = sorted(Path(match) for match in matches if Path(match).is_file())
     except (OSError, ValueError, re.error, RecursionError) as error:
-        raise UserError(f"`{short(entry)}` cannot be looked for: {getattr(error, 'strerror', None) or error}") from None
+        raise UserError(
+            f"`{short(entry)}` cannot be searched for: {getattr(error, 'strerror', None) or error}"
+        ) from None
     if not found:
         raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
     for file in found:
@@ -155,7 +157,7 @@ def _problem_of_address(address: str) -> str | None:
     wrong = re.search(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", address)
     if wrong:
         letter = wrong.group()
-        return f"has a character that no address has, U+{ord(letter):04X}; write {quote(letter)} for it"
+        return f"has a character that is not allowed in an address, U+{ord(letter):04X}; write {quote(letter)} for it"
     if not re.fullmatch(r"https?://[^/]+/\S*[^/]", address):
         return "should read like `https://host/folder/2006.csv.bz2`"
     try:
@@ -165,7 +167,7 @@ def _problem_of_address(address: str) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        return "has no host, or a port that is none; it should read like `https://host/folder/2006.csv.bz2`"
+        return "has no host, or an invalid port; it should read like `https://host/folder/2006.csv.bz2`"
     if parts.path.rstrip("/").rsplit("/", 1)[-1] in ("", ".", ".."):
         return "names no file; it should read like `https://host/folder/2006.csv.bz2`"
     return None

@@ -23,7 +23,7 @@ class LayoutColumn(Section):
     )
     source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
     format: Text | None = Field(
-        default=None, description="For a date, how it is written (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
+        default=None, description="For a date, its format (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
     )
 
     @model_validator(mode="after")
@@ -36,11 +36,11 @@ class LayoutColumn(Section):
 class Layout(Section):
     """How the columns of a kind of CSV file are named, typed and completed."""
 
-    description: str = Field(default="", max_length=LONGEST_TEXT, description="What files these are, for the reader.")
+    description: str = Field(default="", max_length=LONGEST_TEXT, description="What files these are.")
     missing: list[str] = Field(
         default=["NA", ""], max_length=1000, description="What stands for a missing value in the CSV."
     )
-    encoding: Text = Field(default="utf-8", description="How texts are encoded, such as `utf-8` or `latin-1`.")
+    encoding: Text = Field(default="utf-8", description="Encoding of the file, such as `utf-8` or `latin-1`.")
     columns: dict[Name, LayoutColumn] = Field(
         min_length=1,
         max_length=MOST_COLUMNS,

@@ -28,20 +28,21 @@ class PathConfig(Section):
         default=None,
         min_length=1,
         max_length=1000,
-        description="The strengths, in any order. Default: `number` of them, evenly spread on the logarithmic scale, from the "
-        "least that leaves nothing but the intercept to `smallest` times that.",
+        description="The penalties, in any order. Default: `number` of them, evenly spaced on the logarithmic "
+        "scale, from the smallest that leaves only the intercept down to `smallest` times that.",
     )
-    number: Count = Field(default=50, le=1000, description="How many strengths, if `strengths` does not list them.")
-    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last strength divided by the first.")
+    number: Count = Field(default=50, le=1000, description="How many penalties, if they are not listed.")
+    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last penalty divided by the first.")
     mixing: Number = Field(
         default=1.0,
         ge=0,
         le=1,
-        description="The share of the lasso: 1 is the lasso, 0 the ridge, between is the elastic net.",
+        description="The share of the lasso: 1 is the lasso, 0 the ridge, in between the elastic net.",
     )
     select: Literal["held_out", "aic"] = Field(
         default="held_out",
-        description="The strength whose fit is reported: that of the least deviance on the `evaluate` rows, or of the least AIC.",
+        description="The penalty whose fit is reported: the one with the least deviance on the `evaluate` rows, or "
+        "with the least AIC.",
     )
 
 
@@ -78,27 +79,26 @@ class DesignConfig(Section):
         default="classical",
         examples=["classical", "quasi", "robust", "cluster(column)"],
         description="`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a "
-        "misspecified variance (HC1); or `cluster(column)`, robust to rows with the "
-        "same value of that column being alike, as flights of one day are (CR2). The table shows the classical ones "
-        "too.",
+        "misspecified variance (HC1); or `cluster(column)`, for rows that may be alike if they have the "
+        "same value of that column, as flights of one day (CR2). The table shows the classical ones too.",
     )
     l1: Number = Field(
         default=0.0,
         ge=0,
         le=1e9,
-        description="Strength of a lasso penalty `l1 * sum(|b|)` beside the mean loss of a row, on standardised numbers and on "
-        "all levels; it sets coefficients to zero. With `l2` it makes the elastic net.",
+        description="Lasso penalty: adds `l1 * sum(|b|)` to the mean loss of a row, on standardised numbers and all "
+        "levels. Sets coefficients to zero; together with `l2` the elastic net.",
     )
     l2: Number = Field(
         default=0.0,
         ge=0,
         le=1e9,
-        description="Strength of a ridge penalty `l2 / 2 * sum(b^2)` beside the mean loss of a row, on standardised numbers and "
-        "on all levels, without a reference level; there are then no standard errors.",
+        description="Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and "
+        "all levels, without a reference level. There are then no standard errors.",
     )
     path: PathConfig | None = Field(
         default=None,
-        description="Fit the model for one strength of the penalty after the other, and choose one of them.",
+        description="Fit the model for one penalty after the other, and choose one of them.",
     )
 
     @property
@@ -131,11 +131,11 @@ class DesignConfig(Section):
         if self.trials and self.family != "binomial":
             raise ValueError("trials: only family binomial has trials")
         if self.family == "gaussian" and self.std_errors == "quasi":
-            raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already")
+            raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already; use that")
         if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
-            raise ValueError("std_errors: a penalised fit (l1, l2, path) has none")
+            raise ValueError("std_errors: a penalised fit (l1, l2, path) has no standard errors; remove the key")
         if self.path and (self.l1 or self.l2):
-            raise ValueError("path: its strengths take the place of `l1` and `l2`; remove these")
+            raise ValueError("path: it takes the place of `l1` and `l2`; remove these")
         return self
 
 
@@ -158,8 +158,8 @@ class ResultsConfig(Section):
     contrasts: dict[Text, Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]] = Field(
         default={},
         max_length=MOST_CONTRASTS,
-        description="Linear combinations of coefficients, by a name for each, as weights by term, or by `term[level]`: "
-        "`UA against AA: {carrier[UA]: 1, carrier[AA]: -1}`.",
+        description="Linear combinations of coefficients, each under a name: a weight for each term or "
+        '`term[level]`, as in `UA against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`.',
     )
     vcov: bool = Field(
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
@@ -170,11 +170,13 @@ class ResultsConfig(Section):
     )
     by: Names = Field(
         default=[],
-        description="Columns by whose values the metrics are computed too, such as `[carrier, month]`: `metrics_by.csv`.",
+        description="Columns for each of whose values the metrics are computed too, such as `[carrier, month]`: "
+        "`metrics_by.csv`.",
     )
     identity: Names = Field(
         default=[],
-        description="Columns that predictions repeat, beside the name of the file and the number of the row in it.",
+        description="Columns to copy into the predictions, beside the name of the file and the number of the row in "
+        "it.",
     )
     export: bool = Field(
         default=False,

@@ -27,7 +27,7 @@ class Config(Section):
     fit: list[str] | None = Field(
         default=None,
         max_length=MOST_MODELS,
-        description="Names of the models that are made by default. Default: all of them.",
+        description="Names of the models to fit. Default: all of them.",
     )
     compare: list[str] | None = Field(
         default=None,
@@ -38,8 +38,8 @@ class Config(Section):
     score: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
         default=[],
         max_length=MOST_FILES,
-        description="Files whose rows `snakemake score` predicts, all of them, with the models as they are fitted: written like "
-        "those of `data.files`; they need have no response.",
+        description="Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like "
+        "`data.files`; no response is needed.",
     )
     pictures: PicturesConfig = Field(default=PicturesConfig(), description="How pictures look.")
     cluster: ClusterConfig = Field(default=ClusterConfig(), description="What a model is fitted on. Changes no result.")

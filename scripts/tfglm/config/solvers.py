@@ -17,14 +17,14 @@ class OnlineConfig(Section):
 
     batch_size: Annotated[int, Field(ge=1, le=8192), BeforeValidator(number_of_text)] | None = Field(
         default=None,
-        description="Rows of a step. Default: a 2,000th of the training rows, but 512 at least and 4096 at most: more rows make "
-        "each one cheaper, and fewer the steps more.",
+        description="Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger "
+        "batches cost less per row, smaller ones take more steps.",
     )
-    epochs: Count = Field(default=5, le=10_000, description="How often each training row is used.")
+    epochs: Count = Field(default=5, le=10_000, description="How many times each training row is used.")
     learning_rate: Annotated[Number, Field(gt=0, le=1e100)] | None = Field(
         default=None,
-        description="Length of the steps, for a response in units of its standard deviation if the family is gaussian. Default: "
-        "1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
+        description="Length of the steps; with family gaussian for a response in units of its standard deviation. "
+        "Default: 1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
     )
     decay: Annotated[Number, Field(ge=0, le=1e6)] | None = Field(
         default=None,
@@ -33,29 +33,29 @@ class OnlineConfig(Section):
     )
     shuffle: bool = Field(
         default=True,
-        description="Whether each epoch takes the blocks of rows, and runs of 32 rows in a block, in another order.",
+        description="Whether each epoch takes the blocks, and runs of 32 rows within them, in another order.",
     )
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS, description="Seed of these orders.")
     average: bool = Field(
         default=True,
-        description="Whether the coefficients are the mean over the second half of the last epoch, which is steadier, or the "
-        "last ones. With `l1` the last ones, of which some are zero.",
+        description="Whether the coefficients are the mean over the second half of the last epoch, which is "
+        "steadier, or the last ones. With `l1` always the last ones, of which some are zero.",
     )
     last_step: Annotated[Count, Field(le=10**12)] | None = Field(
-        default=None, description="The step after which to stop, wherever the epoch is."
+        default=None, description="The step after which to stop, even within an epoch."
     )
     patience: Annotated[Count, Field(le=10_000)] | None = Field(
         default=None,
-        description="Stop early: after so many epochs without a smaller loss on the `evaluate` rows, with the coefficients that "
-        "had the smallest.",
+        description="Stop after so many epochs without a smaller loss on the `evaluate` rows, and report the "
+        "coefficients with the smallest.",
     )
     synchronous: bool = Field(
         default=False,
-        description="Whether parts of the data are learnt from side by side in rounds, with their results averaged: the same "
-        "answer again, for any number of workers, but workers wait for each other.",
+        description="Whether workers learn from parts of the data in rounds, whose results are averaged. The answer "
+        "is then the same for any number of workers, but they wait for each other.",
     )
     parts: Count = Field(
-        default=4, le=1024, description="Of a synchronous round, how many parts: no more workers are busy."
+        default=4, le=1024, description="How many parts a synchronous round has; no more workers than that are busy."
     )
     report_every: Count = Field(default=1000, le=10**9, description="Steps from one line of progress to the next.")
 
@@ -66,14 +66,14 @@ class SolverConfig(Section):
     solver: Annotated[list[Solver], BeforeValidator(as_list, json_schema_input_type=Solver | list[Solver])] = Field(
         default=["newton"],
         min_length=1,
-        description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online, and come close; `[adagrad, newton]` "
-        "goes on from there to the exact fit.",
+        description="`newton` is exact. `sgd`, `adagrad`, `adam` and `ftrl` learn online and come close; `[adagrad, "
+        "newton]` continues to the exact fit.",
     )
     finish: Literal["newton"] | None = Field(
         default=None, description="`newton` after an online solver: the same as `solver: [<solver>, newton]`."
     )
     max_iterations: Integer = Field(
-        default=50, ge=1, le=10_000, description="Newton iterations after which the fit gives up."
+        default=50, ge=1, le=10_000, description="Newton iterations after which the fit stops, converged or not."
     )
     online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
 

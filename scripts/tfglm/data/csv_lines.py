@@ -105,10 +105,10 @@ def problems_of(lines: list[bytes], header: list[bytes]) -> dict[int, Problem]:
         if not line or number in problems:
             continue
         if b"\0" in line:
-            problems[number] = Problem("NUL byte", "holds a NUL byte, which no text does; mend or remove the line")
+            problems[number] = Problem("NUL byte", "holds a NUL byte, which no text does; correct or remove the line")
             continue
         if b"\r" in line:
-            remark = "holds a carriage return, which is no line end by itself; mend or remove the line"
+            remark = "holds a carriage return, which is no line end by itself; correct or remove the line"
             problems[number] = Problem("carriage return", remark)
             continue
         if b'"' not in line and line.count(b",") + 1 == len(header) and header[0] not in line:
@@ -117,10 +117,10 @@ def problems_of(lines: list[bytes], header: list[bytes]) -> dict[int, Problem]:
         if fields is None:
             problems |= open_record(lines, number, len(header))
         elif [field.strip() for field in fields] == header:
-            remark = "the header once more, in the middle of the file; remove the line"
+            remark = "repeats the header in the middle of the file; remove the line"
             problems[number] = Problem("repeated header", remark)
         elif len(fields) != len(header):
-            remark = f"{len(fields)} fields where the header has {len(header)}; mend or remove the line"
+            remark = f"{len(fields)} fields where the header has {len(header)}; correct or remove the line"
             problems[number] = Problem("wrong number of fields", remark)
     return problems
 
@@ -129,9 +129,9 @@ def open_record(lines: list[bytes], first: int, fields: int) -> dict[int, Proble
     """What is wrong with the line `first`, which leaves a quote open, and with those that complete its record."""
     last = last_of_record(lines, first, fields)
     if not last:
-        remark = "a quoted text is not closed in its line, which may have been cut; mend or remove the line"
+        remark = "a quoted text is not closed in its line, which may have been cut; correct or remove the line"
         return {first: Problem("open quote", remark)}
-    remark = f"begins a quoted text of {last - first + 1} lines; a row is one line: mend or remove these"
+    remark = f"begins a quoted text of {last - first + 1} lines, but a row is one line; correct or remove these lines"
     problem = Problem("row of several lines", remark)
     return {number: problem for number in range(first, last + 1) if lines[number]}
 

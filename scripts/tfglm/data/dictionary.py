@@ -183,8 +183,8 @@ def check_not_empty(files: Sequence[IngestedFile], names: Iterable[str]) -> None
         if not any(has_values(file, name) for file in files):
             where = ", ".join(file.manifest.source for file in files)
             raise UserError(
-                f"column `{name}`: no row that is kept has a value, in none of the files ({where})\n"
-                f"  take it out of data.columns, or choose files that have it"
+                f"column `{name}`: no kept row of any file has a value ({where})\n"
+                "  take it out of data.columns, or choose files that have it"
             )
 
 
@@ -229,8 +229,9 @@ def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: 
         same_text = levels.filter(pl.col("text") == level, pl.col("column").is_in(sorted(columns)))
         for name in same_text["column"].unique().sort():
             raise UserError(
-                f"column `{name}` holds the value `{level}`, which is how the level that data.{key} makes is written\n"
-                f"  write that value otherwise, under data.derive, or take `{name}` out of data.{key}"
+                f"column `{name}` holds the value `{level}`, which is also the name of the level that data.{key} "
+                "makes\n"
+                f"  rename the value under data.derive, or take `{name}` out of data.{key}"
             )
 
 

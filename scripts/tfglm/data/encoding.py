@@ -160,9 +160,9 @@ class ColumnEncoder:
         """Numbers as float64. Raises UserError for an integer that would be rounded."""
         if self.kind == "integer" and len(numbers) and max(-int(numbers.min()), int(numbers.max())) > EXACT_BELOW:
             raise UserError(
-                f"column `{self.name}`: more than {self.limits.most_levels:,} different integers in one file, and some "
-                f"beyond 2^53, which no number holds exactly; take it out of data.columns, or derive a coarser one under "
-                f"data.derive"
+                f"column `{self.name}`: more than {self.limits.most_levels:,} different integers in one file, some "
+                "of them beyond 2^53, which a float64 cannot hold exactly; take it out of data.columns, or derive a "
+                "coarser one under data.derive"
             )
         return numbers.astype(np.float64)
 
@@ -170,8 +170,8 @@ class ColumnEncoder:
         values = self.distinct.values
         if self.kind == "text" and len(values) > self.limits.most_levels:
             raise UserError(
-                f"column `{self.name}`: more than {self.limits.most_levels:,} different texts in one file, so it can be no "
-                f"term of a model; take it out of data.columns"
+                f"column `{self.name}`: more than {self.limits.most_levels:,} different texts in one file, too many "
+                "for a term of a model; take it out of data.columns"
             )
         if (self.kind == "number" and len(values) >= self.limits.most_codes) or len(values) > self.limits.most_levels:
             self.coded, self.tables = False, {}

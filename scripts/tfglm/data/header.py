@@ -42,7 +42,9 @@ def parse_header(path: Path, line: bytes) -> list[str]:
     try:
         header = [name.decode().strip() for name in fields]
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not a CSV file whose header is UTF-8: {error}\n  write its names so") from error
+        raise UserError(
+            f"{path}: is not a CSV file whose header is UTF-8: {error}\n  save the header as UTF-8"
+        ) from error
     if not any(header):
         raise UserError(f"{path}: is empty; a CSV file begins with a line of column names")
     twice = sorted(name for name, times in Counter(header).items() if name and times > 1)

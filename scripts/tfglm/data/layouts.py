@@ -43,9 +43,13 @@ def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], 
     named = [name for name in header if name]
     others = f" (tried: {', '.join(needed)})" if len(needed) > 1 else ""
     return UserError(
-        f"{source}: the header fits no layout{others}; nearest is `{closest}`, of which the config needs but the header lacks\n"
+        (
+            f"{source}: the header fits no layout{others}; the nearest is `{closest}`, but the header lacks these "
+            "columns, which the config needs:\n"
+        )
         + "\n".join(absent)
-        + f"\n  the header has: {', '.join(named[:200])}{', ...' if len(named) > 200 else ''}\n"
-        "  give the layout that the file has (data.layout), write one of your own, or take what needs these columns out of "
-        "the config"
+        + "\n"
+        f"  the header has: {', '.join(named[:200])}{', ...' if len(named) > 200 else ''}\n"
+        "  name the layout of the file (data.layout), write one of your own, or remove what needs these columns "
+        "from the config"
     )

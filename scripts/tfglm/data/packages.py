@@ -24,5 +24,5 @@ def located(source: str) -> Path:
     path = Path(spec.submodule_search_locations[0]) / inside
     if not path.is_file():
         there = ", ".join(sorted(str(each.relative_to(path.parent)) for each in path.parent.glob("*.*")))
-        raise UserError(f"data.files: `{source}`: the package holds no such file; beside it: {there or 'nothing'}")
+        raise UserError(f"data.files: `{source}`: the package has no such file; its folder has: {there or 'nothing'}")
     return path

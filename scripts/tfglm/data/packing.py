@@ -43,7 +43,9 @@ def packing(path: Path) -> Packing:
         return "bz2"
     for magic, name in OTHER_PACKINGS.items():
         if first.startswith(magic):
-            raise UserError(f"{path}: is packed with {name}, which is not read here; unpack it, or pack it with gzip")
+            raise UserError(
+                f"{path}: is compressed with {name}, which cannot be read; unpack it, or compress it with gzip"
+            )
     if first == b"PK\x03\x04":
         return "zip"
     return "parquet" if first == b"PAR1" else "none"

@@ -222,8 +222,9 @@ class Parser:
         }
         shown = value if len(value) <= 100 else f"{value[:100]}..."
         remark = (
-            f"{place}expected {wanted[how.type]}, found `{shown}`\n  mend the value, add it to `missing` in the layout "
-            f"if it marks a missing one, or change the column's type there"
+            f"{place}expected {wanted[how.type]}, found `{shown}`\n"
+            "  correct the value, add it to `missing` in the layout if it marks a missing one, or change the "
+            "column's type there"
         )
         return Problem(f"value of {name}", remark)
 

@@ -201,8 +201,9 @@ class InputReader:
             most = f"{self.limits.few_bad_rows} rows, and {LARGEST_SHARE:.0%} of a larger file"
             shown = "\n  ".join(self.shown[:3])
             raise UserError(
-                f"{self.parser.path}: {bad:,} of the first {rows:,} rows cannot be read, more than data.bad_rows drops ({most}): "
-                f"something is wrong with the file or its layout\n  {shown}"
+                f"{self.parser.path}: {bad:,} of the first {rows:,} rows cannot be read, and `bad_rows: drop` allows "
+                f"fewer ({most}): something is wrong with the file or its layout\n"
+                f"  {shown}"
             )
 
     def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, Problem]]:

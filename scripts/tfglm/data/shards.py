@@ -248,8 +248,8 @@ def fill(file: int, raw: memoryview, place: int) -> None:
 def changed_block(path: str | Path, number: int) -> UserError:
     """The error for a block, the `number`-th from 0 of a column of a shard, that is not what was written."""
     return UserError(
-        f"{path}: the content of a shard has changed since it was written, in the block of {BLOCK_ROWS} rows with the number "
-        f"{number}\n  {remedy(Path(path))}"
+        f"{path}: the shard has changed since it was written, in block {number} of {BLOCK_ROWS} rows\n"
+        f"  {remedy(Path(path))}"
     )
 
 

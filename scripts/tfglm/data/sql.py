@@ -150,7 +150,7 @@ def check(tree: dict | str, subject: str) -> None:
     if isinstance(tree, dict) and "Alias" in tree and tree["Alias"][1]:
         raise UserError(
             f"{subject} ends before `{tree['Alias'][1]}`, which SQL would take as a new name for it\n"
-            "  digits are not grouped by _, and conditions are joined by AND or OR"
+            "  write numbers without _, and join conditions by AND or OR"
         )
     for node, content in nodes_of(tree):
         if node == "Function":
@@ -162,8 +162,8 @@ def check(tree: dict | str, subject: str) -> None:
             name, allowed = "ARRAY", False
         if not allowed:
             raise UserError(
-                f"{subject} looks at other rows, or is something else than a value of its row ({name}): an aggregate, a "
-                "window, a subquery, an array; use the row's own columns only"
+                f"{subject} is not a value computed from one row ({name}): aggregates, windows, subqueries and "
+                "arrays are not allowed; use the columns of the row only"
             )
 
 
@@ -202,7 +202,8 @@ def check_clock(sql: str, where: str) -> None:
         word = "".join(token.split()).lower()
         if word in CLOCKS or word.removesuffix("(") in CLOCKS:
             raise UserError(
-                f"{where}: `{sql}` depends on when it is read ({word.removesuffix('(').upper()}), so no two runs would agree\n"
+                f"{where}: `{sql}` depends on the time of the run ({word.removesuffix('(').upper()}), so no two runs "
+                "would agree\n"
                 "  write the date itself, as in DATE('2008-06-01', '%Y-%m-%d')"
             )
 

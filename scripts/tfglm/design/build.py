@@ -172,7 +172,7 @@ class _DesignBuilder:
         where = f"{where}: `{factor.name}`"
         if column.missing_rows is not None:
             raise UserError(
-                f"{where} is used as a number, so missing values cannot be a level of it\n"
+                f"{where} is used as a number, which has no level for missing values\n"
                 f"  write C({column.name}), or take it out of data.missing"
             )
         if column.levels is None and not factor.calls:
@@ -208,8 +208,8 @@ class _DesignBuilder:
         sizes = [len(factor.levels) for factor in factors]
         if math.prod(sizes) > MOST_COMBINATIONS:
             raise UserError(
-                f"{where}: `{':'.join(grouping)}` has {math.prod(sizes):,} possible combinations of levels, and an interaction "
-                f"may have {MOST_COMBINATIONS:,}; lump rare levels with data.rare"
+                f"{where}: `{':'.join(grouping)}` has {math.prod(sizes):,} possible combinations of levels, and an "
+                f"interaction may have {MOST_COMBINATIONS:,} at most; merge rare levels with data.rare"
             )
         seen = np.zeros(0, np.int64)
         for file in self.files:
@@ -253,15 +253,16 @@ class _DesignBuilder:
         column = self.column(name, where)
         if column.missing_rows:
             raise UserError(
-                f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no cluster, and "
-                f"data.missing keeps them\n"
-                f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under "
-                f"data.derive that says which cluster they belong to"
+                f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no "
+                "cluster, but data.missing keeps them\n"
+                f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column "
+                "under data.derive that puts them into a cluster"
             )
         distinct = check_levels(name, column, where)
         if distinct < 2:
             raise UserError(
-                f"{where}: `{name}` has the one value `{column.labels[0]}` in the training rows, so there is one cluster"
+                f"{where}: `{name}` has only the value `{column.labels[0]}` in the training rows, so there is only "
+                "one cluster; choose another column"
             )
         return Clusters(name, column.kind, distinct)
 
@@ -275,8 +276,8 @@ class _DesignBuilder:
             levels, rare = column.labels, column.rare
         if len(levels) < 2:
             raise UserError(
-                f"{where}: `{factor.name}` has the one level `{levels[0]}` in the training rows, so it has no effect to "
-                f"estimate; remove it from the formula"
+                f"{where}: `{factor.name}` has only the level `{levels[0]}` in the training rows, so it has no "
+                "effect to estimate; remove it from the formula"
             )
         if factor.reference is not None and factor.reference not in levels:
             raise UserError(

@@ -98,10 +98,10 @@ def check_information_size(design: Design, where: str) -> None:
     if needed > LARGEST_INFORMATION:
         widest = max(design.parts, key=lambda part: part.size).term.name
         raise UserError(
-            f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are dense: the "
-            f"information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB are the limit (about "
-            f"{math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
-            f"  lump rare levels with data.rare, or leave out an interaction"
+            f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are "
+            f"dense: the information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB "
+            f"are the limit (about {math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
+            "  merge rare levels with data.rare, or leave out an interaction"
         )
 
 
@@ -112,9 +112,10 @@ def check_scores_size(design: Design, where: str) -> None:
     needed = 8.0 * design.cluster.count * design.size
     if needed > LARGEST_SCORES:
         raise UserError(
-            f"{where}.std_errors: {design.cluster.count:,} clusters of `{design.cluster.column}` times {design.size:,} "
-            f"coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB are the limit\n"
-            f"  cluster by a coarser column, or lump rare levels of the terms with data.rare"
+            f"{where}.std_errors: {design.cluster.count:,} clusters of `{design.cluster.column}` times "
+            f"{design.size:,} coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB "
+            "are the limit\n"
+            "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )
 
 

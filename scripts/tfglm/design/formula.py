@@ -111,7 +111,7 @@ def most_products(tree: Any) -> float:
 def power(terms: float, exponent: str) -> float:
     """How many products of so many terms each there are; one term has as many factors, too."""
     if not exponent.isdecimal():
-        raise ValueError(f"the exponent of `**` is a whole number, not `{exponent}`")
+        raise ValueError(f"the exponent of `**` must be a whole number, not `{exponent}`")
     try:
         return max(terms ** float(exponent), float(exponent))
     except OverflowError:
@@ -185,5 +185,5 @@ def reference_of(node: ast.Call, term: str, where: str) -> str | None:
 def not_supported(term: str, where: str) -> UserError:
     return UserError(
         f"{where}: `{short(term)}` is not supported; define a column for it under data.derive\n"
-        f"  of the functions there are: C, {', '.join(TRANSFORMS)}"
+        f"  the functions are: C, {', '.join(TRANSFORMS)}"
     )

@@ -124,7 +124,7 @@ def _is_finite(value: Any) -> bool:
 def _no_flag(options: Mapping[str, Any], function: str, *names: str) -> str | None:
     """What is wrong with options that switch something."""
     wrong = next((name for name in names if type(options.get(name, False)) is not bool), None)
-    return f"{wrong} of {function}() is True or False" if wrong else None
+    return f"{wrong} of {function}() must be True or False" if wrong else None
 
 
 # scale, center --------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _apply_scale(xp, x, learnt: Mapping[str, Any]) -> list:
 def _problem_of_poly(options: Mapping[str, Any]) -> str | None:
     degree = options.get("degree", 1)
     if not _is_whole(degree) or not 1 <= degree <= 20:
-        return "the degree of poly() is a whole number from 1 to 20"
+        return "the degree of poly() must be a whole number from 1 to 20"
     return _no_flag(options, "poly", "raw")
 
 
@@ -203,22 +203,22 @@ def _problem_of_bs(options: Mapping[str, Any]) -> str | None:
     if (df is None) == (knots is None):
         return "bs() takes df or knots"
     if not _is_whole(degree) or not 0 <= degree <= 10:
-        return "the degree of bs() is a whole number from 0 to 10"
+        return "the degree of bs() must be a whole number from 0 to 10"
     no_flag = _no_flag(options, "bs", "include_intercept")
     if no_flag:
         return no_flag
     fewest = max(degree + options.get("include_intercept", False), 1)
     if df is not None and (not _is_whole(df) or df < fewest):
-        return f"df of bs() is a whole number of at least {fewest} for degree {degree}"
+        return f"df of bs() must be a whole number of at least {fewest} for degree {degree}"
     if df is not None and df > fewest + MOST_KNOTS:
         return f"df of bs() is at most {fewest + MOST_KNOTS} for degree {degree}, received {df}"
     if knots is not None and not (isinstance(knots, list | tuple) and all(map(_is_finite, knots))):
-        return "the knots of bs() are a list of numbers"
+        return "the knots of bs() must be a list of numbers"
     if knots is not None and len(knots) > MOST_KNOTS:
         return f"bs() takes at most {MOST_KNOTS} knots, received {len(knots):,}"
     for bound in ("lower_bound", "upper_bound"):
         if bound in options and not _is_finite(options[bound]):
-            return f"the {bound} of bs() is a number"
+            return f"the {bound} of bs() must be a number"
     return None
 
 

@@ -311,8 +311,8 @@ class ParameterServerExecutor:
         lost = _PS.search(error.message)
         if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
             return (
-                f"{self._ps[int(lost[1])].place}, is lost, and the state that it kept; its log says why, or that of roles.py, "
-                f"which started it. Start again: the fit goes on from the last sum that it has completed"
+                f"{self._ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
+                "roles.py, says why. Run the same command again: the fit resumes from the last sum that it completed"
             )
         return f"a task failed on a worker: {own_words(error.message)}"
 

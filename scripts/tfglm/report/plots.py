@@ -317,7 +317,7 @@ def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], t
     for column, name, colour in (("deviance", "training rows", GREY), ("deviance_held_out", "rows held out", MAIN)):
         if column in table:
             below.plot(strength, table[column] / table[column].max(), "o-", markersize=2.5, color=colour, label=name)
-    below.set(xlabel="strength of the penalty", ylabel="deviance\n(share of the largest)", xscale="log")
+    below.set(xlabel="penalty", ylabel="deviance\n(share of the largest)", xscale="log")
     below.legend(fontsize=8, frameon=False)
     count = above.secondary_xaxis("top")
     which = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))

@@ -43,7 +43,7 @@ def convergence(fit: Mapping) -> str:
     if fit["perfect_fit"]:
         return "The fit converged: it leaves no residuals but rounding errors."
     if not fit["exact"]:
-        return f"An online solver has made the fit, and stopped before the maximum of the likelihood{_distance(fit)}."
+        return f"The fit is by an online solver, which stopped before the maximum of the likelihood{_distance(fit)}."
     if "largest_kkt_violation" in certificate:
         reached = (
             f"the largest violation of the optimality conditions is {certificate['largest_kkt_violation']:.1e}, "
@@ -66,7 +66,7 @@ def convergence(fit: Mapping) -> str:
             f"The fit did NOT converge: rounding errors keep it from coming closer to the maximum of the {of} than "
             f"{rounded_up(within)} {unit}. Numbers that are far from 0 for how little they vary do that; subtract a constant."
         )
-    return f"The fit did NOT converge: the step that was to follow would have moved estimates by up to {rounded_up(step)} {unit}."
+    return f"The fit did NOT converge: the next step would have moved estimates by up to {rounded_up(step)} {unit}."
 
 
 def _distance(fit: Mapping) -> str:

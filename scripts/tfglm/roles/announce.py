@@ -132,8 +132,8 @@ def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str],
         now = time.monotonic()
         if now - begin > deadline_seconds:
             raise UserError(
-                f"the cluster is not complete after {deadline_seconds:.0f} s; still missing: {whom}. "
-                f"The log of a missing role says what it does; if it is only slow, raise the deadline."
+                f"the cluster is not complete after {deadline_seconds:.0f} s; still missing: {whom}. Their logs say "
+                "why; if they are only slow, raise `cluster.patience`."
             )
         if now > telling:
             tell(f"waiting for {whom}")

@@ -38,6 +38,6 @@ def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
             writer.flush()
         except (tf.errors.OpError, OSError) as error:
             lost = True
-            command.log(f"no more curves for TensorBoard, {folder} cannot be written: {error}")
+            command.log(f"no more curves for TensorBoard: {folder} cannot be written: {error}")
 
     return record

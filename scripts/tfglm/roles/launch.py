@@ -50,7 +50,7 @@ def allocated_nodes() -> int:
     job = os.environ.get("SLURM_JOB_ID")
     if not job:
         raise UserError(
-            "the roles were to be started by srun, but this is no SLURM job; `mpi: srun` belongs into a profile "
+            "the processes should be started by srun, but this is no SLURM job; `mpi: srun` belongs in a profile "
             "with `executor: slurm`, as in profiles/slurm/config.yaml"
         )
     line = ["squeue", "--noheader", "--jobs", job, "--format", "%D"]

@@ -87,7 +87,10 @@ class Lease:
         """Why nobody needs this role any more, or ''."""
         silent = self._signs.silent_seconds()
         if self._signs.came and silent > self.term:
-            return f"the chief has given no sign for {self.term:.0f} s, so this role ends; its log may say why"
+            return (
+                f"the chief has given no sign of life for {self.term:.0f} s, so this role ends; the chief's log "
+                "may say why"
+            )
         if not self._signs.came and silent > self.patience:
-            return f"no chief has started within {self.patience:.0f} s, so this role ends; what Snakemake said before tells why"
+            return f"no chief has started within {self.patience:.0f} s, so this role ends; Snakemake's messages say why"
         return ""

@@ -44,7 +44,7 @@ def check(ps: int, workers: int, there: int) -> None:
     fits = max(1, int(there / LEAST) - ps - 1)
     raise UserError(
         f"cluster: {ps} ps, {workers} workers and the chief are {processes} processes of {LEAST / 1e9:.1f} to "
-        f"{MOST / 1e9:.0f} GB each, {processes * LEAST / 1e9:.0f} GB at the least; there are {there / 1e9:.0f} GB of memory "
-        f"here, and {os.cpu_count()} processors\n"
-        f"  ask for {fits} workers at most; more of them than there are processors make no fit faster"
+        f"{MOST / 1e9:.0f} GB each, together at least {processes * LEAST / 1e9:.0f} GB; this machine has "
+        f"{there / 1e9:.0f} GB of memory and {os.cpu_count()} processors\n"
+        f"  ask for {fits} workers at most; more workers than processors make no fit faster"
     )

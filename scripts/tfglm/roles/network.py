@@ -38,7 +38,7 @@ SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 GONE = 30.0
 """Seconds after which the maker of the namespace, if it is seen to have ended, is not replaced by another any more."""
 
-REMEDY = "`cluster: {isolate: never}` does without; README.md says what that means"
+REMEDY = "set `cluster: {isolate: never}` to run without; README.md (Security) says what that means"
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,13 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
     """
     reason = "" if isolate == "never" else refusal()
     if reason and isolate == "always":
-        raise UserError(f"no network of their own for ps, workers and chief: {reason}; {REMEDY}")
+        raise UserError(f"ps, workers and chief cannot have a network of their own: {reason}; {REMEDY}")
     isolated = isolate != "never" and not reason
     if isolated:
         try:
             shut_off()
         except OSError as error:
-            raise UserError(f"no network of their own for ps, workers and chief: {error}; {REMEDY}") from error
+            raise UserError(f"ps, workers and chief cannot have a network of their own: {error}; {REMEDY}") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_text(json.dumps(asdict(Made(identity(parent), identity(os.getpid()), isolated))) + "\n")
@@ -174,7 +174,7 @@ def follow(path: Path, parent: int, patience: float) -> None:
             seen = seen or now
         if now > deadline or (seen and now - seen > GONE):
             what = "have ended" if seen else f"have not started within {patience:.0f} s"
-            raise UserError(f"the parameter servers {what}: {path} names none that lives; their log may say why")
+            raise UserError(f"the parameter servers {what}: {path} names none that is alive; their log may say why")
         time.sleep(0.05)
     raise UserError("ending: the process that started this one is gone")
 
@@ -194,4 +194,4 @@ def _follow(made: Made) -> None:
     try:
         enter(int(made.process.split()[0]))
     except OSError as error:
-        raise UserError(f"no way into the network of the parameter servers: {error}; {REMEDY}") from error
+        raise UserError(f"the network of the parameter servers cannot be entered: {error}; {REMEDY}") from error

@@ -65,11 +65,12 @@ class Queue:
         hopeless = [job for job in jobs & self._known if NEVER.match(job.reason)]
         for job in sorted(jobs - self._known):
             if not (ORDINARY.match(job.reason) or NEVER.match(job.reason)):
-                self._tell(f"{job} waits, and may do so for long: {job.reason}")
+                self._tell(f"{job} waits, perhaps for long: {job.reason}")
         for job in hopeless:
             self.given_up.append(
-                f"{job} can never start: {job.reason}. It asks for what it may not have, or what is not there: ask for less "
-                f"in the profile, such as a lower `runtime`, or for another partition; `scontrol show partition` has the limits."
+                f"{job} can never start: {job.reason}. SLURM cannot give it what it asks for: ask for less in the "
+                "profile, such as a lower `runtime`, or for another partition; `scontrol show partition` has the "
+                "limits."
             )
             self._tell(f"{self.given_up[-1]} It is cancelled.")
         self._known = jobs - set(hopeless)

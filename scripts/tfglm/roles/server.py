@@ -86,7 +86,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--run", default="by-hand", help="id of this start of the cluster")
     made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     made.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
-    made.add_argument("--parent", type=int, help="id of the process that starts this one, to end when it is gone")
+    made.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
     return made
 
 

@@ -94,7 +94,7 @@ OVERDUE = 3
 
 
 def _no_sign(said: Roster, silent: float) -> str:
-    return f"{said.supervisor}, log: {said.log or 'its terminal'}, has given no sign for {silent:.0f} s"
+    return f"{said.supervisor}, log: {said.log or 'its terminal'}, has given no sign of life for {silent:.0f} s"
 
 
 class Watchdog(threading.Thread):
@@ -159,7 +159,10 @@ class Watchdog(threading.Thread):
         wait = self.waits()
         if (waited := self._waited.seconds(object() if wait is None else wait)) > self.stall:
             whom = "; ".join(each.place for each in members)
-            return f"no call has come back for {waited:.0f} s, though all answer; the logs may say why: {whom}"
+            return (
+                f"no call has returned for {waited:.0f} s, although all processes answer; their logs may say why: "
+                f"{whom}"
+            )
         return ""
 
     def _ask(self, members: Sequence[Announcement]) -> dict[str, float]:
@@ -185,7 +188,7 @@ class Watchdog(threading.Thread):
 
 MEANING = {
     "refused": "no process listens there any more",
-    "silent": "it does not answer: its process is stopped, or its machine or the network is away",
+    "silent": "it does not answer: its process is stopped, or its machine or network is down",
 }
 
 

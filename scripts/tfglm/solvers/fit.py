@@ -105,6 +105,7 @@ def rows_held_out(design: Design, settings: SolverConfig, held_out: Workload | N
     for key, needed in needs.items():
         if needed:
             raise UserError(
-                f"models.{design.model}.{key}: there are no rows to evaluate on\n  mend the condition data.split.evaluate"
+                f"models.{design.model}.{key}: there are no rows to evaluate on\n"
+                "  correct the condition data.split.evaluate"
             )
     return None

@@ -173,7 +173,9 @@ class _Training:
             if self.steps == self.settings.last_step or self.steps == steps:
                 break
             if tested and epoch - best_epoch >= (self.settings.patience or self.settings.epochs):
-                self.reporter.tell(f"{self.solver}: no better than after epoch {best_epoch}, so that one counts")
+                self.reporter.tell(
+                    f"{self.solver}: no better than after epoch {best_epoch}, whose coefficients are reported"
+                )
                 break
         seconds = time.perf_counter() - began
         self.reporter.tell(f"{self.solver}: {self.steps:,} steps in {seconds:.1f} s, final loss {loss:.6g} a row")
@@ -195,8 +197,9 @@ class _Training:
         """Raise UserError because the loss is not finite."""
         raise UserError(
             f"{self.where}.learning_rate: the loss is not finite in epoch {epoch}, after {self.steps:,} steps: with "
-            f"{self.rate:g} they are too long\n  make learning_rate smaller, such as {self.rate / 10:g}; what was learnt until "
-            f"epoch {epoch - 1} is kept in {self.executor.kept}"
+            f"{self.rate:g} the steps are too long\n"
+            f"  make learning_rate smaller, such as {self.rate / 10:g}; what was learnt until epoch {epoch - 1} is "
+            f"kept in {self.executor.kept}"
         )
 
     def _state(self, weights: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from tfglm.solvers.reporter import Reporter
 LEAST_L1_RATIO = 1e-3
 """In choosing the first penalty: a ridge leaves nothing at zero, however large."""
 
-CRITERIA = {"held_out": "deviance on the rows held out", "aic": "AIC"}
+CRITERIA = {"held_out": "deviance on the held-out rows", "aic": "AIC"}
 
 
 def solve(
@@ -29,7 +29,7 @@ def solve(
     points = follow(start.problem, start.state, settings, max_iterations, reporter, held_out)
     values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
     chosen = int(np.argmin(values))  # 3.
-    reporter.tell(f"strength {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
+    reporter.tell(f"penalty {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
     return replace(elastic_net.solution(start, points[chosen]), path=tuple(points), chosen=chosen)
 
 
@@ -63,8 +63,8 @@ def follow(
         explained = 1 - state.loss / null_loss
         reporter.record(len(points), {"path/strength": penalty, "path/loss explained": explained})
         reporter.live(
-            f"strength {penalty:.4g}: {np.count_nonzero(state.coefficients):,} coefficients are not zero, "
-            f"{point.iterations} iterations, KKT violation {point.violation / penalty:.1g} of the strength"
+            f"penalty {penalty:.4g}: {np.count_nonzero(state.coefficients):,} coefficients are not zero, "
+            f"{point.iterations} iterations, KKT violation {point.violation / penalty:.1g} of the penalty"
         )
     return points
 
@@ -76,9 +76,7 @@ def penalties(problem: Problem, state: State, settings: PathConfig) -> list[floa
     gradient = np.abs(problem.gradient(state)) * problem.design.penalised_coefficients
     largest = float(gradient.max(initial=0.0)) / problem.weight_sum / max(settings.mixing, LEAST_L1_RATIO)
     if not largest:
-        raise UserError(
-            f"models.{problem.design.model}.path: no term has an effect, so there is no strength to begin with"
-        )
+        raise UserError(f"models.{problem.design.model}.path: no term has any effect, so there is no path to fit")
     return np.geomspace(largest, settings.smallest * largest, settings.number).tolist()
 
 
