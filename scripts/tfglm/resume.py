@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from xxhash import xxh3_128_digest
@@ -114,8 +113,7 @@ class Journal:
         partial = path.with_suffix(".partial")
         try:
             with partial.open("w+b") as file:
-                named: dict[str, Any] = dict(arrays)
-                np.savez(file, **named)
+                np.savez(file, allow_pickle=False, **arrays)
                 file.flush()
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                     digest = self._digest(content)

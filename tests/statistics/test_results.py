@@ -15,7 +15,7 @@ from tfglm import digests
 from tfglm.config import ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.engine.rows import SEPARATED, UNSEEN
+from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.report import plots
@@ -53,14 +53,14 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
     rows = {
         "eta": np.array([-1.0, -2.0, 0.5]),
         "response": np.zeros(3),
-        "flag": np.array([0, 0, SEPARATED]),
+        "flag": np.array([0, 0, SEPARATED_LEVEL]),
         "mass": np.ones(3),
         "outside": np.zeros(3, bool),
     }
     found = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)
     assert (found["auc"], found["average_precision"], found["precision"], found["recall"]) == (None,) * 4
     assert (found["accuracy"], found["true_negative"]) == (1.0, 2)
-    new = predict.Scored(None, None, rows | {"flag": np.full(3, UNSEEN)})
+    new = predict.Scored(None, None, rows | {"flag": np.full(3, UNSEEN_LEVEL)})
     unseen = metrics.evaluate(design, [new], 0.5)
     assert unseen["rows"] == 0 and unseen["rows_with_unseen_level"] == 3
 

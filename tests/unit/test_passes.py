@@ -17,7 +17,7 @@ from tfglm.distribute import wire
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import passes
 from tfglm.engine import workload as workloads
-from tfglm.engine.rows import SEPARATED, UNSEEN
+from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.information import assemble, factor, gradient, null_vectors
@@ -144,8 +144,8 @@ def test_predictions_say_why_a_row_has_none(workload, file, frame):
     flag, eta = (np.concatenate([part[name] for part in parts]) for name in ("flag", "eta"))
     rows = frame[frame["day"] > 24]
     assert np.count_nonzero(flag == 0) == (rows["carrier"] == "AA").sum()
-    assert np.count_nonzero(flag == SEPARATED) == (rows["carrier"] == "B6").sum()
-    assert np.count_nonzero(flag == UNSEEN) == (rows["carrier"] == "DL").sum()
+    assert np.count_nonzero(flag == SEPARATED_LEVEL) == (rows["carrier"] == "B6").sum()
+    assert np.count_nonzero(flag == UNSEEN_LEVEL) == (rows["carrier"] == "DL").sum()
     assert len(flag) == len(rows)
     expected = matrix(narrower, rows[rows["carrier"] == "AA"]) @ coefficients
     np.testing.assert_allclose(np.sort(eta[flag == 0]), np.sort(expected), rtol=1e-12)

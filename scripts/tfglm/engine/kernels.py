@@ -146,8 +146,8 @@ def load() -> None:
         look_up(np.zeros(1), np.zeros(1, dtype), eta)
         look_up(np.zeros(1, np.int32), np.zeros(1, dtype), flag)
         look_up_level(np.zeros(1, np.int32), np.zeros(1, dtype), groups.view(np.int16)[0], flag)
-    for dtype in (np.float32, np.float64):
-        standardise(np.zeros(1, dtype), 0.0, 1.0, flag, eta)
+    for float_type in (np.float32, np.float64):
+        standardise(np.zeros(1, float_type), 0.0, 1.0, flag, eta)
     keep(eta, eta)
     add_linear_predictor(eta, eta, parts, groups, numbers)
     for family in FAMILIES.values():

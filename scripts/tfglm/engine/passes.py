@@ -18,7 +18,8 @@ from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
 from tfglm.distribute.tasks import Document, Task, registered
-from tfglm.engine.rows import AT_ONCE, CLUSTER, NOT_FINITE, Multiplier, Rows, Signature, positions_of, rows_of
+from tfglm.engine.blocks import AT_ONCE, Signature
+from tfglm.engine.rows import CLUSTER, NOT_FINITE, Multiplier, Rows, positions_of, rows_of
 from tfglm.engine.sums import Layout, Sum, concatenated
 from tfglm.families import FAMILIES, Terms
 

@@ -4,37 +4,35 @@ The codes in a shard are local to its input file. A pass gets tables that map th
 one look-up. A negative level takes the row out and says why.
 """
 
-import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from xxhash import xxh3_64_intdigest
 
-from tfglm.data.shards import BLOCK_ROWS, MISSING, changed_block, codes_name, fill, opened
+from tfglm.data.shards import MISSING, codes_name
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import is_centred
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
-from tfglm.errors import UserError
+from tfglm.engine.blocks import BlockReader, Signature
 
-UNSEEN = -1
-"""The row has a level that no training row has."""
-SEPARATED = -2
-"""The row has a level whose training responses are all alike: its coefficient is not finite."""
-DROPPED = -3
-"""The row lacks a value, or is not a row but padding."""
+UNSEEN_LEVEL = -1
+"""Flag of a row with a level that no training row has."""
+
+SEPARATED_LEVEL = -2
+"""Flag of a row with a level whose training responses are all alike: its coefficient is not finite."""
+
+MISSING_VALUE = -3
+"""Flag of a row that lacks a value, and of padding."""
 
 NOT_FINITE = -4
-"""A function of the formula has no finite value for the row, as the logarithm of 0."""
+"""Flag of a row for which a function of the formula has no finite value, as the logarithm of 0."""
 
-REASONS = 4
-"""How many there are; the lowest is minus that."""
+LOWEST_FLAG = NOT_FINITE
 
 CLUSTER = "cluster"
 """Stands beside groupings for the clusters of the standard errors."""
@@ -50,112 +48,6 @@ class Multiplier:
     @classmethod
     def of(cls, design: Design, part: Part) -> "Multiplier | None":
         return cls(part.multiplier, is_centred(design, part)) if part.multiplier else None
-
-
-@dataclass(frozen=True)
-class Input:
-    """A column as a pass reads it; a coded one has tables of `table_size` entries."""
-
-    column: str
-    dtype: str
-    coded: bool
-    table_size: int
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most, of up to `files`
-    ingested files."""
-
-    capacity: int
-    shards: int
-    files: int
-    inputs: tuple[Input, ...]
-
-    @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> "Signature":
-        """What `asdict` has made a dict."""
-        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**one) for one in raw["inputs"]))
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of one shard."""
-        return self.capacity // BLOCK_ROWS
-
-
-AT_ONCE = 4
-"""Blocks that a pass handles at once, where there are enough: they share what Python does for them, and what is made of them fits
-into the caches. One alone took a fifth longer a row, and eight no less."""
-
-MOST_OPEN = 8
-"""Shards of which a call has the files open at the same time."""
-
-
-class Reader(contextlib.ExitStack):
-    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums uint64 [blocks, inputs]."""
-
-    def __init__(self, signature: Signature, paths: np.ndarray, expected: np.ndarray):
-        super().__init__()
-        self._signature, self._paths, self._expected = signature, paths, expected
-        self._files: dict[int, _Files] = {}
-        self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
-        ends = np.cumsum(AT_ONCE * self._sizes)
-        self._starts = ends - AT_ONCE * self._sizes
-        self._words = np.zeros(ends[-1], np.int64)
-        self._columns = self._views(self._words)
-        self._raw = [memoryview(column).cast("B") for column in self._columns.values()]
-        widths = [len(raw) // AT_ONCE for raw in self._raw]
-        self._raw_blocks = [
-            [raw[place * width : (place + 1) * width] for place in range(AT_ONCE)]
-            for raw, width in zip(self._raw, widths, strict=True)
-        ]
-
-    def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns that lie in `words` one after the other."""
-        of_column = np.split(words, self._starts[1:])
-        return {one.column: part.view(one.dtype) for one, part in zip(self._signature.inputs, of_column, strict=True)}
-
-    @cached_property
-    def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Room for the columns in an order that is asked for, which passes never do, and its views."""
-        words = np.empty_like(self._words)
-        return words, self._views(words)
-
-    def read(self, block: int, count: int, order: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
-        """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read; in the
-        order (multiplier, offset) of `kernels.in_runs`, if one is given. Raises UserError if what is there is not what was
-        written."""
-        shard, place = divmod(block, self._signature.blocks)
-        if shard not in self._files:
-            if len(self._files) == MOST_OPEN:
-                self._files.pop(next(iter(self._files))).close()
-            self._files[shard] = self.enter_context(_Files(self._paths[shard]))
-        number = -(-count // BLOCK_ROWS)
-        for file, whole in zip(self._files[shard].numbers, self._raw, strict=True):
-            width = len(whole) // AT_ONCE
-            fill(file, whole[: number * width], place * width)
-        expected = self._expected[block : block + number].T.tolist()
-        for column, (blocks, sums) in enumerate(zip(self._raw_blocks, expected, strict=True)):
-            for at, (raw, checksum) in enumerate(zip(blocks, sums, strict=False)):
-                if xxh3_64_intdigest(raw) != checksum:
-                    raise changed_block(self._paths[shard][column], place + at)
-        columns = self._columns
-        if order:
-            words, columns = self._ordered
-            kernels.in_runs(self._words, self._starts, self._sizes * kernels.RUN // BLOCK_ROWS, count, *order, words)
-        return {name: values[:count] for name, values in columns.items()}
-
-
-class _Files(contextlib.ExitStack):
-    """The open files of a shard; `numbers` are their descriptors."""
-
-    def __init__(self, paths: Sequence[str]):
-        super().__init__()
-        try:
-            self.numbers = [self.enter_context(opened(path)) for path in paths]
-        except UserError:
-            self.close()
-            raise
 
 
 class Rows:
@@ -205,6 +97,7 @@ class Rows:
     def cluster(self) -> np.ndarray:
         """The number of a row's cluster, 0 to design.cluster.count - 1; negative for a row that belongs to none, which takes no
         part."""
+        assert self._design.cluster
         return self.looked_up("cluster", self._codes(self._design.cluster.column))
 
     def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
@@ -245,7 +138,7 @@ class Rows:
             level = self.level(factor)
             joint = joint * len(factor.levels) + np.maximum(level, 0)
             lowest = np.minimum(lowest, level)
-        return REASONS + np.where(lowest < 0, lowest, self._positions[grouping][joint])
+        return -LOWEST_FLAG + np.where(lowest < 0, lowest, self._positions[grouping][joint])
 
     @property
     def groups(self) -> np.ndarray:
@@ -346,16 +239,18 @@ class Rows:
 
     @cached_property
     def offset(self) -> np.ndarray:
+        assert self._design.offset
         return np.where(self.flag >= 0, self.numbers(self._design.offset)[0], 0.0)
 
 
 def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
-    """For each grouping of several factors the group of each combination of their levels, int32; UNSEEN where there is none."""
+    """For each grouping of several factors the group of each combination of their levels, int32; UNSEEN_LEVEL where there is
+    none."""
     made = {}
     for grouping in design.groupings:
         if len(grouping) > 1:
             made[grouping] = np.full(
-                math.prod(len(design.categorical_by_name[name].levels) for name in grouping), UNSEEN, np.int32
+                math.prod(len(design.categorical_by_name[name].levels) for name in grouping), UNSEEN_LEVEL, np.int32
             )
             made[grouping][list(design.combinations[grouping])] = np.arange(design.levels_of(grouping))
     return made
@@ -364,7 +259,7 @@ def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
 def rows_of(
     design: Design,
     signature: Signature,
-    call: tuple,
+    call: Sequence[np.ndarray],
     positions: Mapping[tuple[str, ...], np.ndarray],
     orders: np.ndarray | None = None,
 ) -> Iterator[Rows]:
@@ -372,14 +267,14 @@ def rows_of(
     until the next; in the `orders` of `kernels.in_runs`, int32 [blocks of a call, 2], if these are given."""
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}
-    with Reader(signature, paths, expected) as reader:
+    with BlockReader(signature, paths, expected) as reader:
         for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
             if not count:
                 break
             file = int(files[block // signature.blocks])
             if file not in of_file:
                 of_file[file] = {key: np.array(table[file]) for key, table in zip(keys, tables, strict=True)}
-            order = None if orders is None else tuple(map(int, orders[number]))
+            order = None if orders is None else (int(orders[number, 0]), int(orders[number, 1]))
             columns = reader.read(int(block), int(count), order)
             yield Rows(design, columns, of_file[file], positions, int(count))
 

@@ -70,12 +70,12 @@ class Layout:
 
         # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.
         def product(value: str, which: tuple[int, ...]) -> np.ndarray:
-            made = values[value]
+            multiplied = np.asarray(values[value])
             for end in range(1, len(which) + 1):
                 if (value, which[:end]) not in products:
-                    products[value, which[:end]] = made * numbers()[which[end - 1]]
-                made = products[value, which[:end]]
-            return made
+                    products[value, which[:end]] = multiplied * numbers()[which[end - 1]]
+                multiplied = products[value, which[:end]]
+            return multiplied
 
         for (value, which), (whole, single, pairs, triples) in self._products.items():
             if whole is not None:

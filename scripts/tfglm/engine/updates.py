@@ -15,9 +15,10 @@ import numpy as np
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine import kernels
+from tfglm.engine.blocks import Signature
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.passes import derivative, layout, looked_up_parts
-from tfglm.engine.rows import Rows, Signature, positions_of, rows_of
+from tfglm.engine.rows import Rows, positions_of, rows_of
 from tfglm.families import FAMILIES
 
 SMALL = np.float32

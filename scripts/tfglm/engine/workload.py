@@ -18,8 +18,9 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.distribute.executor import Executor
 from tfglm.engine import updates
+from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.passes import Pass, Passes, Sums
-from tfglm.engine.rows import AT_ONCE, DROPPED, REASONS, SEPARATED, UNSEEN, Input, Signature, table_keys
+from tfglm.engine.rows import LOWEST_FLAG, MISSING_VALUE, SEPARATED_LEVEL, UNSEEN_LEVEL, table_keys
 from tfglm.errors import UserError
 
 ROWS_PER_SUM = 0.4
@@ -212,11 +213,13 @@ class Workload:
         """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on, so
         many blocks at once."""
         keys = table_keys(self.design, signature)[1:]
-        names = [one.column for one in signature.inputs]
+        names = [column.column for column in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
         expected = np.zeros((signature.shards * signature.blocks, len(names)), np.uint64)
         blocks = np.zeros((2, len(expected)), np.int32)
-        tables, files, of_shard, filled = [], {}, np.zeros(signature.shards, np.int32), 0
+        tables: list[list[np.ndarray]] = []
+        files: dict[int, int] = {}
+        of_shard, filled = np.zeros(signature.shards, np.int32), 0
         for number, (file, shard, checksums, rows, begin) in enumerate(pieces):
             paths[number], places = self._columns_of(file, shard, names)
             first = number * signature.blocks
@@ -247,36 +250,42 @@ class Workload:
 
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
         """What each code of a column stands for, as `table_keys` names it."""
-        sizes = {one.column: one.table_size for one in signature.inputs}
+        sizes = {column.column: column.table_size for column in signature.inputs}
         if key == "missing":
-            patterns = [DROPPED if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)]
+            patterns = [
+                MISSING_VALUE if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)
+            ]
             return padded([0, *patterns], sizes[MISSING], np.int32)
         if key == "cluster":
+            assert self.design.cluster
             return padded(self._clusters_of(file), sizes[file.codes(self.design.cluster.column).name], np.int32)
         what, name = key.split("/", 1)
         if what == "group":
-            grouping = next(one for one in self.design.groupings if ":".join(one) == name)
+            grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
             groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
-            groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED
-            return np.concatenate([np.arange(-REASONS, 0, dtype=np.int32), groups])
+            groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
+            return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), groups])
         if what == "number":
             return padded(number_table(file, name), sizes[name], np.float64)
         if what == "level":
-            factor = next(one for one in self.design.categorical if one.name == name)
-            return padded(self._levels_of(factor, file), sizes[file.codes(factor.column).name], np.int32)
-        name, which = (name, 0) if what == "outside" else name.rsplit("/", 1)
-        factor = next(one for one in (*self.design.numeric, self.design.offset) if one and one.name == name)
+            categorical = next(factor for factor in self.design.categorical if factor.name == name)
+            return padded(self._levels_of(categorical, file), sizes[file.codes(categorical.column).name], np.int32)
+        number = ""
+        if what != "outside":
+            name, _, number = name.rpartition("/")
+        factor = next(factor for factor in (*self.design.numeric, self.design.offset) if factor and factor.name == name)
         with np.errstate(all="ignore"):
             values = number_table(file, factor.column)
             if what == "outside":
                 return padded(transforms.is_outside(np, factor.learnt, values), sizes[factor.column], np.float64)
-            column = transforms.apply(np, factor.learnt, values)[int(which)]
+            column = transforms.apply(np, factor.learnt, values)[int(number)]
         return padded(column, sizes[factor.column], np.float64)
 
     @cached_property
     def _cluster_numbers(self) -> pl.DataFrame:
         """The number of each cluster by its value. Raises UserError if the files have not as many as the design."""
         clusters = self.design.cluster
+        assert clusters
         values = training_values(self.files, clusters.column, clusters.column_kind, self.design.required)["value"]
         if len(values) != clusters.count:
             raise UserError(
@@ -286,19 +295,21 @@ class Workload:
         return pl.DataFrame({"value": values, "cluster": np.arange(clusters.count, dtype=np.int32)})
 
     def _clusters_of(self, file: IngestedFile) -> np.ndarray:
-        """The number of the cluster of each code of a file; DROPPED for no value, UNSEEN for one that no training row has."""
+        """The number of the cluster of each code of a file; MISSING_VALUE for no value, UNSEEN_LEVEL for one that no training row
+        has."""
+        assert self.design.cluster
         numbers = self._cluster_numbers
         values = file.values(file.codes(self.design.cluster.column).name).alias("value")
         codes = values.cast(numbers.schema["value"]).to_frame()
-        found = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
-        return np.append(np.int32(DROPPED), found.fill_null(UNSEEN).to_numpy())
+        clusters = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
+        return np.append(np.int32(MISSING_VALUE), clusters.fill_null(UNSEEN_LEVEL).to_numpy())
 
     def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
         """The number of the level of each code of a file, or why a row with it takes no part."""
-        unseen = self.unseen.get(factor.name, UNSEEN)
+        unseen = self.unseen.get(factor.name, UNSEEN_LEVEL)
         values = file.values(file.codes(factor.column).name)
         levels = np.append(np.int32(factor.level_of_missing(unseen)), factor.levels_of(values, unseen))
-        return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED, levels)
+        return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED_LEVEL, levels)
 
 
 def padded(entries, size: int, dtype) -> np.ndarray:
@@ -314,7 +325,7 @@ def _cut(used: list[tuple], number: int) -> list[list[tuple]]:
     blocks as those of another, or one more: what all wait for is the longest call."""
     bounds = list(accumulate((-(-rows // BLOCK_ROWS) for *_, rows in used), initial=0))
     number = min(number, bounds[-1])
-    calls = []
+    calls: list[list[tuple]] = []
     for first, last in pairwise(bounds[-1] * call // number for call in range(number + 1)):
         calls.append([])
         for (file, shard, checksums, rows), (begin, end) in zip(used, pairwise(bounds), strict=True):

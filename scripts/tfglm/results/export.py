@@ -12,7 +12,7 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.parametrisation import is_centred
-from tfglm.engine.rows import UNSEEN
+from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.coefficients import Estimates
@@ -44,7 +44,7 @@ class Exported(tf.Module):
         entries = tf.lookup.KeyValueTensorInitializer(
             tf.constant(list(known), tf.string), tf.constant(list(known.values()), tf.int64)
         )
-        return tf.lookup.StaticHashTable(entries, self.substitutes.get(factor.name, UNSEEN))
+        return tf.lookup.StaticHashTable(entries, self.substitutes.get(factor.name, UNSEEN_LEVEL))
 
     def save(self, folder: str) -> None:
         """Write the SavedModel with the signature `serving_default`."""
@@ -79,10 +79,10 @@ class Exported(tf.Module):
         return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
 
     def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:
-        """The number of the level of a factor, or UNSEEN."""
-        substitute = tf.constant(self.substitutes.get(factor.name, UNSEEN), tf.int64)
+        """The number of the level of a factor, or UNSEEN_LEVEL."""
+        substitute = tf.constant(self.substitutes.get(factor.name, UNSEEN_LEVEL), tf.int64)
         # A missing value in a column that must have one is no level that could be substituted.
-        absent = factor.numbers.get(None, UNSEEN if factor.column in self.design.required else substitute)
+        absent = factor.numbers.get(None, UNSEEN_LEVEL if factor.column in self.design.required else substitute)
         absent = tf.cast(absent, tf.int64)
         if factor.column_kind == "text":
             return tf.where(tf.equal(column, ""), absent, self.tables[factor.name].lookup(column))
@@ -104,7 +104,9 @@ class Exported(tf.Module):
         known = tf.constant(self.design.combinations[grouping], tf.int64)
         place = tf.minimum(tf.searchsorted(known, joint, out_type=tf.int64), known.shape[0] - 1)
         least = tf.reduce_min(tf.stack([levels[name] for name in grouping]), 0)
-        return tf.where((least >= 0) & tf.equal(tf.gather(known, place), joint), place, tf.constant(UNSEEN, tf.int64))
+        return tf.where(
+            (least >= 0) & tf.equal(tf.gather(known, place), joint), place, tf.constant(UNSEEN_LEVEL, tf.int64)
+        )
 
 
 def check_exact(design: Design) -> None:

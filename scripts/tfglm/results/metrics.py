@@ -13,8 +13,7 @@ import numpy as np
 from tfglm.data.dictionary import ABSENT
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.engine.rows import NOT_FINITE, UNSEEN
-from tfglm.engine.rows import SEPARATED as SEPARATED_ROW
+from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.histogram import BINS, edges
@@ -114,7 +113,12 @@ COUNTED = (
 
 def count(rows: Mapping[str, np.ndarray]) -> dict[str, int]:
     """How many rows have no prediction, by reason; and how many have one for the end of a spline."""
-    of_flag = (rows["flag"] == UNSEEN, rows["flag"] == SEPARATED_ROW, rows["flag"] == NOT_FINITE, rows["outside"])
+    of_flag = (
+        rows["flag"] == UNSEEN_LEVEL,
+        rows["flag"] == SEPARATED_LEVEL,
+        rows["flag"] == NOT_FINITE,
+        rows["outside"],
+    )
     return {name: int(np.count_nonzero(flags)) for name, flags in zip(COUNTED, of_flag, strict=True)}
 
 

@@ -11,15 +11,19 @@ import scipy.sparse
 from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
-from tfglm.engine.rows import DROPPED, NOT_FINITE, UNSEEN
-from tfglm.engine.rows import SEPARATED as SEPARATED_ROW
+from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-REASONS = {DROPPED: "missing value", UNSEEN: "unseen level", SEPARATED_ROW: "separated level", NOT_FINITE: "not finite"}
+REASONS = {
+    MISSING_VALUE: "missing value",
+    UNSEEN_LEVEL: "unseen level",
+    SEPARATED_LEVEL: "separated level",
+    NOT_FINITE: "not finite",
+}
 """Why a row has no prediction."""
 
 OUTSIDE = "outside the range of a spline"
@@ -142,8 +146,8 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
     unseen = np.full(scored.shard.rows, "", object)
     for factor in design.categorical:
         column = scored.file.codes(factor.column).name
-        levels = factor.levels_of(scored.file.values(column), UNSEEN)
-        new = np.append(factor.level_of_missing(UNSEEN), levels) == UNSEEN
+        levels = factor.levels_of(scored.file.values(column), UNSEEN_LEVEL)
+        new = np.append(factor.level_of_missing(UNSEEN_LEVEL), levels) == UNSEEN_LEVEL
         new[0] &= factor.column not in design.required  # else the row lacks a value
         which = new[stored_values(scored.file, scored.shard, column)]
         unseen[which] = [f"{one}, {factor.name}" if one else factor.name for one in unseen[which]]

@@ -1,0 +1,120 @@
+"""Blocks of shards as they are stored, read and checked: what a pass goes through, some blocks at a time."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_64_intdigest
+
+from tfglm.data.shards import BLOCK_ROWS, changed_block, fill, opened
+from tfglm.engine import kernels
+from tfglm.errors import UserError
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column as a pass reads it; a coded one has tables of `table_size` entries."""
+
+    column: str
+    dtype: str
+    coded: bool
+    table_size: int
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most, of up to `files`
+    ingested files."""
+
+    capacity: int
+    shards: int
+    files: int
+    inputs: tuple[Input, ...]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> "Signature":
+        """What `asdict` has made a dict."""
+        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**one) for one in raw["inputs"]))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one shard."""
+        return self.capacity // BLOCK_ROWS
+
+
+AT_ONCE = 4
+"""Blocks that a pass handles at once, where there are enough: they share what Python does for them, and what is made of them fits
+into the caches. One alone took a fifth longer a row, and eight no less."""
+
+MOST_OPEN = 8
+"""Shards of which a call has the files open at the same time."""
+
+
+class BlockReader(contextlib.ExitStack):
+    """Blocks of the shards of one call: `paths` [shards, inputs], `expected` the checksums uint64 [blocks, inputs]."""
+
+    def __init__(self, signature: Signature, paths: np.ndarray, expected: np.ndarray):
+        super().__init__()
+        self._signature, self._paths, self._expected = signature, paths, expected
+        self._files: dict[int, _Files] = {}
+        self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
+        ends = np.cumsum(AT_ONCE * self._sizes)
+        self._starts = ends - AT_ONCE * self._sizes
+        self._words = np.zeros(ends[-1], np.int64)
+        self._columns = self._views(self._words)
+        self._raw = [column.data.cast("B") for column in self._columns.values()]
+        widths = [len(raw) // AT_ONCE for raw in self._raw]
+        self._raw_blocks = [
+            [raw[place * width : (place + 1) * width] for place in range(AT_ONCE)]
+            for raw, width in zip(self._raw, widths, strict=True)
+        ]
+
+    def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
+        """The columns that lie in `words` one after the other."""
+        of_column = np.split(words, self._starts[1:])
+        return {one.column: part.view(one.dtype) for one, part in zip(self._signature.inputs, of_column, strict=True)}
+
+    @cached_property
+    def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Room for the columns in an order that is asked for, which passes never do, and its views."""
+        words = np.empty_like(self._words)
+        return words, self._views(words)
+
+    def read(self, block: int, count: int, order: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+        """The first `count` values of each column from a block on, AT_ONCE blocks at most, valid until the next are read; in the
+        order (multiplier, offset) of `kernels.in_runs`, if one is given. Raises UserError if what is there is not what was
+        written."""
+        shard, place = divmod(block, self._signature.blocks)
+        if shard not in self._files:
+            if len(self._files) == MOST_OPEN:
+                self._files.pop(next(iter(self._files))).close()
+            self._files[shard] = self.enter_context(_Files(self._paths[shard]))
+        number = -(-count // BLOCK_ROWS)
+        for file, whole in zip(self._files[shard].numbers, self._raw, strict=True):
+            width = len(whole) // AT_ONCE
+            fill(file, whole[: number * width], place * width)
+        expected = self._expected[block : block + number].T.tolist()
+        for column, (blocks, sums) in enumerate(zip(self._raw_blocks, expected, strict=True)):
+            for at, (raw, checksum) in enumerate(zip(blocks, sums, strict=False)):
+                if xxh3_64_intdigest(raw) != checksum:
+                    raise changed_block(self._paths[shard][column], place + at)
+        columns = self._columns
+        if order:
+            words, columns = self._ordered
+            kernels.in_runs(self._words, self._starts, self._sizes * kernels.RUN // BLOCK_ROWS, count, *order, words)
+        return {name: values[:count] for name, values in columns.items()}
+
+
+class _Files(contextlib.ExitStack):
+    """The open files of a shard; `numbers` are their descriptors."""
+
+    def __init__(self, paths: Sequence[str]):
+        super().__init__()
+        try:
+            self.numbers = [self.enter_context(opened(path)) for path in paths]
+        except UserError:
+            self.close()
+            raise
