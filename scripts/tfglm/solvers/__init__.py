@@ -1,4 +1,4 @@
-"""From sums to one fit: where the maximum is, how sure that is, and the covariance of the estimates.
+"""From sums to one fit (fit.py): prepare, start, solve (newton, elastic_net, path, online), certify, describe.
 
 May import: config, data, families, design, engine, distribute. It is given an Executor, and knows no cluster.
 """

@@ -80,14 +80,13 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
 
 
 def goodness_of_fit(solution: Solution) -> dict:
-    """Likelihood and deviance, and what is made of them."""
+    """Likelihood, deviance, and what follows from them."""
     problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
     family, counts = problem.family, problem.counts
     rows, saturated = float(counts["rows"]), float(counts["saturated"])
     has_intercept = any(term.name == INTERCEPT for term in problem.design.terms)
     # Of residuals that are rounding errors it has no meaning.
-    known = not solution.is_perfect
-    log_likelihood = family.log_likelihood(loss, float(counts["base"]), rows) if known else None
+    log_likelihood = None if solution.is_perfect else family.log_likelihood(loss, float(counts["base"]), rows)
     # As in R, an estimated variance counts as a parameter.
     parameters = solution.effective + (not family.dispersion_known)
     return {
@@ -96,8 +95,8 @@ def goodness_of_fit(solution: Solution) -> dict:
         "null_deviance": 2 * (problem.null_loss - saturated),
         "df_residual": df_residual if problem.l1 or problem.l2 else int(df_residual),
         "df_null": int(rows) - has_intercept,
-        "aic": -2 * log_likelihood + 2 * parameters if known else None,
-        "bic": -2 * log_likelihood + float(np.log(rows)) * parameters if known else None,
+        "aic": None if log_likelihood is None else -2 * log_likelihood + 2 * parameters,
+        "bic": None if log_likelihood is None else -2 * log_likelihood + float(np.log(rows)) * parameters,
         "pseudo_r_squared": deviance_explained(solution),
         "pearson_dispersion": solution.state.pearson / df_residual if df_residual > 0 else None,
     }
@@ -133,7 +132,7 @@ def deviance_explained(fit: Solution | Point) -> float | None:
 def standard_errors(design: Design, fitted: Fitted) -> dict:
     """How the standard errors were estimated."""
     errors: dict = {"kind": design.std_errors}
-    if design.std_errors == "cluster":
+    if design.cluster:
         errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
         if len(fitted.cluster_information):
             errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}

@@ -39,7 +39,9 @@ PRECISION = 1e-9
 def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
     """The minimum of F from `start`; with no iterations, how far the start is from it."""
     problem, state = start.problem, start.state
-    point = minimise(problem, state, state.blocks, 0.0, problem.l1, max_iterations, reporter)
+    point = minimise(
+        problem, state, state.information, np.zeros(len(state.coefficients)), problem.l1, max_iterations, reporter
+    )
     return solution(start, point if problem.l2 else replace(point, effective=effective_coefficients(point)))
 
 
@@ -48,7 +50,7 @@ def solution(start: Solution, point: Point) -> Solution:
     if point.problem.l2:
         # With the information matrix where it is, and not merely near.
         state = point.state if point.state.blocks else point.problem.at(point.state.coefficients)
-        point = replace(point, state=state, near=state.blocks)
+        point = replace(point, state=state, near=state.information)
         point = replace(point, effective=effective_coefficients(point))
     problem, converged_below = point.problem, CONVERGED_BELOW * point.penalty
     # A lasso has no covariance: zeros have no posterior standard deviation.
@@ -70,7 +72,7 @@ def minimise(
     problem: Problem,
     state: State,
     near: Blocks,
-    correction: np.ndarray | float,
+    correction: np.ndarray,
     penalty: float,
     max_iterations: int,
     reporter: Reporter,
@@ -116,7 +118,7 @@ class Search:
 
     def renew(self, state: State) -> None:
         """Go on with the information matrix at this state."""
-        self.state, self.near = state, state.blocks
+        self.state, self.near = state, state.information
         self.blocks, self.since = self.near.penalised(self.problem.ridge), Since()
 
     def step(self, precision: float) -> np.ndarray:

@@ -67,10 +67,10 @@ NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zero
 
 def gradient(design: Design, sums: Sums) -> np.ndarray:
     """The derivative of the loss by the coefficients, from the sums of a gradient or information pass."""
-    found = np.zeros(design.size)
+    derivative = np.zeros(design.size)
     for k, part in enumerate(design.parts):
-        found[part.where] = sums[f"part_{k}"]
-    return found
+        derivative[part.where] = sums[f"part_{k}"]
+    return derivative
 
 
 def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Blocks:

@@ -85,7 +85,7 @@ class Search:
     lambda_squared: float = np.nan
     since: Since = field(default_factory=Since)
     factored: Factored = field(init=False)
-    step: np.ndarray | None = None
+    step: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
         """Raises UserError if terms separate the response, and if the information matrix is singular."""
@@ -115,11 +115,10 @@ class Search:
         """Factor H at `state`. Raises UserError if it is singular, because terms separate the response or for another reason."""
         problem = self.problem
         try:
-            self.factored, self.since = factor(self.state.blocks.penalised(problem.ridge)), Since()
+            self.factored, self.since = factor(self.state.information.penalised(problem.ridge)), Since()
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
-            steps = [] if self.step is None else [self.step]
-            refuse_separation(problem.workload, problem.executor, [*steps, self.state.coefficients])
+            self._refuse_separation()
             raise UserError(
                 f"models.{problem.design.model}: the information matrix is singular after {self.iteration} iterations, though "
                 f"no term is aliased and none was seen to separate the response\n  leave out the terms whose numbers are the "

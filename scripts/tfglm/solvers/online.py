@@ -18,12 +18,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from tfglm.config import OnlineConfig, SolverConfig
 from tfglm.design.parametrisation import hold, holding_zero
-from tfglm.distribute.executor import Executor
+from tfglm.distribute.executor import Executor, Shared
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.passes import Sums
 from tfglm.engine.rows import Signature
@@ -86,7 +87,7 @@ def check(problem: Problem, loss: float, summary: dict) -> None:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised, for each row of mean mass: the mean loss of the workload's rows, and the penalty.
+    """What is minimised, for each row of mean weight: the mean loss of the workload's rows, and the penalty.
 
     `unit` is that of the response, `counts` are the sums of a counts pass.
     """
@@ -115,9 +116,23 @@ def train(
     return _Training(objective, held_out, executor, solver, settings, reporter).run(start)
 
 
+class _Call(NamedTuple):
+    """A call of `updates` with these arguments, which learns from blocks with `counts` rows."""
+
+    updates: Updates
+    arguments: tuple
+    counts: np.ndarray
+
+
 class _Training:
     def __init__(
-        self, objective: Objective, held_out, executor, solver: str, settings: OnlineConfig, reporter: Reporter
+        self,
+        objective: Objective,
+        held_out: Workload | None,
+        executor: Executor,
+        solver: str,
+        settings: OnlineConfig,
+        reporter: Reporter,
     ):
         self.objective, self.held_out, self.executor, self.settings = objective, held_out, executor, settings
         self.reporter, self.solver, self.optimiser = reporter, solver, OPTIMISERS[solver]
@@ -147,8 +162,8 @@ class _Training:
         self.updates: dict[Signature, Updates] = {}
         self.steps = self.repeated = self.pushes = 0
         self.next_report = settings.report_every
-        self.shared = None
-        self.held_out_mass = 0.0
+        self.shared: Shared | None = None
+        self.held_out_weight = 0.0
 
     def run(self, start: np.ndarray) -> tuple[np.ndarray, dict]:
         began = time.perf_counter()
@@ -210,58 +225,79 @@ class _Training:
     def _held_out_loss(self, coefficients: np.ndarray) -> float:
         assert self.held_out
         design = self.held_out.design
-        if not self.held_out_mass:
+        if not self.held_out_weight:
             counts = self.held_out.sum(self.executor, "counts", design.by_term(np.zeros(design.size)))
-            self.held_out_mass = float(counts["mass"])
+            self.held_out_weight = float(counts["mass"])
         sums = self.held_out.sum(self.executor, "gradient", design.by_term(coefficients))
-        return float(sums["loss"] / self.held_out_mass)
+        return float(sums["loss"] / self.held_out_weight)
 
     def _epoch(self, epoch: int, state: np.ndarray) -> dict[str, np.ndarray]:
         """The state after an epoch, the coefficients that come of it, and the mean loss of a row before it was learnt from; how
         many steps there have been, and calls that were repeated."""
-        random = np.random.default_rng([self.settings.seed, epoch]) if self.settings.shuffle else None
-        parts = self.settings.parts if self.settings.synchronous else CALLS_PER_WORKER * self.executor.workers
-        done, prepared, rows = self.steps, [], []
-        for signature, (order, paths, checksums, blocks, counts, *tables) in self.objective.workload.epoch(
-            random, parts
-        ):
-            steps = self.steps_of(counts)
-            if self.settings.last_step and done + steps.sum() > self.settings.last_step:
-                counts = self._cut(counts, self.settings.last_step - done)
-                order = orders(counts, random)
-            if counts.any():
-                schedule = np.array(self.schedule._replace(epochs=epoch - 1 + sum(map(np.sum, rows)) / self.rows))
-                updates = self._updates(signature)
-                prepared.append((updates, (schedule, order, paths, checksums, blocks, counts, *tables)))
-                rows.append(counts)
-                done += int(self.steps_of(counts).sum())
+        calls = self._calls(epoch)
         progress = _Progress(self, epoch)
+        learn = self._in_rounds if self.settings.synchronous else self._each_on_its_own
+        state, means = learn(calls, state, progress)
+        return self._learnt(state, means, [call.counts for call in calls], progress)
+
+    @property
+    def _calls_in_a_round(self) -> int:
+        return self.settings.parts if self.settings.synchronous else CALLS_PER_WORKER * self.executor.workers
+
+    def _calls(self, epoch: int) -> list["_Call"]:
+        """1. The calls of an epoch."""
+        random = np.random.default_rng([self.settings.seed, epoch]) if self.settings.shuffle else None
+        steps, rows = self.steps, 0
+        calls = []
+        for signature, (order, paths, checksums, blocks, counts, *tables) in self.objective.workload.epoch(
+            random, self._calls_in_a_round
+        ):
+            if self.settings.last_step and steps + self.steps_of(counts).sum() > self.settings.last_step:
+                counts = self._cut(counts, self.settings.last_step - steps)
+                order = orders(counts.tolist(), random)
+            if counts.any():
+                schedule = np.array(self.schedule._replace(epochs=epoch - 1 + rows / self.rows))
+                arguments = (schedule, order, paths, checksums, blocks, counts, *tables)
+                calls.append(_Call(self._updates(signature), arguments, counts))
+                rows += np.sum(counts)
+                steps += int(self.steps_of(counts).sum())
+        return calls
+
+    def _in_rounds(
+        self, calls: list["_Call"], state: np.ndarray, progress: "_Progress"
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """2. The state after rounds of calls that begin at the same state, and the mean weights of each call."""
         means = []
-        if self.settings.synchronous:
-            for first in range(0, len(prepared), parts):
-                differences = []
-                calls = [(updates.task, call) for updates, call in prepared[first : first + parts]]
-                for place, vector in enumerate(self.executor.map(calls, {"state": state}), first):
-                    difference, rest = np.split(vector, [state.size])
-                    losses, masses, mean = prepared[place][0].unpack(rest)
-                    finite = np.all(np.isfinite(difference))
-                    progress.add([(rows[place], losses, masses if finite else masses * np.nan)])
-                    differences.append(difference.reshape(state.shape))
-                    means.append(mean)
-                weights = [counts.sum() for counts in rows[first : first + parts]]
-                state = state + np.average(differences, axis=0, weights=weights)
-            return self._learnt(state, means, rows, progress)
+        for first in range(0, len(calls), self._calls_in_a_round):
+            of_round = calls[first : first + self._calls_in_a_round]
+            tasks = [(call.updates.task, call.arguments) for call in of_round]
+            differences = []
+            for call, vector in zip(of_round, self.executor.map(tasks, {"state": state}), strict=True):
+                difference, rest = np.split(vector, [state.size])
+                losses, weights, mean = call.updates.unpack(rest)
+                finite = np.all(np.isfinite(difference))
+                progress.add([(call.counts, losses, weights if finite else weights * np.nan)])
+                differences.append(difference.reshape(state.shape))
+                means.append(mean)
+            state = state + np.average(differences, axis=0, weights=[call.counts.sum() for call in of_round])
+        return state, means
+
+    def _each_on_its_own(
+        self, calls: list["_Call"], state: np.ndarray, progress: "_Progress"
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """2. The state after calls that each begin at what the others have pushed, and the mean weights of each call."""
+        means = []
         if self.shared is None:
             self.shared = self.executor.share(state)
-        calls = [(updates.task, call) for updates, call in prepared]
-        for done_in_a_row in self.executor.update(calls, self.shared, 1 / self.executor.workers):
-            unpacked = [(rows[place], *prepared[place][0].unpack(rest)) for place, rest in done_in_a_row]
+        tasks = [(call.updates.task, call.arguments) for call in calls]
+        for done_in_a_row in self.executor.update(tasks, self.shared, 1 / self.executor.workers):
+            unpacked = [(calls[place].counts, *calls[place].updates.unpack(rest)) for place, rest in done_in_a_row]
             progress.add([of_call for *of_call, _ in unpacked])
             means += [mean for *_, mean in unpacked]
         state, pushes = self.shared.read()
-        self.repeated += pushes - self.pushes - len(prepared)
+        self.repeated += pushes - self.pushes - len(calls)
         self.pushes = pushes
-        return self._learnt(state, means, rows, progress)
+        return state, means
 
     def _learnt(
         self, state: np.ndarray, means: list[np.ndarray], rows: list[np.ndarray], progress: "_Progress"
@@ -324,18 +360,18 @@ class _Progress:
         return float(self.whole[0] / self.whole[1])
 
     def add(self, calls: Sequence[Sequence[np.ndarray]]) -> None:
-        """What has been done at once: of each call the rows of each block, with their losses and masses."""
+        """What has been done at once: of each call the rows of each block, with their losses and weights."""
         training = self.training
         self.rows += sum(int(counts.sum()) for counts, _, _ in calls)
-        for counts, losses, masses in calls:
-            if not np.all(np.isfinite([losses, masses])):
+        for counts, losses, weights in calls:
+            if not np.all(np.isfinite([losses, weights])):
                 training.refuse_divergence(self.epoch)
             ends = training.steps + np.cumsum(training.steps_of(counts))
             first = 0
             while first < len(ends):
                 # To the end of the block with which a report is due.
-                last = min(np.searchsorted(ends, training.next_report) + 1, len(ends))
-                sums = np.array([losses[first:last].sum(), masses[first:last].sum()])
+                last = min(int(np.searchsorted(ends, training.next_report)) + 1, len(ends))
+                sums = np.array([losses[first:last].sum(), weights[first:last].sum()])
                 self.whole, self.window = self.whole + sums, self.window + sums
                 training.steps, first = int(ends[last - 1]), last
                 if training.steps >= training.next_report:

@@ -13,6 +13,7 @@ from tfglm.config import PathConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import elastic_net
+from tfglm.solvers.information import NO_BLOCKS
 from tfglm.solvers.problem import Point, Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 
@@ -28,7 +29,7 @@ def solve(
     """The chosen point of the path; `start` is the model with the intercept alone. Raises UserError if no term has an effect."""
     points = follow(start.problem, start.state, settings, max_iterations, reporter, held_out)
     values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
-    chosen = int(np.argmin(values))  # 3.
+    chosen = int(np.argmin(np.array(values, float)))  # 3.
     reporter.tell(f"penalty {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
     return replace(elastic_net.solution(start, points[chosen]), path=tuple(points), chosen=chosen)
 
@@ -43,7 +44,8 @@ def follow(
 ) -> list[Point]:
     """The points of all penalties, without their information matrices, which would be too large to keep."""
     points: list[Point] = []
-    null_loss, near, correction, saturated = state.loss, state.blocks, 0.0, None
+    null_loss, saturated = state.loss, None
+    near, correction = state.information, np.zeros(len(state.coefficients))
     wanted = penalties(problem, state, settings)  # 1.
     for penalty in wanted:
         penalised = problem.penalised(settings.mixing * penalty, (1 - settings.mixing) * penalty)
@@ -58,7 +60,7 @@ def follow(
         # From one penalty to the next the same is missing from what a quadratic function foretells.
         state, near, correction = point.state, point.near, point.correction
         effective = elastic_net.effective_coefficients(point)
-        points.append(replace(point, effective=effective, near=None, state=replace(state, blocks=None)))
+        points.append(replace(point, effective=effective, near=NO_BLOCKS, state=replace(state, blocks=None)))
         reporter.advance(len(points), len(wanted))
         explained = 1 - state.loss / null_loss
         reporter.record(len(points), {"path/strength": penalty, "path/loss explained": explained})

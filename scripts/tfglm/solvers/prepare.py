@@ -6,6 +6,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
+from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -18,7 +19,7 @@ MOST_NULL_STEPS = 100
 """Newton steps for the intercept of the null model."""
 
 
-def count(workload: Workload, executor) -> Sums:
+def count(workload: Workload, executor: Executor) -> Sums:
     """The sums of a counts pass: rows, weights and responses, of all rows and of each group. Raises UserError for responses that
     the family cannot have, and if no row has a weight."""
     design = workload.design
@@ -46,7 +47,7 @@ def count(workload: Workload, executor) -> Sums:
 
 
 def prepare(
-    workload: Workload, executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
+    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> Problem:
     """What is minimised, over the rows that are left once those of separated groups are gone.
 
@@ -74,7 +75,7 @@ def prepare(
     return problem.penalised(design.l1, design.l2)
 
 
-def null_model(workload: Workload, executor, counts: Sums) -> tuple[np.ndarray, float]:
+def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np.ndarray, float]:
     """Coefficients and loss of the model with nothing but an intercept and the offset; without an intercept, of the offset
     alone."""
     design = workload.design
@@ -87,7 +88,7 @@ def null_model(workload: Workload, executor, counts: Sums) -> tuple[np.ndarray, 
         coefficients[design.intercept] = intercept
     if not design.offset and family.dispersion_known:
         # The loss is linear in the response.
-        loss = family.loss(np.float64(intercept), np.float64(mean))
+        loss = family.loss(np.array(intercept), np.array(mean))
         return coefficients, float(loss) * float(counts["mass"])
     for _ in range(MOST_NULL_STEPS):
         sums = workload.sum(executor, "null", design.by_term(coefficients))

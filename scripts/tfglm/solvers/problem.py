@@ -12,11 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.families import FAMILIES, Family
 from tfglm.solvers.fitted import ALIASED, FREE
-from tfglm.solvers.information import Blocks, Factored, assemble, gradient
+from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, gradient
 
 PERFECT = 16 * 2.0**-53
 """Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
@@ -36,6 +37,12 @@ class State:
     pearson: float
     blocks: Blocks | None = None
 
+    @property
+    def information(self) -> Blocks:
+        """`blocks`, where the pass has summed them."""
+        assert self.blocks, "the pass `gradient` sums no information matrix"
+        return self.blocks
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -48,7 +55,7 @@ class Problem:
     """
 
     workload: Workload
-    executor: object
+    executor: Executor
     counts: Sums
     status: np.ndarray
     held: np.ndarray
@@ -82,8 +89,8 @@ class Problem:
 
     def penalised(self, l1: float, l2: float) -> "Problem":
         """With these penalties on all coefficients but the intercept."""
-        which, weight_sum = self.design.penalised_coefficients, self.weight_sum
-        return replace(self, l1=l1, l2=l2, lasso=l1 * weight_sum * which, ridge=l2 * weight_sum * which)
+        of_each, weight_sum = self.design.penalised_coefficients, self.weight_sum
+        return replace(self, l1=l1, l2=l2, lasso=l1 * weight_sum * of_each, ridge=l2 * weight_sum * of_each)
 
     def without_aliased(self, aliased: np.ndarray, null_vectors: np.ndarray) -> "Problem":
         """With these coefficients held at zero too, because the directions show that others determine them."""
@@ -112,9 +119,9 @@ class Problem:
     def violation(self, state: State) -> float:
         """By how much the coefficients break their KKT conditions at most, for the mean loss of a row: |g + lasso sign(b)| where
         b is not zero, max(|g| - lasso, 0) where it is; g is the gradient of the loss and of the ridge penalty."""
-        slope, b = self.gradient(state), state.coefficients
-        at_zero = np.maximum(np.abs(slope) - self.lasso, 0.0)
-        elsewhere = np.abs(slope + self.lasso * np.sign(b))
+        gradient, b = self.gradient(state), state.coefficients
+        at_zero = np.maximum(np.abs(gradient) - self.lasso, 0.0)
+        elsewhere = np.abs(gradient + self.lasso * np.sign(b))
         broken = np.where(self.free, np.where(b == 0, at_zero, elsewhere), 0.0)
         return float(broken.max(initial=0.0)) / self.weight_sum
 
@@ -143,16 +150,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class Point:
-    """Where F is least for one penalty, `penalty` = l1 + l2, on the way or at the end of an elastic net.
+    """Where F is least for one pair of penalties, l1 and l2, on the way or at the end of an elastic net.
 
-    `near` is the last information matrix, until it is forgotten. `correction` [p] is how far the first step, from the minimum
-    for another penalty, was from this one. `effective` is the effective number of coefficients.
+    `violation` is compared with `penalty`. `near` is the last information matrix, NO_BLOCKS once it is forgotten. `correction`
+    [p] is how far the first step, from the minimum for other penalties, was from this one. `effective` is the effective number
+    of coefficients.
     """
 
     penalty: float
     problem: Problem
     state: State
-    near: Blocks | None
+    near: Blocks
     violation: float
     correction: np.ndarray
     iterations: int
@@ -160,6 +168,9 @@ class Point:
     gradient_passes: int
     effective: float = np.nan
     deviance_held_out: float | None = None
+
+
+NOT_FACTORED = Factored(NO_BLOCKS, np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -174,7 +185,7 @@ class Solution:
 
     problem: Problem
     state: State
-    information: Factored | None = None
+    information: Factored = NOT_FACTORED
     iterations: int = 0
     converged: bool = False
     certificate: Mapping[str, float] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
+from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -17,7 +18,7 @@ all the same, but each step is as long as the one before."""
 
 
 def leave_out_separated(
-    workload: Workload, executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
+    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> tuple[Workload, Sums]:
     """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
 
@@ -29,19 +30,19 @@ def leave_out_separated(
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
     family = FAMILIES[design.family]
     while True:
-        found = {}
+        separated = {}
         for number, grouping in enumerate(design.groupings):
-            mass, events = counts[f"mass_{number}"], counts[f"response_{number}"]
-            groups = np.flatnonzero((mass > 0) & family.at_an_end(events, mass))
+            weight, response = counts[f"mass_{number}"], counts[f"response_{number}"]
+            groups = np.flatnonzero((weight > 0) & family.at_an_end(response, weight))
             if len(groups) and grouping in plain:
-                found[grouping] = frozenset(groups.tolist())
+                separated[grouping] = frozenset(groups.tolist())
                 names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
                 tell(f"separated, so without a finite estimate: {':'.join(grouping)} {names}")
-        if not found:
+        if not separated:
             break
         excluded = {
-            grouping: excluded.get(grouping, frozenset()) | found.get(grouping, frozenset())
-            for grouping in {**excluded, **found}
+            grouping: excluded.get(grouping, frozenset()) | separated.get(grouping, frozenset())
+            for grouping in {**excluded, **separated}
         }
         workload = workload.without(excluded)
         counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
@@ -59,7 +60,7 @@ def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -
     return [":".join(names[number] for names, number in zip(levels, group, strict=True)) for group in numbers]
 
 
-def refuse_separation(workload: Workload, executor, directions: Sequence[np.ndarray]) -> None:
+def refuse_separation(workload: Workload, executor: Executor, directions: Sequence[np.ndarray]) -> None:
     """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
     infinity. The terms in it are named, or one number among them that does it alone."""
     design = workload.design
@@ -80,7 +81,7 @@ def refuse_separation(workload: Workload, executor, directions: Sequence[np.ndar
             raise UserError(separation(design, involved, int(rows["along"]), int(rows["left"])))
 
 
-def moved(workload: Workload, executor, direction: np.ndarray) -> Sums:
+def moved(workload: Workload, executor: Executor, direction: np.ndarray) -> Sums:
     return workload.sum(executor, "separation", workload.design.by_term(direction))
 
 
@@ -96,7 +97,7 @@ def terms_in(design: Design, size: np.ndarray) -> list[str]:
 MOST_CUTS = 60
 
 
-def by_itself(workload: Workload, executor, direction: np.ndarray, term: str) -> Sums | None:
+def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, term: str) -> Sums | None:
     """What a number alone does to the rows, if some value of it divides them as the direction does: its cut is sought by halving
     an interval."""
     design = workload.design

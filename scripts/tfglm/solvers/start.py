@@ -40,7 +40,7 @@ def begin(
     elif state is None:
         state = problem.at(problem.null_coefficients)
     else:
-        state = replace(state, blocks=state.blocks.restrict(problem.free))
+        state = replace(state, blocks=state.information.restrict(problem.free))
     return Solution(problem, state)
 
 
@@ -54,14 +54,15 @@ def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | No
     design, size = problem.design, problem.design.size
     if share < 1.0 and not problem.family.quadratic:
         sampled = replace(problem, workload=problem.workload.sampled(share)).at(problem.null_coefficients)
+        blocks = sampled.information
         # Groups that the sample lacks have no part in the rest of the matrix.
-        blocks = replace(sampled.blocks, d=np.where(sampled.blocks.d > 0, sampled.blocks.d, 1.0))
+        blocks = replace(blocks, d=np.where(blocks.d > 0, blocks.d, 1.0))
         if design.l2 or (np.all(np.diag(blocks.a) > 0) and not len(null_vectors(blocks, size)[0])):
             return problem, None, sampled
     state = problem.at(problem.null_coefficients)
     if design.l2:
         return problem, state, None
-    return problem.without_aliased(*null_vectors(state.blocks, size)), state, None
+    return problem.without_aliased(*null_vectors(state.information, size)), state, None
 
 
 def sample_share(problem: Problem, limits: Limits) -> float:
