@@ -43,7 +43,15 @@ class Journal:
     `note` is told what is found. A disk that is full ends the writing, not the fit.
     """
 
-    def __init__(self, folder: Path, key: str, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        key: str,
+        note: Callable[[str], None],
+        small: float = SMALL,
+        bytes_per_second: float = BYTES_PER_SECOND,
+    ) -> None:
+        self._small, self._bytes_per_second = small, bytes_per_second
         self.folder, self._note, self._next, self._writing, self._bytes = folder, note, 0, True, 0.0
         self._key = key.encode()
         self._writer = ThreadPoolExecutor(1)
@@ -69,7 +77,7 @@ class Journal:
         began = time.monotonic()
         found = make()
         size = sum(array.nbytes for array in found.values())
-        if size < SMALL or time.monotonic() - began > WORTH * size / BYTES_PER_SECOND:
+        if size < self._small or time.monotonic() - began > WORTH * size / self._bytes_per_second:
             self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
         return found, False
 

@@ -49,9 +49,9 @@ def setting(tmp_path_factory):
     return Workload(made, [file], "train")
 
 
-def fit(workload, folder, executor, key="key", solver=None):
+def fit(workload, folder, executor, key="key", solver=None, **limits):
     said = []
-    journal = Journal(folder, key, said.append)
+    journal = Journal(folder, key, said.append, **limits)
     try:
         fitted = fit_design(
             workload,
@@ -64,16 +64,15 @@ def fit(workload, folder, executor, key="key", solver=None):
     return fitted, said
 
 
-def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after_it_is(setting, tmp_path, monkeypatch):
+def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after_it_is(setting, tmp_path):
     exact, _ = fit(setting, tmp_path / "whole", Counting())
-    monkeypatch.setattr("tfglm.resume.SMALL", 300)
-    monkeypatch.setattr("tfglm.resume.BYTES_PER_SECOND", 1.0)
+    limits = {"small": 300, "bytes_per_second": 1.0}
     whole = Counting()
-    fit(setting, tmp_path / "kept", whole)
+    fit(setting, tmp_path / "kept", whole, **limits)
     kept = len(list((tmp_path / "kept").glob("*.npz")))
     assert 2 <= kept < whole.made
     again = Counting()
-    fitted, said = fit(setting, tmp_path / "kept", again)
+    fitted, said = fit(setting, tmp_path / "kept", again, **limits)
     assert again.made == whole.made - kept
     assert said == [f"resuming from {kept} results of an earlier run in {tmp_path / 'kept'}"]
     np.testing.assert_array_equal(fitted.coefficients, exact.coefficients)

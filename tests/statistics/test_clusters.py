@@ -12,7 +12,8 @@ from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
 from tfglm.data.limits import MOST_CODES, IngestLimits
 from tfglm.distribute.local import LocalExecutor
-from tfglm.engine import workload
+from tfglm.engine.cutting import Cutting
+from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import predict
 
@@ -239,8 +240,7 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
         merge(mixed)
 
 
-def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path, monkeypatch):
-    monkeypatch.setattr(workload, "FEWEST_ROWS", shards.BLOCK_ROWS)
+def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path):
     frame = flights(70_000, 11, 20_000)
     files = [ingest_frame(one, tmp_path, name) for name, one in (("a", frame[:40_000]), ("b", frame[40_000:]))]
     design = design_of("late ~ carrier + hour", "binomial", merge(files), files, std_errors="cluster(tail)")
@@ -252,7 +252,7 @@ def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path, monkeypatc
             self.calls = (*self.calls, (json.loads(task.settings)["name"], len(calls)))
             return super().sum(task, calls, state)
 
-    executor, whole = Counting(), workload.Workload(design, files, "train")
+    executor, whole = Counting(), Workload(design, files, "train", cutting=Cutting(fewest_rows=shards.BLOCK_ROWS))
     zero = design.by_term(np.zeros(design.size))
     gradient, scores = (whole.sum(executor, name, zero) for name in ("gradient", "scores"))
     assert executor.calls == (("gradient", 4), ("scores", 2))

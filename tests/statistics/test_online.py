@@ -16,7 +16,7 @@ from pools import Remembering, design_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, OnlineConfig, SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.engine import kernels
-from tfglm.engine import workload as workloads
+from tfglm.engine.cutting import Cutting
 from tfglm.engine.updates import orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -184,13 +184,12 @@ def rows_of(calls) -> list[tuple[str, int]]:
     return found
 
 
-def test_each_epoch_has_every_row_once_in_another_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(workloads, "ENOUGH", 1)
+def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
     frame = flights(120_000, seed=6)
     half = ingest_frame(frame[:80_000], tmp_path, "first"), ingest_frame(frame[80_000:], tmp_path, "second")
     empty = ingest_frame(frame[:100], tmp_path, "empty", split={"train": "FALSE", "evaluate": "TRUE"})
     made = design_of("late ~ carrier + hour", "binomial", merge([*half, empty]), half)
-    workload = Workload(made, [*half, empty], "train")
+    workload = Workload(made, [*half, empty], "train", cutting=Cutting(reads_to_shuffle=1))
     epochs = [workload.epoch(np.random.default_rng([1, epoch]), fewest) for epoch, fewest in ((1, 1), (2, 7))]
     # Few calls read several blocks at once.
     assert [max(counts.max() for _, (_, _, _, _, counts, *_) in calls) for calls in epochs] == [16_000, 8_192]

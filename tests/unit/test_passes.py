@@ -16,7 +16,7 @@ from tfglm.data.shards import BLOCK_ROWS
 from tfglm.distribute import wire
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import passes
-from tfglm.engine import workload as workloads
+from tfglm.engine.cutting import Cutting
 from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -177,10 +177,9 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
     np.testing.assert_array_equal(theirs(coefficients, *sent), ours(coefficients, *call))
 
 
-def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(workload, file, frame, monkeypatch):
-    monkeypatch.setattr(workloads, "ROWS_PER_SUM", 0.01)
-    monkeypatch.setattr(workloads, "FEWEST_ROWS", 2 * BLOCK_ROWS)
-    twice = Workload(workload.design, [file, file], "train")
+def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(workload, file, frame):
+    cutting = Cutting(rows_per_sum=0.01, fewest_rows=2 * BLOCK_ROWS)
+    twice = Workload(workload.design, [file, file], "train", cutting=cutting)
     ((signature, calls),) = twice.calls.items()
     numbers = [np.sum(-(-counts // BLOCK_ROWS)) for _, _, _, counts, *_ in calls]
     assert signature.shards == 2

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 import numpy as np
 import polars as pl
@@ -19,35 +18,20 @@ from tfglm.design.factors import Categorical
 from tfglm.distribute.executor import Executor
 from tfglm.engine import updates
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
+from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.passes import Pass, Passes, Sums
 from tfglm.engine.rows import LOWEST_FLAG, MISSING_VALUE, SEPARATED_LEVEL, UNSEEN_LEVEL, table_keys
 from tfglm.errors import UserError
 
-ROWS_PER_SUM = 0.4
-"""Rows of a call for each number that an information pass sums: to bring one to the chief costs 10 ns, and a row 115."""
-
-ROWS_PER_CALL = 2**20
-"""Aimed at: a tenth of a second, where each call has its own cost of a hundredth."""
-
-FEW_CALLS, FEWEST_ROWS = 4, 2**17
-"""So many calls at least, for more than one worker, if each has so many rows."""
-
-ROWS_PER_UPDATE = 2**20
-"""Of a call of an online solver, which takes 50 ns a row and some milliseconds besides."""
-
-ENOUGH = 8
-"""Times that each call of an online solver has to read, if it is to read several blocks at once: few would hardly be shuffled."""
-
-EVENLY_SPREAD = 16
-"""With fewer calls than that their number is a power of two, so that no worker waits long for another."""
+DEFAULT_CUTTING = Cutting()
 
 
 class Workload:
-    """The shards of one split as calls of a pass.
+    """The rows of one split, cut into calls.
 
     `excluded` holds for some groupings the groups (their numbers) whose rows take no part; `unseen` for some factors the level
     that stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
-    file is used. What is in a call depends on the files alone, not on who is there to run it.
+    file is used.
     """
 
     def __init__(
@@ -58,9 +42,11 @@ class Workload:
         excluded: Mapping[tuple[str, ...], frozenset[int]] | None = None,
         unseen: Mapping[str, int] | None = None,
         share: float = 1.0,
+        cutting: Cutting = DEFAULT_CUTTING,
     ):
         self.design, self.files, self.split = design, files, split
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
+        self.cutting = cutting
         self._passes: dict[Signature, Passes] = {}
         self._made: dict[int, list[np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
@@ -74,7 +60,7 @@ class Workload:
         return self._changed(self.excluded, share)
 
     def _changed(self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float) -> "Workload":
-        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share)
+        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share, self.cutting)
         other._passes = self._passes  # made once for both
         return other
 
@@ -128,14 +114,16 @@ class Workload:
     def _numbers_of_calls(self, name: str) -> dict[Signature, int]:
         """Into how many calls a pass would best be cut, by the signature of a call that reads one shard."""
         return {
-            alone: _calls(getattr(self.passes(alone), name).size, sum(rows for *_, rows in self._used(shards)))
+            alone: self.cutting.calls(
+                getattr(self.passes(alone), name).size, sum(rows for *_, rows in self._used(shards))
+            )
             for alone, shards in self._alike.items()
         }
 
     def _cut_into(self, numbers: Mapping[Signature, int]) -> dict[Signature, list[tuple]]:
         made = {}
         for alone, number in numbers.items():
-            pieces = _cut(self._used(self._alike[alone]), number)
+            pieces = cut(self._used(self._alike[alone]), number)
             files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
             signature = replace(alone, shards=max(map(len, pieces)), files=files)
             made[signature] = [self._call(signature, of_call) for of_call in pieces]
@@ -156,14 +144,14 @@ class Workload:
         made = []
         for alone, shards in self._alike.items():
             used = self._used(shards)
-            of_shards = min(ROWS_PER_UPDATE // alone.capacity, len(used) // fewest_calls)
+            of_shards = min(self.cutting.rows_per_update // alone.capacity, len(used) // fewest_calls)
             of_shards = max(1, of_shards)
             signature = replace(alone, shards=of_shards, files=min(of_shards, len({id(file) for file, *_ in used})))
             which = np.arange(len(used)) if order is None else order.permutation(len(used))
             groups = np.array_split(which, -(-len(used) // signature.shards))
             pieces = -(-fewest_calls // len(groups))
             blocks_of_all = sum(-(-rows // BLOCK_ROWS) for *_, rows in used)
-            at_once = AT_ONCE if blocks_of_all >= ENOUGH * AT_ONCE * fewest_calls else 1
+            at_once = AT_ONCE if blocks_of_all >= self.cutting.reads_to_shuffle * AT_ONCE * fewest_calls else 1
             for group in groups:
                 of_group = [(*used[place], 0) for place in group]
                 paths, expected, blocks, counts, *tables = self._call(signature, of_group, at_once)
@@ -318,25 +306,3 @@ def padded(entries, size: int, dtype) -> np.ndarray:
     table = np.zeros((size, *entries.shape[1:]), dtype)
     table[: len(entries)] = entries
     return table
-
-
-def _cut(used: list[tuple], number: int) -> list[list[tuple]]:
-    """Shards (file, shard, checksums, rows) in pieces (file, shard, checksums, rows, first), those of each call with as many
-    blocks as those of another, or one more: what all wait for is the longest call."""
-    bounds = list(accumulate((-(-rows // BLOCK_ROWS) for *_, rows in used), initial=0))
-    number = min(number, bounds[-1])
-    calls: list[list[tuple]] = []
-    for first, last in pairwise(bounds[-1] * call // number for call in range(number + 1)):
-        calls.append([])
-        for (file, shard, checksums, rows), (begin, end) in zip(used, pairwise(bounds), strict=True):
-            if begin < last and first < end:
-                stop = min(rows, (last - begin) * BLOCK_ROWS)
-                calls[-1].append((file, shard, checksums, stop, max(first - begin, 0) * BLOCK_ROWS))
-    return calls
-
-
-def _calls(entries: int, rows: int) -> int:
-    """Into how many calls to cut so many rows for a pass that sums so many numbers."""
-    wanted = max(rows / ROWS_PER_CALL, min(FEW_CALLS, rows / FEWEST_ROWS))
-    number = max(1.0, min(wanted, rows / (ROWS_PER_SUM * entries)))
-    return 2 ** round(math.log2(number)) if number < EVENLY_SPREAD else math.ceil(number)

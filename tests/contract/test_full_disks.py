@@ -1,0 +1,118 @@
+"""A full disk and a busy terminal: processes end all the same, and work goes on without a log."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chiefs import chief, wait_for_children
+from processes import ENVIRONMENT, SCRIPTS, alive, wait_until
+from tfglm.roles import announce
+from tfglm.roles.announce import Announcement
+
+
+def full(path: Path) -> Path:
+    """A log that accepts no byte."""
+    path.symlink_to("/dev/full")
+    return path
+
+
+def full_pipe() -> tuple[int, int]:
+    """A pipe that nobody reads, and that is full."""
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, bytes(4096))
+    return reading, writing
+
+
+@pytest.mark.parametrize("work", ["time.sleep(60)", "hold(60)"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_chief_ends_at_a_signal_whatever_it_does_and_its_log_is(tmp_path: Path, work: str, number: int) -> None:
+    there = tmp_path / "there"
+    reading, writing = full_pipe()
+    more = ("--log", str(full(tmp_path / "log")))
+    with chief(f"Path({str(there)!r}).touch(); {work}", *more, stderr=writing) as running:
+        wait_until(there.exists, 20, "the chief")
+        running.send_signal(number)
+        assert running.wait(2) == -number
+    for end in (reading, writing):
+        os.close(end)
+
+
+def test_the_watchdog_ends_the_chief_whatever_log_and_terminal_do(tmp_path: Path) -> None:
+    reading, writing = full_pipe()
+    more = ("--log", str(full(tmp_path / "log")))
+    with chief("watched.over([gone]); time.sleep(60)", *more, stderr=writing, grace=1.0) as running:
+        (dog,) = wait_for_children(running.pid)
+        assert running.wait(20) == -signal.SIGKILL
+        wait_until(lambda: not alive(dog), 5, "the end of the watchdog")
+    for end in (reading, writing):
+        os.close(end)
+
+
+def test_a_full_disk_costs_the_log_and_not_the_work(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    more = ("--log", str(full(tmp_path / "log")))
+    with chief("[command.say(f'step {i}') for i in range(3)]", *more, stderr=writing) as running:
+        assert running.wait(20) == 0
+    os.close(writing)
+    with os.fdopen(reading) as terminal:
+        said = terminal.read()
+    assert said.splitlines() == [
+        "warning: the log cannot be written, so lines are missing from it: No space left on device",
+        *(f"step {i}" for i in range(3)),
+    ]
+
+
+def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    with chief("pass", "--log", str(tmp_path), stderr=writing) as running:
+        assert running.wait(20) == 1
+    os.close(writing)
+    with os.fdopen(reading) as terminal:
+        assert terminal.read() == f"error: the log {tmp_path} cannot be opened: Is a directory\n"
+
+
+STAND_IN = """
+from types import SimpleNamespace as Space
+ignore = lambda *_, **__: None
+threading = Space(set_intra_op_parallelism_threads=ignore, set_inter_op_parallelism_threads=ignore)
+config, compat = Space(threading=threading), Space(v1=Space(ConfigProto=ignore))
+distribute = Space(Server=lambda *_, **__: Space(target="grpc://127.0.0.1:4000"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_roles_end_although_their_logs_are_full(tmp_path: Path, number: int) -> None:
+    (tmp_path / "tensorflow.py").write_text(STAND_IN)
+    path = tmp_path / "pss.json"
+    for name in ("pss.log", "pss-0.log", "pss-0.restart1.log"):
+        full(tmp_path / name)
+    line = [sys.executable, SCRIPTS / "roles.py", "ps", "--count", "1", "--roster", path, "--log", tmp_path / "pss.log"]
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{SCRIPTS}"}
+    reading, writing = full_pipe()
+    roles = subprocess.Popen(list(map(str, line)), env=environment, stderr=writing)
+
+    def listening() -> Announcement | None:
+        said = announce.read(tmp_path / "pss-0.json")
+        return said if isinstance(said, Announcement) and said.state == "listening" else None
+
+    try:
+        wait_until(listening, 20, "the ps")
+        (first := listening()) and os.kill(first.pid, signal.SIGTERM)
+        wait_until(lambda: (said := listening()) and said.pid != first.pid, 20, "its restart")
+        second = listening()
+        begin = time.monotonic()
+        roles.send_signal(number)
+        assert roles.wait(10) == 0 and time.monotonic() - begin < 5
+        assert not alive(second.pid)
+    finally:
+        roles.kill()
+        roles.wait()
+        for end in (reading, writing):
+            os.close(end)
