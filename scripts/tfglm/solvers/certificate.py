@@ -39,7 +39,7 @@ UNRELIABLE_ABOVE = 0.01
 
 
 def certify(solution: Solution, fitted: Fitted) -> dict[str, float]:
-    """What fit.json says of how far exact estimates can be from the maximum."""
+    """What fit.json says of how far the estimates of an exact fit can be from the maximum."""
     error = rounding(solution.problem, solution.state, fitted.rows)
     square = solution.certificate["lambda_squared"]
     return {

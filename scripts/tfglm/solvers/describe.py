@@ -14,9 +14,7 @@ from tfglm.solvers.path import aic
 from tfglm.solvers.problem import Point, Solution
 
 
-def describe(
-    solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, has_errors: bool, tests: list[dict]
-) -> dict:
+def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, tests: list[dict]) -> dict:
     """The content of fit.json, but for its identity.
 
     Rows of separated groups are in `counts`, but in none of the likelihoods, as if they had not been there. `tests` are the
@@ -35,14 +33,14 @@ def describe(
     near = nearly_aliased(solution.information)
     report["likelihood_ratio_tests"] = tests
     warnings = remarks.on_near(design, near)
-    if has_errors:
+    if solution.has_covariance:
         warnings = [*remarks.on_dispersion(solution), *remarks.on_incidental_parameters(solution), *warnings]
     elif solution.is_perfect:
         warnings.append(remarks.on_perfect_fit(design))
     else:
         report["gap"] = optimality_gap(solution)
         warnings.append(remarks.on_distance(design, settings.online_solver or "", report["gap"]))
-    has_errors = has_errors and not design.l2
+    has_errors = solution.has_covariance and not design.l2
     report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     report["nearly_aliased"] = aliases(design, near)
     return report | {"warnings": [*design.warnings, *warnings]}

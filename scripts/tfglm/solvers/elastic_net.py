@@ -65,6 +65,7 @@ def solution(start: Solution, point: Point) -> Solution:
         certificate={"largest_kkt_violation": point.violation, "converged_below": converged_below},
         violation=point.violation,
         effective=point.effective,
+        has_covariance=not problem.l1,
     )
 
 

@@ -66,21 +66,19 @@ def fit(
     start = begin(problem, limits, reporter, learn if settings.online_solver else None)
     # 3. Solve.
     solution = solve(start, settings, reporter, held_out)
-    is_estimate = settings.is_exact and not solution.is_perfect
-    fitted = estimates(solution, counts, is_estimate and not solution.problem.l1)
+    fitted, tests = estimates(solution, counts), []
+
+    def fit_without(term: str) -> Solution:
+        less = prepare(workload, executor, counts, reporter.tell, term)
+        return newton.solve(begin(less, limits, reporter), settings.max_iterations, reporter)
+
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
-    has_errors, tests = is_estimate and not (design.l1 or design.path), []
-    if has_errors:
-
-        def fit_without(term: str) -> Solution:
-            less = prepare(workload, executor, counts, reporter.tell, term)
-            return newton.solve(begin(less, limits, reporter), settings.max_iterations, reporter)
-
+    if solution.has_covariance and not solution.path:
         solution = replace(solution, certificate=certify(solution, fitted))
         fitted = with_errors(fitted, solution, limits)
         tests = likelihood_ratios(solution, fit_without, reporter.tell)
     # 5. Describe.
-    return replace(fitted, summary=describe(solution, fitted, counts, settings, has_errors, tests))
+    return replace(fitted, summary=describe(solution, fitted, counts, settings, tests))
 
 
 def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out: Workload | None) -> Solution:

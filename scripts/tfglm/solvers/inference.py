@@ -19,10 +19,11 @@ NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot, 1 - R^2 on the columns before."""
 
 
-def estimates(solution: Solution, counts: Sums, has_dispersion: bool) -> Fitted:
+def estimates(solution: Solution, counts: Sums) -> Fitted:
     """What the solver has found, with the classical covariance; of a lasso, without any. `counts` are those of all rows."""
     problem, factored = solution.problem, solution.information
-    loss, blocks = solution.state.loss, factored.blocks
+    blocks, df_residual = factored.blocks, solution.df_residual
+    dispersion = problem.family.dispersion(solution.state.loss, df_residual) if solution.has_covariance else np.nan
     points = solution.path
     coefficients = [point.state.coefficients for point in points]
     return Fitted(
@@ -31,7 +32,7 @@ def estimates(solution: Solution, counts: Sums, has_dispersion: bool) -> Fitted:
         rows=by_coefficient(problem.design, counts, "rows"),
         responses=by_coefficient(problem.design, counts, "response"),
         null_vectors=problem.null_vectors,
-        dispersion=problem.family.dispersion(loss, solution.df_residual) if has_dispersion else np.nan,
+        dispersion=dispersion,
         path_strengths=np.array([point.penalty for point in points]),
         path_coefficients=np.array(coefficients).reshape(len(points), problem.design.size),
         dense=blocks.dense,

@@ -61,6 +61,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
         violation=problem.violation(search.state),
         effective=inference.effective_coefficients(search.factored, problem.ridge),
         is_perfect=perfect,
+        has_covariance=max_iterations > 0 and not perfect,
     )
 
 

@@ -177,10 +177,11 @@ NOT_FACTORED = Factored(NO_BLOCKS, np.zeros((0, 0)))
 class Solution:
     """Where a solver has ended; or, before the first iteration, where it begins.
 
-    `information` is the information matrix of the coefficients that are estimated, with the ridge penalty, factored. It is where
-    `state` is, but of an online solver; a lasso has none. `effective` is the effective number of coefficients; `certificate`
-    says how sure the end is, as fit.json reports it; `is_perfect` that the residuals are rounding errors. `online` is what
-    fit.json says of an online solver that came first. A path keeps all its points, and the number of the chosen one.
+    `information` is the information matrix of the coefficients that are estimated, with the ridge penalty, factored: at `state`,
+    or near it if the fit is not exact; of a lasso it is empty. `has_covariance` says that its inverse is the covariance of the
+    estimates, `is_perfect` that there is none because the residuals are rounding errors. `effective` is the effective number of
+    coefficients, `certificate` how sure the end is, as fit.json reports it, and `online` what it reports of an online solver
+    that came first. A path keeps all its points, and the number of the chosen one.
     """
 
     problem: Problem
@@ -192,6 +193,7 @@ class Solution:
     violation: float = np.nan
     effective: float = np.nan
     is_perfect: bool = False
+    has_covariance: bool = False
     online: Mapping | None = None
     path: tuple[Point, ...] = ()
     chosen: int | None = None
