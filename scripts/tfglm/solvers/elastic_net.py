@@ -80,7 +80,7 @@ def minimise(
 ) -> Point:
     """Where proximal Newton steps from `state` end. `near` is an information matrix, the first step is corrected by `correction`,
     and the violation is compared with `penalty`."""
-    search = Search(problem, state, near)
+    search = ProximalSearch(problem, state, near)
     foretold, before, iteration = state.coefficients, np.inf, 0
     while True:
         violation = problem.violation(search.state)
@@ -105,7 +105,7 @@ def minimise(
     return Point(penalty, problem, state, search.near, violation, correction, *counts)
 
 
-class Search:
+class ProximalSearch:
     """Where the steps stand: `near` is the last I, `blocks` are H, `since` is what has happened since they were summed."""
 
     def __init__(self, problem: Problem, state: State, near: Blocks):

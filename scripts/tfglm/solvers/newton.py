@@ -48,7 +48,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
             f"models.{design.model}: {counts['rows']:,.0f} training rows for {problem.free_count:,} coefficients leave no "
             f"residual variance to estimate; use fewer terms, or more rows"
         )
-    search = Search(problem, start.state, df_residual, max_iterations, reporter)
+    search = NewtonSearch(problem, start.state, df_residual, max_iterations, reporter)
     search.run()
     perfect = problem.is_perfect(search.state, search.factored.blocks)
     return replace(
@@ -66,7 +66,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
 
 
 @dataclass
-class Search:
+class NewtonSearch:
     """A search for the minimum of F, which `run` takes from `state` to the end.
 
     `factored` is H, and `since` what has happened since it was summed. `lambda_squared` is that of `state`, NaN if the fit is

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfglm.solvers.information import null_vectors
 from tfglm.solvers.limits import Limits
-from tfglm.solvers.newton import Search
+from tfglm.solvers.newton import NewtonSearch
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 
@@ -80,6 +80,6 @@ def warm_start(problem: Problem, state: State, share: float, reporter: Reporter)
     sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge)
     on_sample = Reporter(live=lambda message: reporter.live(f"on {share:.0%} of the rows, {message}"))
     until = WARM_UNTIL * problem.free_count
-    search = Search(sampled, state, np.inf, WARM_ITERATIONS, on_sample, until, is_exact=False)
+    search = NewtonSearch(sampled, state, np.inf, WARM_ITERATIONS, on_sample, until, is_exact=False)
     search.run()
     return search.state.coefficients
