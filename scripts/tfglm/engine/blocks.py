@@ -37,7 +37,7 @@ class Signature:
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "Signature":
         """What `asdict` has made a dict."""
-        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**one) for one in raw["inputs"]))
+        return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**column) for column in raw["inputs"]))
 
     @property
     def blocks(self) -> int:
@@ -60,7 +60,7 @@ class BlockReader(contextlib.ExitStack):
         super().__init__()
         self._signature, self._paths, self._expected = signature, paths, expected
         self._files: dict[int, _Files] = {}
-        self._sizes = np.array([BLOCK_ROWS * np.dtype(one.dtype).itemsize // 8 for one in signature.inputs])
+        self._sizes = np.array([BLOCK_ROWS * np.dtype(column.dtype).itemsize // 8 for column in signature.inputs])
         ends = np.cumsum(AT_ONCE * self._sizes)
         self._starts = ends - AT_ONCE * self._sizes
         self._words = np.zeros(ends[-1], np.int64)
@@ -75,7 +75,10 @@ class BlockReader(contextlib.ExitStack):
     def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
         """The columns that lie in `words` one after the other."""
         of_column = np.split(words, self._starts[1:])
-        return {one.column: part.view(one.dtype) for one, part in zip(self._signature.inputs, of_column, strict=True)}
+        return {
+            column.column: part.view(column.dtype)
+            for column, part in zip(self._signature.inputs, of_column, strict=True)
+        }
 
     @cached_property
     def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -18,17 +18,17 @@ RUN = 32
 
 
 @compiled
-def look_up(table, codes, found):
-    """found = table[codes], each [rows]."""
+def look_up(table, codes, out):
+    """out = table[codes], each [rows]."""
     for i in range(len(codes)):
-        found[i] = table[codes[i]]
+        out[i] = table[codes[i]]
 
 
 @compiled
-def in_runs(words, starts, sizes, rows, multiplier, offset, found):
+def in_runs(words, starts, sizes, rows, multiplier, offset, out):
     """Copy the first rows of some columns in another order. Whole runs of RUN rows become the runs number
     (multiplier * i + offset) mod runs for i = 0, 1, ..., both less than their number; what is left of the rows stays last. In
-    `words` and `found` (int64) the columns begin at `starts`, and `sizes` are the words of a run of each."""
+    `words` and `out` (int64) the columns begin at `starts`, and `sizes` are the words of a run of each."""
     runs, rest = rows // RUN, rows % RUN > 0
     for column in range(len(starts)):
         size, start = sizes[column], starts[column]
@@ -36,12 +36,12 @@ def in_runs(words, starts, sizes, rows, multiplier, offset, found):
         for _ in range(runs):
             first = start + run * size
             for i in range(size):
-                found[np.uint64(place + i)] = words[np.uint64(first + i)]
+                out[np.uint64(place + i)] = words[np.uint64(first + i)]
             place += size
             run += multiplier
             run -= runs if run >= runs else 0
         if rest:
-            found[place : place + size] = words[place : place + size]
+            out[place : place + size] = words[place : place + size]
 
 
 @compiled
@@ -56,12 +56,12 @@ def look_up_level(table, codes, level, flag):
 
 
 @compiled
-def standardise(number, center, scale, flag, found):
-    """found = (number - center) / scale, 0 where the flag is negative; each [rows], `number` of any type."""
+def standardise(number, center, scale, flag, out):
+    """out = (number - center) / scale, 0 where the flag is negative; each [rows], `number` of any type."""
     inverse = 1.0 / scale
-    for i in range(len(found)):
+    for i in range(len(out)):
         value = (np.float64(number[i]) - center) * inverse
-        found[i] = value if flag[i] >= 0 else 0.0
+        out[i] = value if flag[i] >= 0 else 0.0
 
 
 @compiled
@@ -76,20 +76,20 @@ def add_linear_predictor(eta, coefficients, parts, groups, numbers):
     """Add to eta [rows] what each part has for a row. `parts` int64 [parts, 3]: where its coefficients start, the row of its
     groups in `groups` [groupings, rows] and of its multiplier in `numbers` [multipliers, rows], -1 for none."""
     for k in range(len(parts)):
-        start, grouping, which = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
-        if grouping < 0 and which < 0:
+        start, grouping, multiplier = np.uint64(parts[k, 0]), parts[k, 1], parts[k, 2]
+        if grouping < 0 and multiplier < 0:
             for i in range(len(eta)):
                 eta[i] += coefficients[start]
         elif grouping < 0:
-            number = numbers[which]
+            number = numbers[multiplier]
             for i in range(len(eta)):
                 eta[i] += coefficients[start] * number[i]
-        elif which < 0:
+        elif multiplier < 0:
             group = groups[grouping]
             for i in range(len(eta)):
                 eta[i] += coefficients[start + np.uint64(group[i])]
         else:
-            group, number = groups[grouping], numbers[which]
+            group, number = groups[grouping], numbers[multiplier]
             for i in range(len(eta)):
                 eta[i] += coefficients[start + np.uint64(group[i])] * number[i]
 
@@ -133,9 +133,9 @@ def adagrad(weights, squares, gradient, l2, rate, epsilon, new_weights, new_squa
     [coefficients], `l2` too. By NumPy's functions it took a tenth of an epoch."""
     small = weights.dtype.type(epsilon)
     for i in range(len(weights)):
-        slope = gradient[i] + l2[i] * weights[i]
-        new_squares[i] = squares[i] + slope * slope
-        new_weights[i] = weights[i] - rate * slope / np.sqrt(new_squares[i] + small)
+        derivative = gradient[i] + l2[i] * weights[i]
+        new_squares[i] = squares[i] + derivative * derivative
+        new_weights[i] = weights[i] - rate * derivative / np.sqrt(new_squares[i] + small)
 
 
 def load() -> None:

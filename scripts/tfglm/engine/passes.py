@@ -40,7 +40,7 @@ class Stage:
 
     layout: Layout
     values: Callable[["Evaluated"], Values]
-    numbers: Callable[["Evaluated"], np.ndarray] = lambda found: found.numbers
+    numbers: Callable[["Evaluated"], np.ndarray] = lambda evaluated: evaluated.numbers
     block: bool = False
 
 
@@ -66,10 +66,10 @@ class Pass:
         whole = np.zeros(self.size)
         sums = np.split(whole, np.cumsum([stage.layout.size for stage in self._stages])[:-1])
         of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self._stages]
-        for found in self._passes.evaluated(coefficients, call):
+        for evaluated in self._passes.evaluated(coefficients, call):
             for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
                 to = of_stage if alone is None else alone
-                stage.layout.add(to, stage.values(found), partial(stage.numbers, found), found.rows.groups)
+                stage.layout.add(to, stage.values(evaluated), partial(stage.numbers, evaluated), evaluated.rows.groups)
                 if alone is not None:
                     of_stage += alone
                     alone.fill(0.0)
@@ -84,10 +84,10 @@ class Pass:
 def pass_of(design: str, settings: Mapping[str, Any]) -> Pass:
     """The pass that a task names. Raises ValueError if there is none."""
     name = settings["name"]
-    found = getattr(_passes_of(design, json.dumps(settings["signature"])), name)
-    if not isinstance(found, Pass):
+    pass_ = getattr(_passes_of(design, json.dumps(settings["signature"])), name)
+    if not isinstance(pass_, Pass):
         raise ValueError(f"`{name}` is no pass")
-    return found
+    return pass_
 
 
 @lru_cache(maxsize=8)
@@ -170,19 +170,26 @@ class Passes:
             counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
         first = Stage(
             layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
-            lambda found: {"loss": found.terms.loss, "pearson": found.terms.pearson, "residual": found.terms.score},
+            lambda evaluated: {
+                "loss": evaluated.terms.loss,
+                "pearson": evaluated.terms.pearson,
+                "residual": evaluated.terms.score,
+            },
             block=True,
         )
         sizes = Stage(
             layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
-            lambda found: {"reach": found.terms.weight * found.reach**2, "residual": np.abs(found.terms.score)},
-            lambda found: np.abs(found.numbers),
+            lambda evaluated: {
+                "reach": evaluated.terms.weight * evaluated.reach**2,
+                "residual": np.abs(evaluated.terms.score),
+            },
+            lambda evaluated: np.abs(evaluated.numbers),
         )
         products = layout(design, self._products())
         self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
         self.gradient = Pass(self, "gradient", [first])
         self.information = Pass(
-            self, "information", [first, Stage(products, lambda found: {"weight": found.terms.weight})]
+            self, "information", [first, Stage(products, lambda evaluated: {"weight": evaluated.terms.weight})]
         )
         self.magnitudes = Pass(self, "magnitudes", [sizes])
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
@@ -205,15 +212,15 @@ class Passes:
         return Pass(self, "cluster_information", [stage])
 
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
-        return Pass(self, name, [Stage(layout(self.design, {one: Sum(one) for one in names}), values)])
+        return Pass(self, name, [Stage(layout(self.design, {key: Sum(key) for key in names}), values)])
 
     def _products(self, *by: Hashable) -> dict[str, Sum]:
         """The blocks of X' diag(weight) X."""
         parts = self.design.parts
-        made = {}
+        blocks = {}
 
         def put(name: str, j: int, k: int, groups: tuple[Hashable, ...]) -> None:
-            made[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), (*by, *groups))
+            blocks[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), (*by, *groups))
 
         for s, t in combinations_with_replacement(self.single, 2):
             put(f"pair_{s}_{t}", s, t, ())
@@ -227,7 +234,7 @@ class Passes:
                 put(f"nested_{j}_{k}", j, k, (parts[k if nested > 0 else j].grouping,))
             else:
                 put(f"pair_{j}_{k}", j, k, (parts[j].grouping, parts[k].grouping))
-        return made
+        return blocks
 
     def evaluated(self, coefficients: Mapping[str, np.ndarray], call: Sequence[np.ndarray]) -> Iterator[Evaluated]:
         """The blocks of a call, each valid until the next."""
@@ -239,13 +246,13 @@ class Passes:
     def predictions(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:
         return joined(
             {
-                "eta": found.eta,
-                "response": found.rows.y,
-                "flag": found.rows.flag,
-                "mass": found.rows.mass,
-                "outside": found.rows.outside,
+                "eta": evaluated.eta,
+                "response": evaluated.rows.y,
+                "flag": evaluated.rows.flag,
+                "mass": evaluated.rows.mass,
+                "outside": evaluated.rows.outside,
             }
-            for found in self.evaluated(coefficients, call)
+            for evaluated in self.evaluated(coefficients, call)
         )
 
     @np.errstate(all="ignore")
@@ -253,17 +260,17 @@ class Passes:
         groupings = len(self.design.groupings)
         return joined(
             {
-                "eta": found.eta,
-                "flag": found.rows.flag,
-                "outside": found.rows.outside,
-                "groups": found.rows.groups[:groupings].T.astype(int),
-                "multipliers": np.vstack([found.numbers, np.ones(len(found.eta))])[self.parts[:, 2]].T,
+                "eta": evaluated.eta,
+                "flag": evaluated.rows.flag,
+                "outside": evaluated.rows.outside,
+                "groups": evaluated.rows.groups[:groupings].T.astype(int),
+                "multipliers": np.vstack([evaluated.numbers, np.ones(len(evaluated.eta))])[self.parts[:, 2]].T,
             }
-            for found in self.evaluated(coefficients, call)
+            for evaluated in self.evaluated(coefficients, call)
         )
 
-    def _count(self, found: Evaluated) -> Values:
-        rows = found.rows
+    def _count(self, evaluated: Evaluated) -> Values:
+        rows = evaluated.rows
         y, kept = rows.y, rows.kept
         impossible = kept & ((y > self.family.largest) | (y < self.family.smallest))
         values = {
@@ -280,26 +287,26 @@ class Passes:
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
         return values | {"saturated": rows.mass * saturated, "base": rows.frequency * base}
 
-    def _squares(self, found: Evaluated) -> Values:
+    def _squares(self, evaluated: Evaluated) -> Values:
         """The square of the score of a row; the score of those that a row stands for is as many times as large."""
-        score, frequency = found.terms.score, found.rows.frequency
+        score, frequency = evaluated.terms.score, evaluated.rows.frequency
         return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
 
-    def _of_clusters(self, found: Evaluated) -> Values:
-        within = found.rows.cluster >= 0
-        return {"rows": found.rows.frequency, "residual": np.where(within, found.terms.score, 0.0)}
+    def _of_clusters(self, evaluated: Evaluated) -> Values:
+        within = evaluated.rows.cluster >= 0
+        return {"rows": evaluated.rows.frequency, "residual": np.where(within, evaluated.terms.score, 0.0)}
 
-    def _weights_of_clusters(self, found: Evaluated) -> Values:
-        return {"weight": np.where(found.rows.cluster >= 0, found.terms.weight, 0.0)}
+    def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
+        return {"weight": np.where(evaluated.rows.cluster >= 0, evaluated.terms.weight, 0.0)}
 
-    def _of_null(self, found: Evaluated) -> Values:
-        return {"loss": found.terms.loss, "residual": found.terms.score, "weight": found.terms.weight}
+    def _of_null(self, evaluated: Evaluated) -> Values:
+        return {"loss": evaluated.terms.loss, "residual": evaluated.terms.score, "weight": evaluated.terms.weight}
 
-    def _directions(self, found: Evaluated) -> Values:
-        rows, eta = found.rows, found.eta
+    def _directions(self, evaluated: Evaluated) -> Values:
+        rows, eta = evaluated.rows, evaluated.eta
         if self.design.offset:
             eta = eta - rows.offset
-        largest = np.abs(found.coefficients).max()
+        largest = np.abs(evaluated.coefficients).max()
         # A row that a separating direction leaves where it is moves by the rounding error of the direction.
         up, down = ((sign * eta > 1e-6 * largest) & rows.kept for sign in (1.0, -1.0))
         along = (down & (rows.y == self.family.smallest)) | (up & (rows.y == self.family.largest))
@@ -316,7 +323,7 @@ def joined(blocks: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
     """The distinct multipliers of a design, and its parts as `kernels.add_linear_predictor` takes them."""
     of_part = [Multiplier.of(design, part) for part in design.parts]
-    distinct = list(dict.fromkeys(one for one in of_part if one))
+    distinct = list(dict.fromkeys(key for key in of_part if key))
     places = [
         (
             part.where.start,

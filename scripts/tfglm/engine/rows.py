@@ -69,9 +69,9 @@ class Rows:
 
     def looked_up(self, key: str, column: str) -> np.ndarray:
         table = self._tables[key]
-        found = np.empty(self._count, table.dtype)
-        kernels.look_up(table, self._columns[column], found)
-        return found
+        values = np.empty(self._count, table.dtype)
+        kernels.look_up(table, self._columns[column], values)
+        return values
 
     def number(self, column: str) -> np.ndarray:
         """The values of a number column, NaN for missing ones."""
@@ -105,11 +105,11 @@ class Rows:
         if factor.name not in self._numbers:
             key = f"factor/{factor.name}/0"
             if key in self._tables:
-                made = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
+                numbers = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
             else:
                 number = self._stored(factor.column) if factor.learnt else self._columns[factor.column]
-                made = transforms.apply(np, factor.learnt, number)
-            self._numbers[factor.name] = made
+                numbers = transforms.apply(np, factor.learnt, number)
+            self._numbers[factor.name] = numbers
         return self._numbers[factor.name]
 
     @cached_property
@@ -159,14 +159,14 @@ class Rows:
     @cached_property
     def outside(self) -> np.ndarray:
         """Whether a number lies outside the range that a spline has learnt, and is taken for the end of it."""
-        found = np.zeros(self._count, bool)
+        outside = np.zeros(self._count, bool)
         for factor in self._design.numeric:
             key = f"outside/{factor.name}"
             if key in self._tables:
-                found |= self.looked_up(key, factor.column) > 0
+                outside |= self.looked_up(key, factor.column) > 0
             elif transforms.learns_range(factor.learnt):
-                found |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
-        return found & (self.flag >= 0)
+                outside |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
+        return outside & (self.flag >= 0)
 
     @cached_property
     def frequency(self) -> np.ndarray:
@@ -211,20 +211,20 @@ class Rows:
         kernels.keep(y, self.frequency)
         return y
 
-    def multiplied(self, multipliers: Sequence[Multiplier], made: np.ndarray) -> np.ndarray:
-        """Set `made` [multipliers, rows] to the products of numbers on the scale of the fit."""
-        for product, multiplier in zip(made, multipliers, strict=True):
+    def multiplied(self, multipliers: Sequence[Multiplier], products: np.ndarray) -> np.ndarray:
+        """Set `products` [multipliers, rows] to the products of numbers on the scale of the fit."""
+        for product, multiplier in zip(products, multipliers, strict=True):
             self._standardised(multiplier.numbers[0], multiplier.centred, product)
             for number in multiplier.numbers[1:]:
                 product *= self._standardised(number, multiplier.centred, np.empty(self._count))
-        return made
+        return products
 
-    def _standardised(self, number: tuple[str, int], centred: bool, found: np.ndarray) -> np.ndarray:
-        name, which = number
+    def _standardised(self, number: tuple[str, int], centred: bool, out: np.ndarray) -> np.ndarray:
+        name, column = number
         factor = self._design.numeric_by_name[name]
-        center, scale = float(factor.center[which] if centred else 0.0), float(factor.scale[which])
-        kernels.standardise(self.numbers(factor)[which], center, scale, self.flag, found)
-        return found
+        center, scale = float(factor.center[column] if centred else 0.0), float(factor.scale[column])
+        kernels.standardise(self.numbers(factor)[column], center, scale, self.flag, out)
+        return out
 
     def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """`coefficients` [coefficients], `parts` as `kernels.add_linear_predictor` takes them, `numbers` [multipliers, rows]."""
@@ -246,14 +246,14 @@ class Rows:
 def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
     """For each grouping of several factors the group of each combination of their levels, int32; UNSEEN_LEVEL where there is
     none."""
-    made = {}
+    positions = {}
     for grouping in design.groupings:
         if len(grouping) > 1:
-            made[grouping] = np.full(
+            positions[grouping] = np.full(
                 math.prod(len(design.categorical_by_name[name].levels) for name in grouping), UNSEEN_LEVEL, np.int32
             )
-            made[grouping][list(design.combinations[grouping])] = np.arange(design.levels_of(grouping))
-    return made
+            positions[grouping][list(design.combinations[grouping])] = np.arange(design.levels_of(grouping))
+    return positions
 
 
 def rows_of(
@@ -281,7 +281,7 @@ def rows_of(
 
 def table_keys(design: Design, signature: Signature) -> list[str]:
     """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
-    coded = {one.column for one in signature.inputs if one.coded}
+    coded = {column.column for column in signature.inputs if column.coded}
     numbers = [design.response, design.weights, design.frequency, design.trials]
     factors = [*design.numeric, *([design.offset] if design.offset else [])]
     return [

@@ -25,28 +25,28 @@ class Layout:
     groupings, in the order in which a row has them."""
 
     def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int]):
-        self._names = {name: replace(one, numbers=tuple(sorted(one.numbers))) for name, one in sums.items()}
+        self._names = {name: replace(sum_, numbers=tuple(sorted(sum_.numbers))) for name, sum_ in sums.items()}
         self._sizes, self._groupings = dict(sizes), list(sizes)
         self._starts: dict[Sum, int] = {}
         self.size = 0
         """How many numbers there are."""
-        for one in self._names.values():
-            if one not in self._starts:
-                self._starts[one] = self.size
-                self.size += math.prod(self._shape(one))
+        for sum_ in self._names.values():
+            if sum_ not in self._starts:
+                self._starts[sum_] = self.size
+                self.size += math.prod(self._shape(sum_))
 
-    def _shape(self, one: Sum) -> tuple[int, ...]:
-        return tuple(self._sizes[group] for group in one.groups)
+    def _shape(self, sum_: Sum) -> tuple[int, ...]:
+        return tuple(self._sizes[group] for group in sum_.groups)
 
     @cached_property
     def _products(self) -> dict[tuple[str, tuple[int, ...]], tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
         """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group`,
         `add_by_pair` and `add_by_triple`."""
         jobs: dict[tuple[str, tuple[int, ...]], list[list]] = {}
-        for one, start in self._starts.items():
-            groupings = [self._groupings.index(group) for group in one.groups]
-            of_kind = jobs.setdefault((one.value, one.numbers), [[], [], [], []])[len(groupings)]
-            of_kind.append((start, *groupings, *(self._sizes[group] for group in one.groups[1:])))
+        for sum_, start in self._starts.items():
+            groupings = [self._groupings.index(group) for group in sum_.groups]
+            of_kind = jobs.setdefault((sum_.value, sum_.numbers), [[], [], [], []])[len(groupings)]
+            of_kind.append((start, *groupings, *(self._sizes[group] for group in sum_.groups[1:])))
         return {
             product: (
                 whole[0][0] if whole else None,
@@ -69,35 +69,35 @@ class Layout:
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
         # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.
-        def product(value: str, which: tuple[int, ...]) -> np.ndarray:
+        def product(value: str, multipliers: tuple[int, ...]) -> np.ndarray:
             multiplied = np.asarray(values[value])
-            for end in range(1, len(which) + 1):
-                if (value, which[:end]) not in products:
-                    products[value, which[:end]] = multiplied * numbers()[which[end - 1]]
-                multiplied = products[value, which[:end]]
+            for end in range(1, len(multipliers) + 1):
+                if (value, multipliers[:end]) not in products:
+                    products[value, multipliers[:end]] = multiplied * numbers()[multipliers[end - 1]]
+                multiplied = products[value, multipliers[:end]]
             return multiplied
 
-        for (value, which), (whole, single, pairs, triples) in self._products.items():
+        for (value, multipliers), (whole, single, pairs, triples) in self._products.items():
             if whole is not None:
                 whole_value = values[value]
-                if which:
-                    sums[whole] += product(value, which[:-1]) @ numbers()[which[-1]]
+                if multipliers:
+                    sums[whole] += product(value, multipliers[:-1]) @ numbers()[multipliers[-1]]
                 else:
                     sums[whole] += whole_value if isinstance(whole_value, float) else whole_value.sum()
             if len(single):
-                kernels.add_by_group(sums, single, groups, product(value, which))
+                kernels.add_by_group(sums, single, groups, product(value, multipliers))
             if len(pairs):
-                kernels.add_by_pair(sums, pairs, groups, product(value, which))
+                kernels.add_by_pair(sums, pairs, groups, product(value, multipliers))
             if len(triples):
-                kernels.add_by_triple(sums, triples, groups, product(value, which))
+                kernels.add_by_triple(sums, triples, groups, product(value, multipliers))
 
     def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The sums by name, as views of the vector."""
-        made = {}
-        for name, one in self._names.items():
-            start, shape = self._starts[one], self._shape(one)
-            made[name] = vector[start : start + math.prod(shape)].reshape(shape)
-        return made
+        named = {}
+        for name, sum_ in self._names.items():
+            start, shape = self._starts[sum_], self._shape(sum_)
+            named[name] = vector[start : start + math.prod(shape)].reshape(shape)
+        return named
 
 
 def concatenated(layouts: Sequence[Layout], vector: np.ndarray) -> dict[str, np.ndarray]:

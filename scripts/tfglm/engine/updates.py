@@ -137,13 +137,13 @@ def updates_of(design: str, settings: Mapping[str, Any]) -> Updates:
 def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:
     """Multiplier and offset of the order of the rows of each block (`kernels.in_runs`), int32 [blocks, 2]; as they lie without
     `random`."""
-    made = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
+    affine = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
     if random is None:
-        return made
+        return affine
     runs = np.asarray(counts) // kernels.RUN
     left = np.flatnonzero(runs > 1)
-    made[left, 1] = random.integers(runs[left])
+    affine[left, 1] = random.integers(runs[left])
     while len(left):
-        made[left, 0] = random.integers(1, runs[left])
-        left = left[np.gcd(made[left, 0], runs[left]) > 1]
-    return made
+        affine[left, 0] = random.integers(1, runs[left])
+        left = left[np.gcd(affine[left, 0], runs[left]) > 1]
+    return affine

@@ -48,7 +48,7 @@ class Workload:
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
         self.cutting = cutting
         self._passes: dict[Signature, Passes] = {}
-        self._made: dict[int, list[np.ndarray]] = {}
+        self._tables_of_files: dict[int, list[np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
@@ -89,7 +89,7 @@ class Workload:
         """The shards by the signature of a call that reads one of them."""
         alike: dict[Signature, list[tuple[IngestedFile, Shard, np.ndarray]]] = {}
         for file in self.files:
-            mine = [(file, *found) for found in file.shard_checksums() if found[0].split == self.split]
+            mine = [(file, shard, sums) for shard, sums in file.shard_checksums() if shard.split == self.split]
             if mine:
                 alike.setdefault(self._signature(file), []).extend(mine)
         return alike
@@ -121,13 +121,13 @@ class Workload:
         }
 
     def _cut_into(self, numbers: Mapping[Signature, int]) -> dict[Signature, list[tuple]]:
-        made = {}
+        calls = {}
         for alone, number in numbers.items():
             pieces = cut(self._used(self._alike[alone]), number)
             files = max(len({id(file) for file, *_ in of_call}) for of_call in pieces)
             signature = replace(alone, shards=max(map(len, pieces)), files=files)
-            made[signature] = [self._call(signature, of_call) for of_call in pieces]
-        return made
+            calls[signature] = [self._call(signature, of_call) for of_call in pieces]
+        return calls
 
     def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
         """Each shard with the call that reads it and no other, whose rows come in the order of the shard."""
@@ -141,14 +141,14 @@ class Workload:
     ) -> list[tuple[Signature, tuple[np.ndarray, ...]]]:
         """Calls that together have each row once, in random order if `order` is given: arguments as in `calls`, but for the
         orders of rows (`updates.orders`) before them."""
-        made = []
+        calls = []
         for alone, shards in self._alike.items():
             used = self._used(shards)
             of_shards = min(self.cutting.rows_per_update // alone.capacity, len(used) // fewest_calls)
             of_shards = max(1, of_shards)
             signature = replace(alone, shards=of_shards, files=min(of_shards, len({id(file) for file, *_ in used})))
-            which = np.arange(len(used)) if order is None else order.permutation(len(used))
-            groups = np.array_split(which, -(-len(used) // signature.shards))
+            places = np.arange(len(used)) if order is None else order.permutation(len(used))
+            groups = np.array_split(places, -(-len(used) // signature.shards))
             pieces = -(-fewest_calls // len(groups))
             blocks_of_all = sum(-(-rows // BLOCK_ROWS) for *_, rows in used)
             at_once = AT_ONCE if blocks_of_all >= self.cutting.reads_to_shuffle * AT_ONCE * fewest_calls else 1
@@ -161,8 +161,8 @@ class Workload:
                     chosen = np.zeros((2, len(blocks)), np.int32)
                     chosen[:, : len(piece)] = blocks[piece], counts[piece]
                     call = (updates.orders(chosen[1], order), paths, expected, *chosen, *tables)
-                    made.append((signature, call))
-        return made if order is None else [made[place] for place in order.permutation(len(made))]
+                    calls.append((signature, call))
+        return calls if order is None else [calls[place] for place in order.permutation(len(calls))]
 
     def _used(self, shards: list[tuple[IngestedFile, Shard, np.ndarray]]) -> list[tuple]:
         """Of each file the first shards, as (file, shard, checksums, rows), that together have the share."""
@@ -232,9 +232,9 @@ class Workload:
         return self._columns[key]
 
     def _tables(self, file: IngestedFile, keys: list[str], signature: Signature) -> list[np.ndarray]:
-        if id(file) not in self._made:
-            self._made[id(file)] = [self.table(file, signature, key) for key in keys]
-        return self._made[id(file)]
+        if id(file) not in self._tables_of_files:
+            self._tables_of_files[id(file)] = [self.table(file, signature, key) for key in keys]
+        return self._tables_of_files[id(file)]
 
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
         """What each code of a column stands for, as `table_keys` names it."""
