@@ -24,6 +24,7 @@ drills: $(BIN)/.ready-dev
 lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/python scripts/document_config.py --check
 	$(SNAKEMAKE) --lint

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -123,7 +124,7 @@ def without_estimate(table: pd.DataFrame) -> list[str]:
     return [f"{reason}: {listed(names)}." for reason, names in reasons.items() if names]
 
 
-def name_of(row) -> str:
+def name_of(row: Any) -> str:
     return f"{row.term} {row.level}".strip()
 
 

@@ -118,6 +118,7 @@ def test_the_readme_has_the_figures_that_were_measured():
 LINTERS = {
     "ruff": ["ruff", "check"],
     "ruff format": ["ruff", "format", "--check"],
+    "mypy": ["mypy"],
     "snakefmt": ["snakefmt", "--check", "Snakefile", "workflow"],
     "snakemake": ["snakemake", "--lint"],
 }

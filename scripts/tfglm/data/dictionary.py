@@ -269,7 +269,7 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
     return {**added(list(by_file.values())), "rare": rare, "files": by_file}
 
 
-def added(parts: Sequence):
+def added(parts: Sequence) -> Any:
     """Accounts added up: numbers, and what mappings hold under each key."""
     if not isinstance(parts[0], Mapping):
         return sum(parts)

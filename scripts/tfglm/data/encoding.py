@@ -51,7 +51,7 @@ def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[G
 class Texts:
     """Provisional codes of texts: they count from 1 into `values`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.values: list[str] = []
         self._codes: dict[str | None, int] = {None: 0}
 
@@ -122,7 +122,7 @@ class ColumnEncoder:
     tables: dict[int, tuple[pa.Array, np.ndarray]] = field(default_factory=dict)
     """What the values of recent blocks were encoded as, by their identity: the same array often comes again."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.distinct = Texts() if self.kind == "text" else Numbers(np.int64 if self.kind == "integer" else np.float64)
 
     def encode(self, column: Distinct) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -232,7 +233,7 @@ class Design:
         return cls(**raw)
 
 
-def _plain(value) -> dict:
+def _plain(value: Any) -> dict:
     """What JSON has of an object."""
     return (
         value.model_dump()
@@ -241,7 +242,7 @@ def _plain(value) -> dict:
     )
 
 
-def _tuples(value):
+def _tuples(value: Any) -> Any:
     """JSON with tuples for lists."""
     if isinstance(value, dict):
         return {key: _tuples(content) for key, content in value.items()}

@@ -6,7 +6,7 @@ this span can be held at zero; then the others are unique, and L = I - N' (N_C')
 takes any vector to the one with zeros there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -48,7 +48,7 @@ def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
     return _rescaling(design, factor)
 
 
-def _rescaling(design: Design, factor) -> scipy.sparse.csr_array:
+def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) -> scipy.sparse.csr_array:
     places = {(part.grouping, part.multiplier): part.where for part in design.parts}
     rows, columns, values = [], [], []
     for part in design.parts:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from tfglm.data.dictionary import lacks, training_values
@@ -300,7 +301,7 @@ class Workload:
         return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED_LEVEL, levels)
 
 
-def padded(entries, size: int, dtype) -> np.ndarray:
+def padded(entries: npt.ArrayLike, size: int, dtype: npt.DTypeLike) -> np.ndarray:
     """The entries in a table of that size, zeros behind."""
     entries = np.asarray(entries, dtype)
     table = np.zeros((size, *entries.shape[1:]), dtype)

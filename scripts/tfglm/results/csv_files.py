@@ -39,7 +39,7 @@ def read(path: Path, texts: Collection[str]) -> pd.DataFrame:
     return table.apply(lambda column: column.map(plain) if column.name in texts else pd.to_numeric(column))
 
 
-def guarded(text):
+def guarded(text: object) -> object:
     """Text as a CSV file has it; what is no text as it is."""
     return f"'{text}" if isinstance(text, str) and is_formula(text) else text
 

@@ -50,7 +50,7 @@ def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping) -> Fi
 
 
 def substitutes(
-    arguments: argparse.Namespace, design: Design, model, files: Sequence[IngestedFile], split: str
+    arguments: argparse.Namespace, design: Design, model: Fitted, files: Sequence[IngestedFile], split: str
 ) -> tuple[dict[str, dict], dict[str, int]]:
     """The levels that no training row has, and what stands for them in the `Fitted` model.
 

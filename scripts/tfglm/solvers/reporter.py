@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
-def _nobody(*_) -> None:
+def _nobody(*_: object) -> None:
     pass
 
 
