@@ -67,7 +67,7 @@ def check_machine():
         )
 
 
-# What SLURM will never start, said again at the end of the run.
+# Why SLURM will never start a job: repeated at the end of the run.
 GIVEN_UP = []
 
 
@@ -81,7 +81,7 @@ def watch_queue():
 
 
 onstart:
-    # At least: the chief starts when the roles have said where they are to be found, and where a job first activates a conda
+    # At least: the chief starts when the roles have written their addresses, and where a job first activates a conda
     # environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time;
     # and not as a profile of the workflow, which would overrule the 60 s of profiles/slurm.
     workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)

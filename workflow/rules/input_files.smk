@@ -42,9 +42,11 @@ def layouts_in(files, settings):
 
     def layouts(wildcards):
         # What is left out changes no shard.
-        found = possible_layouts(files[wildcards.file], settings)
+        possible = possible_layouts(files[wildcards.file], settings)
         left_out = {"description", "after_departure"}
-        return json.dumps({name: one.model_dump(exclude=left_out) for name, one in found.items()}, sort_keys=True)
+        return json.dumps(
+            {name: layout.model_dump(exclude=left_out) for name, layout in possible.items()}, sort_keys=True
+        )
 
     return layouts
 
@@ -53,8 +55,8 @@ def layout_names_in(files, settings):
     """A params function: the layouts that a file may have, as arguments that are no options."""
 
     def layout_names(wildcards):
-        found = possible_layouts(files[wildcards.file], settings)
-        return Unwatched(shlex.join(f"./{name}" if name.startswith("-") else name for name in found))
+        possible = possible_layouts(files[wildcards.file], settings)
+        return Unwatched(shlex.join(f"./{name}" if name.startswith("-") else name for name in possible))
 
     return layout_names
 
@@ -74,5 +76,5 @@ def possible_layouts(file, settings):
 
 def known_late(wildcards):
     """The names of the columns that are known only after departure, or derived from such."""
-    found = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
-    return sorted(set().union(*found))
+    late = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
+    return sorted(set().union(*late))

@@ -61,12 +61,12 @@ class _Twice(Exception):
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    section: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in section:
             raise _Twice(f"the key `{key}` is given twice in one section, and only the last would count; keep one")
-        found[key] = value
-    return found
+        section[key] = value
+    return section
 
 
 class _Loader(yaml.SafeLoader):

@@ -88,14 +88,14 @@ def expand_files(config: SourceConfig) -> dict[str, InputFile]:
 
 def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
     """Those of the files that are fetched, by their own name. Raises UserError if two addresses end in the same name."""
-    found: dict[str, InputFile] = {}
+    by_name: dict[str, InputFile] = {}
     for file in files:
-        if file.fetched and found.setdefault(file.basename, file).source != file.source:
+        if file.fetched and by_name.setdefault(file.basename, file).source != file.source:
             raise UserError(
-                f"`{found[file.basename].shown}` and `{file.shown}` would both be fetched to `{file.basename}`; "
+                f"`{by_name[file.basename].shown}` and `{file.shown}` would both be fetched to `{file.basename}`; "
                 "fetch one of them yourself, under another name"
             )
-    return found
+    return by_name
 
 
 def secret_addresses(downloads: Mapping[str, InputFile]) -> str:
@@ -130,26 +130,26 @@ def _sources(entry: str) -> list[str]:
     path = Path(entry)
     try:
         if path.is_file():
-            found = [path]
+            paths = [path]
         elif path.is_dir():
             raise UserError(f"`{short(entry)}` is a folder; for the CSV files in it write `{path / '*.csv'}`")
         elif not re.search(r"[*?[]", entry):
             raise UserError(no_such_file(path))
         else:
             matches = glob.glob(entry, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
-            found = sorted(Path(match) for match in matches if Path(match).is_file())
+            paths = sorted(Path(match) for match in matches if Path(match).is_file())
     except (OSError, ValueError, re.error, RecursionError) as error:
         raise UserError(
             f"`{short(entry)}` cannot be searched for: {getattr(error, 'strerror', None) or error}"
         ) from None
-    if not found:
+    if not paths:
         raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
-    for file in found:
+    for file in paths:
         if any(letter in str(file) for letter in "\n\r\t{}"):
             raise UserError(
                 f"`{short(str(file))}`: Snakemake takes no braces or line ends in the name of a file; rename it"
             )
-    return [str(file) for file in found]
+    return [str(file) for file in paths]
 
 
 def _problem_of_address(address: str) -> str | None:

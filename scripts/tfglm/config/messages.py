@@ -19,14 +19,15 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validated(model: type[Model], raw: Any, where: str) -> Model:
+    """The section in `raw`. Raises UserError with every problem, one a line, each beginning with `where`."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         root = model.model_json_schema()
-        found = error.errors(include_url=False)
-        problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in found[:MOST_PROBLEMS]]
-        if len(found) > MOST_PROBLEMS:
-            problems.append(f"{where}: and {len(found) - MOST_PROBLEMS:,} more")
+        errors = error.errors(include_url=False)
+        problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in errors[:MOST_PROBLEMS]]
+        if len(errors) > MOST_PROBLEMS:
+            problems.append(f"{where}: and {len(errors) - MOST_PROBLEMS:,} more")
         raise UserError("\n".join(problems)) from None
 
 

@@ -47,7 +47,7 @@ class PathConfig(Section):
 
 
 class DesignConfig(Section):
-    """What a fit depends on, however it is found."""
+    """What a fit depends on, whatever the solver."""
 
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
@@ -147,7 +147,7 @@ PREDICTION_COLUMNS = (
 
 
 class ResultsConfig(Section):
-    """What is made of a fit, none of which fits it anew."""
+    """Tables, metrics and predictions of a fit: no key here is a reason to fit again."""
 
     reference: dict[Text, Level] = Field(
         default={},

@@ -17,9 +17,9 @@ def below(node: Node, key: str | int, root: Node) -> Node:
     """The node of what stands under `key` (any key, where keys are free); empty if nothing may."""
     for form in forms(node, root):
         free = [*form.get("patternProperties", {}).values(), form.get("additionalProperties"), form.get("items")]
-        for found in (form.get("properties", {}).get(key), *free):
-            if isinstance(found, dict):
-                return found
+        for child in (form.get("properties", {}).get(key), *free):
+            if isinstance(child, dict):
+                return child
     return {}
 
 
