@@ -21,7 +21,7 @@ from tfglm.engine.updates import orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.roles import curves
-from tfglm.solvers import online
+from tfglm.solvers import training
 from tfglm.solvers.reporter import Reporter
 
 FRAME = flights(5_000, seed=5)
@@ -97,9 +97,9 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     made = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(made, [file], "train")
     mass = TRAIN["weight"].sum() if made.weights else len(TRAIN)
-    objective = online.Objective(workload, {"mass": mass}, made.l1, made.l2, 1.0)
+    objective = training.Objective(workload, {"mass": mass}, made.l1, made.l2, 1.0)
     begin = np.r_[start, np.zeros(made.size - 1)]
-    _, summary = online.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
+    _, summary = training.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
     return executor.remembered, summary
 
 
@@ -376,4 +376,4 @@ def test_curves_can_be_read_by_tensorboard(tmp_path):
     ("rows", "expected"), [(300, 300), (4000, 512), (1_000_000, 512), (3_000_000, 2048), (10_000_000, 4096)]
 )
 def test_by_default_a_batch_grows_with_the_rows(rows, expected):
-    assert online.default_batch_size(rows) == expected
+    assert training.default_batch_size(rows) == expected
