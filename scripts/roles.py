@@ -33,8 +33,12 @@ class Member:
 
     def start(self) -> None:
         """Start the process; a successor on the port announced before, for a running cluster finds it nowhere else."""
-        said = announce.read(self.announcement)
-        port = said.address.rpartition(":")[2] if isinstance(said, Announcement) and said.run == self.run else ""
+        announced = announce.read(self.announcement)
+        port = (
+            announced.address.rpartition(":")[2]
+            if isinstance(announced, Announcement) and announced.run == self.run
+            else ""
+        )
         script = Path(__file__).with_name(f"{self.role}.py")
         line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
@@ -124,10 +128,10 @@ def main(arguments: argparse.Namespace) -> None:
             # The tasks of a step have the same patience with their own processes, so the step needs longer.
             stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
     except UserError as error:
-        said = announce.read(path)
-        if isinstance(said, Roster) and said.run == roster.run and said.failed:
+        announced = announce.read(path)
+        if isinstance(announced, Roster) and announced.run == roster.run and announced.failed:
             # By a task of the step, and it says more than that the step has ended.
-            raise UserError(said.failed) from error
+            raise UserError(announced.failed) from error
         announce.write(path, replace(roster, failed=str(error)))
         raise
     command.log(f"ended: {signal.Signals(signals[0]).name if signals else 'the parent process is gone'}")
@@ -151,8 +155,8 @@ def joined(path: Path, run: str, deadline_seconds: float = 60.0) -> Roster:
     """The roster of that run at `path`, which a shared file system may show on other nodes a little later."""
     deadline = time.monotonic() + deadline_seconds
     while time.monotonic() < deadline:
-        if isinstance(said := announce.read(path), Roster) and said.run == run:
-            return said
+        if isinstance(announced := announce.read(path), Roster) and announced.run == run:
+            return announced
         time.sleep(0.2)
     raise UserError(
         f"{path} was written on the first node and is not visible here after {deadline_seconds:.0f} s; do all nodes "
@@ -190,27 +194,31 @@ def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callab
 
 
 def parser() -> argparse.ArgumentParser:
-    made = command.parser(__doc__)
-    made.add_argument("role", choices=["ps", "worker"])
-    made.add_argument("--count", type=int, required=True, help="number of processes")
-    made.add_argument(
+    parser = command.parser(__doc__)
+    parser.add_argument("role", choices=["ps", "worker"])
+    parser.add_argument("--count", type=int, required=True, help="number of processes")
+    parser.add_argument(
         "--roster", type=Path, required=True, help="roster to write, which names the announcement of each process"
     )
-    made.add_argument(
+    parser.add_argument(
         "--lease", type=Path, help="file that the chief touches as long as it lives; the role ends with it"
     )
-    made.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
-    made.add_argument("--restarts", type=int, default=3, help="how many dead processes are restarted, over all of them")
-    made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
-    made.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
-    made.add_argument("--interface", default="auto", help="with srun, the network interface whose address is announced")
-    made.add_argument("--parent", type=int, help="id of the process that starts this one")
-    made.add_argument(
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
+    parser.add_argument(
+        "--restarts", type=int, default=3, help="how many dead processes are restarted, over all of them"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
+    parser.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
+    parser.add_argument(
+        "--interface", default="auto", help="with srun, the network interface whose address is announced"
+    )
+    parser.add_argument("--parent", type=int, help="id of the process that starts this one")
+    parser.add_argument(
         "--task-of",
         metavar="RUN",
         help="set by srun's tasks: start only the process with the index SLURM_PROCID, of this run",
     )
-    return made
+    return parser
 
 
 if __name__ == "__main__":

@@ -71,15 +71,15 @@ class Journal:
         """The answer to the next question, and whether it was given before; else it is made, and kept."""
         self.settle()
         path, self._next = self.folder / f"{self._next:05}.npz", self._next + 1
-        found = self._read(path, question)
-        if found is not None:
-            return found, True
+        answer = self._read(path, question)
+        if answer is not None:
+            return answer, True
         began = time.monotonic()
-        found = make()
-        size = sum(array.nbytes for array in found.values())
+        answer = make()
+        size = sum(array.nbytes for array in answer.values())
         if size < self._small or time.monotonic() - began > WORTH * size / self._bytes_per_second:
-            self._pending = self._writer.submit(self._write, path, {**found, "": np.array(question)})
-        return found, False
+            self._pending = self._writer.submit(self._write, path, {**answer, "": np.array(question)})
+        return answer, False
 
     def settle(self) -> None:
         """Wait until the last answer is written, which goes on while it is made use of."""
@@ -103,9 +103,9 @@ class Journal:
             if self._digest(memoryview(content)[:-DIGEST]) != content[-DIGEST:]:
                 raise ValueError("it has changed since it was written")
             with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-                found = {name: stored[name] for name in stored.files}
-            if str(found.pop("")) == question:
-                return found
+                arrays = {name: stored[name] for name in stored.files}
+            if str(arrays.pop("")) == question:
+                return arrays
             reason = "answers another question"
         except (OSError, ValueError) as error:
             reason = f"cannot be read ({error})"

@@ -72,11 +72,11 @@ class Roster:
         return f"roles.py {self.role} (pid {self.pid} on {self.node})"
 
 
-def write(path: Path, said: Announcement | Roster) -> None:
+def write(path: Path, content: Announcement | Roster) -> None:
     """Replace the file at `path` as a whole: a reader sees the old text or the new one, never half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(said), indent=1) + "\n")
+    part.write_text(json.dumps(asdict(content), indent=1) + "\n")
     part.replace(path)
 
 
@@ -86,10 +86,10 @@ def read(path: Path) -> Announcement | Roster | None:
     Raises UserError if the file is neither.
     """
     try:
-        said = json.loads(path.read_text())
-        if "members" not in said:
-            return Announcement(**said)
-        return Roster(**said | {"members": tuple(said["members"]), "logs": tuple(said["logs"])})
+        fields = json.loads(path.read_text())
+        if "members" not in fields:
+            return Announcement(**fields)
+        return Roster(**fields | {"members": tuple(fields["members"]), "logs": tuple(fields["logs"])})
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError) as error:
@@ -98,19 +98,19 @@ def read(path: Path) -> Announcement | Roster | None:
 
 def _members(path: Path) -> list[Announcement]:
     """All that the file at `path` promises, as far as announced; what an earlier run has left is `absent`."""
-    said = read(path)
-    if said is None:
+    promised = read(path)
+    if promised is None:
         return [Announcement(str(path), 0, run="", state="absent", node="", pid=0)]
-    if isinstance(said, Announcement):
-        return [said]
-    if said.failed:
-        raise UserError(said.failed)
+    if isinstance(promised, Announcement):
+        return [promised]
+    if promised.failed:
+        raise UserError(promised.failed)
     members = []
-    for index, name in enumerate(said.members):
+    for index, name in enumerate(promised.members):
         member = read(path.parent / name)
-        if not isinstance(member, Announcement) or member.run != said.run:
-            log = said.logs[index] if said.logs else ""
-            member = Announcement(said.role, index, said.run, state="absent", node="", pid=0, log=log)
+        if not isinstance(member, Announcement) or member.run != promised.run:
+            log = promised.logs[index] if promised.logs else ""
+            member = Announcement(promised.role, index, promised.run, state="absent", node="", pid=0, log=log)
         members.append(member)
     return members
 

@@ -60,8 +60,8 @@ def allocated_nodes() -> int:
         raise UserError(f"cannot ask SLURM for the nodes of job {job}: {error}") from error
     # Checked, because a number that srun cannot use is not refused by all: --nodes=-1 crashed slurmctld 22.05.
     if not answer.stdout.strip().isdecimal():
-        said = (answer.stderr or answer.stdout).strip() or "nothing"
-        raise UserError(f"cannot tell the nodes of SLURM job {job}: `{' '.join(line)}` said: {said}")
+        reply = (answer.stderr or answer.stdout).strip() or "nothing"
+        raise UserError(f"cannot tell the nodes of SLURM job {job}: `{' '.join(line)}` said: {reply}")
     return int(answer.stdout)
 
 

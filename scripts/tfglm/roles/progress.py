@@ -53,15 +53,15 @@ class Progress:
 
 def failed(path: Path, reason: str) -> None:
     """The same file, when the fit has been ended by another process."""
-    said = json.loads(path.read_text()) | {"state": "failed", "reason": reason}
-    _write(path, said)
+    facts = json.loads(path.read_text()) | {"state": "failed", "reason": reason}
+    _write(path, facts)
 
 
-def _write(path: Path, said: dict[str, Any]) -> None:
+def _write(path: Path, facts: dict[str, Any]) -> None:
     partial = path.with_name(path.name + ".partial")
     with contextlib.suppress(OSError):
         try:
-            partial.write_text(json.dumps(said, indent=1) + "\n")
+            partial.write_text(json.dumps(facts, indent=1) + "\n")
             partial.replace(path)
         except OSError:
             partial.unlink(missing_ok=True)

@@ -43,10 +43,10 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
 
-    said = Announcement(role, index, run, "starting", log=str(log.resolve()) if log else "")
+    announcement = Announcement(role, index, run, "starting", log=str(log.resolve()) if log else "")
     # A restarted role must come back to its port; should it die again before it listens, this still tells which.
-    announce.write(announcement_path, replace(said, address=f"{host}:{port}" if port else ""))
-    command.log(f"{said.name} starting on {said.node}, pid {said.pid}")
+    announce.write(announcement_path, replace(announcement, address=f"{host}:{port}" if port else ""))
+    command.log(f"{announcement.name} starting on {announcement.node}, pid {announcement.pid}")
 
     begin = time.monotonic()
     with tensorflow_setup.quiet():
@@ -61,8 +61,8 @@ def serve(
         config=tensorflow_setup.limit_threads(),
     )
     address = server.target.removeprefix("grpc://")
-    announce.write(announcement_path, replace(said, state="listening", address=address))
-    command.log(f"{said.name} listening at {address} after {time.monotonic() - begin:.1f} s")
+    announce.write(announcement_path, replace(announcement, state="listening", address=address))
+    command.log(f"{announcement.name} listening at {address} after {time.monotonic() - begin:.1f} s")
 
     # Not server.join(): it never returns, and Python's signal handlers never run beneath it.
     while True:
@@ -79,15 +79,15 @@ The ports, the chief's too, are open to whoever reaches the machine, and let him
 
 def parser(description: str) -> argparse.ArgumentParser:
     """The command line that ps.py and worker.py share."""
-    made = command.parser(description)
-    made.epilog = EXAMPLE
-    made.add_argument("--index", type=int, required=True, help="number among the processes of this role, from 0")
-    made.add_argument("--announce", type=Path, required=True, help="file in which to announce itself to the chief")
-    made.add_argument("--run", default="by-hand", help="id of this start of the cluster")
-    made.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
-    made.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
-    made.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
-    return made
+    parser = command.parser(description)
+    parser.epilog = EXAMPLE
+    parser.add_argument("--index", type=int, required=True, help="number among the processes of this role, from 0")
+    parser.add_argument("--announce", type=Path, required=True, help="file in which to announce itself to the chief")
+    parser.add_argument("--run", default="by-hand", help="id of this start of the cluster")
+    parser.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
+    parser.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
+    return parser
 
 
 def start(role: Role, description: str, prepare: Callable[[Path], None] = lambda folder: None) -> None:

@@ -64,28 +64,28 @@ class Supervisors:
 
     def gone(self) -> str:
         """Which of them gives no sign any more, or ''."""
-        for said, signs in self._look():
+        for roster, signs in self._look():
             if (silent := signs.silent_seconds()) > self.term:
-                return f"{_no_sign(said, silent)}; it and the processes that it has started are gone"
+                return f"{_no_sign(roster, silent)}; it and the processes that it has started are gone"
         return ""
 
     def failures(self, roles: Iterable[str]) -> list[str]:
         """What is known of those that have started these roles, and that may explain why these are lost."""
-        of_roles = [(said, signs.silent_seconds()) for said, signs in self._look() if said.role in roles]
-        given_up = [said.failed for said, _ in of_roles if said.failed]
-        return given_up + [_no_sign(said, silent) for said, silent in of_roles if silent > OVERDUE * lease.PERIOD]
+        of_roles = [(roster, signs.silent_seconds()) for roster, signs in self._look() if roster.role in roles]
+        given_up = [roster.failed for roster, _ in of_roles if roster.failed]
+        return given_up + [_no_sign(roster, silent) for roster, silent in of_roles if silent > OVERDUE * lease.PERIOD]
 
     def _look(self) -> list[tuple[Roster, Seen]]:
         for path in self.rosters:
             try:
-                said = announce.read(path)
+                roster = announce.read(path)
             except (OSError, UserError):
                 continue  # the chief, who waits for it, says so
-            if not isinstance(said, Roster) or not said.signs:
+            if not isinstance(roster, Roster) or not roster.signs:
                 continue
             known = self._known.get(path)
-            signs = known[1] if known and known[0].run == said.run else Seen(path.with_name(said.signs))
-            self._known[path] = said, signs
+            signs = known[1] if known and known[0].run == roster.run else Seen(path.with_name(roster.signs))
+            self._known[path] = roster, signs
         return list(self._known.values())
 
 
@@ -93,8 +93,8 @@ OVERDUE = 3
 """Periods without a sign after which it is worth a word."""
 
 
-def _no_sign(said: Roster, silent: float) -> str:
-    return f"{said.supervisor}, log: {said.log or 'its terminal'}, has given no sign of life for {silent:.0f} s"
+def _no_sign(roster: Roster, silent: float) -> str:
+    return f"{roster.supervisor}, log: {roster.log or 'its terminal'}, has given no sign of life for {silent:.0f} s"
 
 
 class Watchdog(threading.Thread):
