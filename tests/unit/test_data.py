@@ -276,7 +276,6 @@ def test_the_account_says_where_every_row_went(tmp_path):
             split={"train": "day <= 10", "evaluate": "day BETWEEN 11 AND 28", "predict": "day = 29"},
         ),
     )
-    found = account([file], merge([file]))
     expected = {
         "read": 10,
         "dropped": {"where: known day": 1, "in no split": 1},
@@ -290,7 +289,7 @@ def test_the_account_says_where_every_row_went(tmp_path):
             "predict": {"rows": 1, "dropped": {}, "used": 1},
         },
     }
-    assert found == {**expected, "rare": {}, "files": {"flights": expected}}
+    assert account([file], merge([file])) == {**expected, "rare": {}, "files": {"flights": expected}}
     assert merge([file]).rows == {"train": 1, "evaluate": 2, "predict": 1}
 
 
@@ -398,7 +397,7 @@ def test_a_bad_line_is_named_and_nothing_is_left_behind(tmp_path, what, place):
         ingested(path, selection(columns=ALL))
     assert str(error.value).startswith(f"{path}, line 3: {message}")
     assert "data.bad_rows" in str(error.value)
-    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
 def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path):
@@ -451,7 +450,7 @@ def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_left_behind(tmp_pa
     with pytest.raises(UserError) as error:
         ingested(path, selection())
     assert message in str(error.value)
-    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
 def test_an_archive_with_two_files_is_refused(tmp_path):
@@ -500,7 +499,7 @@ def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert done.returncode == 1
     assert b"MB are free there)\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
-    assert [one.name for one in tmp_path.iterdir()] == ["flights.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
 def test_an_earlier_result_survives_a_failed_ingest(tmp_path):

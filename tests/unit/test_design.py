@@ -160,8 +160,8 @@ def test_no_training_rows_is_an_error_that_says_where_they_went(dictionary):
 
 
 def test_a_design_lays_out_the_coefficient_vector_and_reads_back(dictionary, tmp_path):
-    made = design_of("late ~ C(month) + delay + carrier", "binomial", dictionary)
-    assert list(made.coefficients()) == [
+    design = design_of("late ~ C(month) + delay + carrier", "binomial", dictionary)
+    assert list(design.coefficients()) == [
         ("Intercept", ""),
         ("C(month)", "1"),
         ("C(month)", "2"),
@@ -171,20 +171,20 @@ def test_a_design_lays_out_the_coefficient_vector_and_reads_back(dictionary, tmp
         ("carrier", "B6"),
         ("carrier", "DL"),
     ]
-    assert made.slices["carrier"] == slice(5, 8)
-    (delay,) = made.numeric
+    assert design.slices["carrier"] == slice(5, 8)
+    (delay,) = design.numeric
     assert [*delay.center, *delay.scale] == pytest.approx([FRAME["delay"].mean(), FRAME["delay"].std(ddof=0)])
-    made.write(tmp_path / "design.json")
-    assert Design.load(tmp_path / "design.json") == made
+    design.write(tmp_path / "design.json")
+    assert Design.load(tmp_path / "design.json") == design
 
 
 def test_reference_levels_are_checked_before_training(dictionary):
-    made = design_of("late ~ carrier + C(month)", "binomial", dictionary)
-    check_reference(made, {"carrier": "DL", "C(month)": "10"})
+    design = design_of("late ~ carrier + C(month)", "binomial", dictionary)
+    check_reference(design, {"carrier": "DL", "C(month)": "10"})
     with pytest.raises(UserError, match=r"models.m.reference.carrier: no level `DLL` .*did you mean `DL`"):
-        check_reference(made, {"carrier": "DLL"})
+        check_reference(design, {"carrier": "DLL"})
     with pytest.raises(UserError, match=r"models.m.reference: no categorical term `month`; did you mean `C\(month\)`"):
-        check_reference(made, {"month": "1"})
+        check_reference(design, {"month": "1"})
 
 
 MADE = pd.DataFrame(
@@ -204,23 +204,23 @@ def made_file(tmp_path_factory) -> IngestedFile:
 
 def test_a_term_knows_what_its_made_levels_stand_for(made_file, tmp_path):
     dictionary = merge([made_file], {"carrier": "level", "month": "level"}, {"carrier": 2, "month": 2})
-    made = design_of("late ~ carrier + C(month)", "binomial", dictionary)
-    carrier, month = made.categorical
+    design = design_of("late ~ carrier + C(month)", "binomial", dictionary)
+    carrier, month = design.categorical
     assert carrier.levels == ("AA", "B6", "(rare)", "(missing)")
     assert carrier.numbers == {"AA": 0, "B6": 1, "DL": 2, None: 3}
     # The row without a month lacks the delay too, and so does not count.
     assert month.levels == ("1", "2", "(rare)")
     assert month.numbers == {"1": 0, "2": 1, "10": 2}
-    assert made.required == ("late", "delay")
-    made.write(tmp_path / "design.json")
-    assert Design.load(tmp_path / "design.json") == made
-    check_reference(made, {"carrier": "(missing)", "C(month)": "(rare)"})
+    assert design.required == ("late", "delay")
+    design.write(tmp_path / "design.json")
+    assert Design.load(tmp_path / "design.json") == design
+    check_reference(design, {"carrier": "(missing)", "C(month)": "(rare)"})
 
 
 def test_a_value_written_like_a_made_level_is_a_value_where_there_is_none(tmp_path):
     frame = pd.DataFrame({"late": [0, 1, 1], "carrier": ["(missing)", "AA", "(rare)"]})
-    made = design_of("late ~ carrier", "binomial", merge([ingest_frame(frame, tmp_path)]))
-    assert made.categorical[0].numbers == {"(missing)": 0, "(rare)": 1, "AA": 2}
+    design = design_of("late ~ carrier", "binomial", merge([ingest_frame(frame, tmp_path)]))
+    assert design.categorical[0].numbers == {"(missing)": 0, "(rare)": 1, "AA": 2}
 
 
 MISSING_REFUSED = {
@@ -237,11 +237,13 @@ def test_missing_values_of_a_number_cannot_be_a_level(made_file, formula):
 
 
 def test_a_model_that_uses_what_is_known_only_after_departure_says_so(dictionary, tmp_path):
-    made = design_of("late ~ delay + C(month) + carrier", "binomial", dictionary, known_late=["late", "delay", "month"])
-    assert made.known_after_departure == ("month", "delay")
-    assert made.warnings[0].startswith("the model uses `month`, `delay`, known only after departure")
-    made.write(tmp_path / "design.json")
-    assert Design.load(tmp_path / "design.json") == made
+    design = design_of(
+        "late ~ delay + C(month) + carrier", "binomial", dictionary, known_late=["late", "delay", "month"]
+    )
+    assert design.known_after_departure == ("month", "delay")
+    assert design.warnings[0].startswith("the model uses `month`, `delay`, known only after departure")
+    design.write(tmp_path / "design.json")
+    assert Design.load(tmp_path / "design.json") == design
     # The response is what is to be predicted, so it is known late by its nature.
     assert design_of("late ~ carrier", "binomial", dictionary, known_late=["late"]).warnings == []
 

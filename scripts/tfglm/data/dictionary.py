@@ -104,7 +104,7 @@ def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]
     """The levels of a categorical column and the values behind RARE, as text; `counted` are its values and their training
     rows."""
     rare = pl.col("rows") < column.fewest
-    ordinary, lumped = (written(counted.filter(which)["value"]).to_list() for which in (~rare, rare))
+    ordinary, lumped = (written(counted.filter(condition)["value"]).to_list() for condition in (~rare, rare))
     return [*ordinary, *([RARE] if lumped else []), *([ABSENT] if column.missing_rows else [])], lumped
 
 
@@ -125,9 +125,24 @@ def merge(
 ) -> Dictionary:
     """The dictionary of several ingested files.
 
-    `missing` says of a column whether a row without a value is dropped (`drop`, the default) or the lack of it is a level
-    (`level`); `rare` below which number of training rows a level is rare. Raises UserError where one file holds text and
-    another numbers, and for a column that has no value in any file.
+    Parameters
+    ----------
+    files : sequence of IngestedFile
+        Files with the same columns.
+    missing : mapping of str to str, optional
+        By column, whether a row without a value is dropped (`drop`, the default) or the lack of it is a level (`level`).
+    rare : mapping of str to int, optional
+        By column, the number of training rows below which a level is rare.
+
+    Returns
+    -------
+    Dictionary
+
+    Raises
+    ------
+    UserError
+        Where one file holds text and another numbers, for a column that has no value in any file, and for a value that is
+        written like a level that stands for others.
     """
     missing, rare = missing or {}, rare or {}
     names = files[0].names

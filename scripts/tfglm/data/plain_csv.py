@@ -167,17 +167,17 @@ def _parse(data, words, fields, wanted, table, entries, known):
             entry = entry >> (spare - (spare >> np.uint64(1)))
             bucket = ((entry * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
             while True:
-                found = table[slot, bucket] - 1
-                if found < 0:
-                    found = known[slot]
-                    if found == entries.shape[1]:
+                number = table[slot, bucket] - 1
+                if number < 0:
+                    number = known[slot]
+                    if number == entries.shape[1]:
                         return False, indices
-                    entries[slot, found] = entry
-                    known[slot] = found + 1
-                    table[slot, bucket] = found + 1
+                    entries[slot, number] = entry
+                    known[slot] = number + 1
+                    table[slot, bucket] = number + 1
                     break
-                if entries[slot, found] == entry:
+                if entries[slot, number] == entry:
                     break
                 bucket = (bucket + one) & last
-            indices[slot, row] = found
+            indices[slot, row] = number
     return True, indices

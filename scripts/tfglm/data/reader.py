@@ -98,10 +98,22 @@ class InputReader:
         return reader
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
-        """The kept rows, block by block in the order of the file. Raises UserError for what cannot be read.
+        """The kept rows, block by block in the order of the file.
 
-        With `compiled` plain lines are parsed by compiled code from the first block on, without it never; by default it is
-        loaded beside the first blocks of a large file.
+        Parameters
+        ----------
+        executor : ThreadPoolExecutor
+            Parses the blocks.
+        threads : int
+            Blocks that are parsed at the same time; one more is waiting.
+        compiled : bool, optional
+            Whether plain lines are parsed by compiled code from the first block on. By default that is loaded beside the first
+            blocks of a large file.
+
+        Raises
+        ------
+        UserError
+            For what cannot be read.
         """
         if compiled:
             self.parser.compile()

@@ -37,24 +37,23 @@ class Query:
         """The outputs by name, [rows] each. Raises one of FAILURES."""
         if len(self.operands) > 1:
             frame = pl.DataFrame({name: operands[name].decoded() for name in self.operands})
-            return {one.name: column(one) for one in self._select(frame)}
+            return {output.name: column(output) for output in self._select(frame)}
         if not self.operands:
-            return {
-                one.name: column(one).take(np.zeros(rows, np.int32)) for one in self._select(pl.DataFrame({"": [None]}))
-            }
+            constants = self._select(pl.DataFrame({"": [None]}))
+            return {output.name: column(output).take(np.zeros(rows, np.int32)) for output in constants}
         operand = operands[self.operands[0]]
         # Behind the values stands a missing one, which the index -1 takes.
         values = pl.Series(self.operands[0], operand.values).extend_constant(None, 1)
-        return {one.name: column(one).take(operand.indices) for one in self._select(values.to_frame())}
+        return {output.name: column(output).take(operand.indices) for output in self._select(values.to_frame())}
 
     def _select(self, frame: pl.DataFrame) -> list[pl.Series]:
         lazy = frame.lazy()
-        for one in self.derived:
-            lazy = lazy.with_columns(one)
+        for derived in self.derived:
+            lazy = lazy.with_columns(derived)
         # An expression of constants has but one row.
         return (
             lazy.with_columns(self.outputs)
-            .select(one.meta.output_name() for one in self.outputs)
+            .select(output.meta.output_name() for output in self.outputs)
             .collect()
             .get_columns()
         )
@@ -91,16 +90,16 @@ class Selection:
     def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
         """The computed columns; for each row 0 if it is kept, else the number of the first condition that it fails, counted
         from 1; and the number of its split in SPLITS, both uint16 [rows]. Raises one of FAILURES."""
-        found: dict[str, Distinct] = {}
+        outputs: dict[str, Distinct] = {}
         for query in self.queries:
-            found |= query.evaluate(operands, rows)
+            outputs |= query.evaluate(operands, rows)
         split = np.full(rows, len(SPLITS), np.uint16)
         for number in reversed(self.splits):
-            split[is_true(found[_SPLIT.format(number)])] = number
+            split[is_true(outputs[_SPLIT.format(number)])] = number
         reason = np.where(split == len(SPLITS), np.uint16(len(self.reasons)), np.uint16(0))
         for number in range(len(self.reasons) - 1, 0, -1):
-            reason[~is_true(found[_WHERE.format(number)])] = number
-        return {name: found[name] for name in self.computed}, reason, split
+            reason[~is_true(outputs[_WHERE.format(number)])] = number
+        return {name: outputs[name] for name in self.computed}, reason, split
 
 
 # Names that no column can have.
@@ -123,8 +122,8 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
         for name, sql in added.items():
             key = f"{where}.{name}"
-            made, dtype = column_of(expression(sql, key, known), key, known)
-            derived[name] = made.alias(name)
+            value, dtype = column_of(expression(sql, key, known), key, known)
+            derived[name] = value.alias(name)
             roots[name] = operands_of(derived[name], roots)
             known[name] = dtype
     for name in settings.columns:

@@ -13,8 +13,21 @@ MOST_SAMPLED = 2**18
 
 
 def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
-    """The combinations of codes of `columns` in the training rows of one file that lack no required value, as [combinations,
-    columns]."""
+    """Which codes occur together in the training rows of one file.
+
+    Parameters
+    ----------
+    file : IngestedFile
+    columns : sequence of str
+        Columns of the data that have codes.
+    required : collection of str
+        Columns without a value of which a row does not count.
+
+    Returns
+    -------
+    int64 array [combinations, columns]
+        In ascending order.
+    """
     columns = [file.codes(column).name for column in columns]
     sizes = [len(file.values(column)) + 1 for column in columns]
     seen = np.zeros(0, np.int64)
@@ -29,9 +42,26 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
 def sample(
     files: Sequence[IngestedFile], column: str, required: Collection[str], most_rows: int = MOST_SAMPLED
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a column (sorted) in a sample of the training rows, and how often each occurs in it.
+    """Values of a column in a sample of the training rows.
 
-    The first rows of each shard, which are a fair sample of their file, in proportion to its rows.
+    The sample consists of the first rows of each shard, which are a fair sample of their file, in proportion to its rows.
+
+    Parameters
+    ----------
+    files : sequence of IngestedFile
+    column : str
+        A column of numbers.
+    required : collection of str
+        Columns without a value of which a row does not count.
+    most_rows : int
+        Rows of the sample, about.
+
+    Returns
+    -------
+    values : float64 array [distinct values]
+        In ascending order.
+    rows : int64 array [distinct values]
+        How often each occurs in the sample.
     """
     shards = [(file, shard) for file in files for shard in training_shards(file)]
     share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))

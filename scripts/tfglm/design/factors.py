@@ -26,9 +26,9 @@ class Categorical:
     @cached_property
     def numbers(self) -> dict[str | None, int]:
         """The number of the level that each value has, by its label; None is a missing value."""
-        # A value may be written like a level that is made, in a column that has no such level.
-        made = [RARE] * bool(self.rare) + [ABSENT] * self.missing
-        values = self.levels[: len(self.levels) - len(made)]
+        # A value may be written like a level that stands for others, in a column that has no such level.
+        collective = [RARE] * bool(self.rare) + [ABSENT] * self.missing
+        values = self.levels[: len(self.levels) - len(collective)]
         numbers: dict[str | None, int] = {level: number for number, level in enumerate(values)}
         numbers |= dict.fromkeys(self.rare, len(values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
@@ -44,8 +44,8 @@ class Categorical:
         """The numbers of the levels of some values of the column, in which none is missing, int32; `otherwise` of one that has no
         level."""
         texts = written(values.cast(VALUE_TYPES[self.column_kind])).alias("value").to_frame()
-        found = texts.join(self._table, on="value", how="left", maintain_order="left")["level"]
-        return found.fill_null(otherwise).to_numpy()
+        levels = texts.join(self._table, on="value", how="left", maintain_order="left")["level"]
+        return levels.fill_null(otherwise).to_numpy()
 
     def level_of_missing(self, otherwise: int) -> int:
         """The number of the level of a missing value."""
