@@ -18,10 +18,10 @@ def main(arguments: argparse.Namespace) -> None:
     model = read.fitted(arguments, design, read.fit(arguments))
     unseen, substitutes = read.substitutes(arguments, design, model, files, arguments.split)
     scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
-    found = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
-    found |= {"split": arguments.split, "unseen": unseen}
-    digests.write_json(arguments.metrics, found, indent=2, allow_nan=False)
-    command.log(f"{found['rows']:,} rows")
+    report = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
+    report |= {"split": arguments.split, "unseen": unseen}
+    digests.write_json(arguments.metrics, report, indent=2, allow_nan=False)
+    command.log(f"{report['rows']:,} rows")
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ with tensorflow_setup.quiet():
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = read.estimates(arguments)
+    estimated = read.estimates(arguments)
     reference = digests.read_json(arguments.reference)
-    substitutes = unseen.substitutes(found.design, found.fitted, arguments.settings.unseen, reference)
+    substitutes = unseen.substitutes(estimated.design, estimated.fitted, arguments.settings.unseen, reference)
     shutil.rmtree(arguments.saved_model, ignore_errors=True)
-    export.Exported(found.design, found.fitted, substitutes).save(str(arguments.saved_model))
+    export.Exported(estimated.design, estimated.fitted, substitutes).save(str(arguments.saved_model))
     fit = read.fit(arguments)
-    said = export.description(found.design, found, fit, json.loads(arguments.derived))
-    arguments.description.write_text(json.dumps(said, indent=1, allow_nan=False) + "\n")
+    description = export.description(estimated.design, estimated, fit, json.loads(arguments.derived))
+    arguments.description.write_text(json.dumps(description, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

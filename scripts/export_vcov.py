@@ -8,8 +8,8 @@ from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = read.estimates(arguments)
-    table = coefficients.covariance_table(found)
+    estimated = read.estimates(arguments)
+    table = coefficients.covariance_table(estimated)
     csv_files.write(table.rename_axis("").reset_index(), arguments.table)
     command.log(f"{len(table)} coefficients")
 

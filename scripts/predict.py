@@ -25,8 +25,10 @@ def main(arguments: argparse.Namespace) -> None:
     )
     rows = write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
-    for term, one in unseen.items():
-        command.log(f"  levels of {term} that no training row has: {', '.join(one['levels'])} ({one['rows']:,} rows)")
+    for term, levels in unseen.items():
+        command.log(
+            f"  levels of {term} that no training row has: {', '.join(levels['levels'])} ({levels['rows']:,} rows)"
+        )
 
 
 def write(path: Path, tables: Iterator[pa.Table]) -> int:

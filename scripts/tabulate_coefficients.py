@@ -9,9 +9,9 @@ from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = read.estimates(arguments)
-    table = coefficients.table(found, arguments.settings.confidence)
-    terms = coefficients.joint_tests(found, read.fit(arguments)["likelihood_ratio_tests"])
+    estimated = read.estimates(arguments)
+    table = coefficients.table(estimated, arguments.settings.confidence)
+    terms = coefficients.joint_tests(estimated, read.fit(arguments)["likelihood_ratio_tests"])
     csv_files.write(table, arguments.table)
     table.to_parquet(arguments.parquet, index=False)
     csv_files.write(terms, arguments.terms)

@@ -9,8 +9,8 @@ from tfglm.results import coefficients, csv_files, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = read.estimates(arguments)
-    table = coefficients.contrasts(found, arguments.settings.contrasts, arguments.settings.confidence)
+    estimated = read.estimates(arguments)
+    table = coefficients.contrasts(estimated, arguments.settings.contrasts, arguments.settings.confidence)
     csv_files.write(table, arguments.table)
     command.log(f"{len(table)} contrasts")
 

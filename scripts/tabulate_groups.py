@@ -10,8 +10,8 @@ from tfglm.results import csv_files
 
 
 def main(arguments: argparse.Namespace) -> None:
-    found = digests.read_json(arguments.metrics)["by"]
-    rows = [{"column": column, **level} for column, levels in found.items() for level in levels]
+    groups = digests.read_json(arguments.metrics)["by"]
+    rows = [{"column": column, **level} for column, levels in groups.items() for level in levels]
     csv_files.write(pd.DataFrame(rows), arguments.table)
     command.log(f"{len(rows)} groups")
 

@@ -1,4 +1,4 @@
-"""Write the table and the picture of a path: what each strength of the penalty leaves, and how well it does."""
+"""Write the table and the picture of a path: what each penalty leaves, and how well it does."""
 
 import argparse
 from pathlib import Path
@@ -19,10 +19,10 @@ def main(arguments: argparse.Namespace) -> None:
     # Without rows held out there is no such column.
     table = table.dropna(axis=1, how="all")
     csv_files.write(table, arguments.table)
-    found = read.fitted(arguments, design, fit)
+    fitted = read.fitted(arguments, design, fit)
     terms = [term for term, _ in design.coefficients()]
-    path_plot(table, found.path_coefficients, terms, f"{fit['model']}: {fit['formula']}", arguments.plots)
-    command.log(f"{len(table)} strengths")
+    path_plot(table, fitted.path_coefficients, terms, f"{fit['model']}: {fit['formula']}", arguments.plots)
+    command.log(f"{len(table)} penalties")
 
 
 if __name__ == "__main__":

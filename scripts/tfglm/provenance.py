@@ -13,7 +13,7 @@ PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "numba", "polars", "pya
 
 
 def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
-    """The passport of a fit; `config` is what the config says of the data and the model."""
+    """The provenance of a fit; `config` is what the config says of the data and the model."""
     digest = hashlib.sha256("".join(file.manifest.digest for file in files).encode())
     inputs = [
         {
@@ -30,7 +30,7 @@ def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
 
 
 def identity(design: Path, checkpoint: Path) -> dict:
-    """The digests of the design that was fitted and of the files of the checkpoint, which `read.fitted` looks at."""
+    """The digests of the design that was fitted and of the files of the checkpoint, which `read.fitted` checks."""
     return {"design": digests.of(design), "checkpoint": digests.of_folder(checkpoint)}
 
 

@@ -364,11 +364,14 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     assert table.loc[("b", ""), "second"] == 2 and table.loc[("Intercept", ""), "first std_error"] == 0.1
     assert table.loc[("AUC (rows kept back)", ""), "second"] == 0.7
     assert table.loc[("n", ""), "first"] == 100
-    page = compare_script.readable(table.reset_index(), [model_of("first"), second])
+    page = compare_script.page([model_of("first"), second], table.reset_index())
     assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", sha256="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
             compare.refuse_other_rows([model_of("first"), other])
     delay = model_of("delay", formula="delay ~ a")
     compare.refuse_other_rows([model_of("first"), delay])
-    assert "cannot be compared" in compare_script.text([model_of("first"), delay])
+    models = [model_of("first"), delay]
+    assert (
+        "cannot be compared" in compare_script.page(models, compare.table(models)) and "cannot be compared" not in page
+    )

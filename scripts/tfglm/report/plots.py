@@ -54,14 +54,14 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
     names = [*categorical, *([None] if len(numeric) else [])]
     for column, subfigure in zip(left_heavy, figure.subfigures(1, columns, squeeze=False)[0], strict=True):
         axes = subfigure.subplots(len(column), 1, height_ratios=[heights[k] for k in column], squeeze=False)[:, 0]
-        for which, axis in zip(column, axes, strict=True):
-            if names[which] is None:
+        for panel, axis in zip(column, axes, strict=True):
+            if names[panel] is None:
                 draw_panel(axis, numeric, numeric["term"].tolist(), "per unit")
             else:
-                rows = categorical[names[which]]
+                rows = categorical[names[panel]]
                 reference = rows["reference"].iloc[0] if len(rows) else ""
-                name = names[which] + (f", against {reference}" if reference else "")
-                draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[which], rows))
+                name = names[panel] + (f", against {reference}" if reference else "")
+                draw_panel(axis, rows, rows["level"].tolist(), name + omitted(table, names[panel], rows))
     figure.suptitle(literal(title), fontsize=11)
     figure.supxlabel(effect, fontsize=9)
     save(figure, paths)
@@ -89,11 +89,11 @@ LABELLED = 120
 
 def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path]) -> None:
     """Every level of each term that has levels by the size of its estimate, with its interval."""
-    found = table[np.isfinite(table["estimate"])].groupby("term", sort=False)
+    by_term = table[np.isfinite(table["estimate"])].groupby("term", sort=False)
     # Splines and polynomials have numbered columns, which are no levels.
-    panels = {term: rows.sort_values("estimate") for term, rows in found if (rows["reference"] != "").any()}
+    panels = {term: rows.sort_values("estimate") for term, rows in by_term if (rows["reference"] != "").any()}
     if not panels:
-        panels = {term: rows.sort_values("estimate") for term, rows in found if (rows["level"] != "").any()}
+        panels = {term: rows.sort_values("estimate") for term, rows in by_term if (rows["level"] != "").any()}
     heights = [max(1.3, 0.13 * min(len(rows), LABELLED)) for rows in panels.values()] or [1.0]
     figure, axes = plt.subplots(
         len(heights),
@@ -109,8 +109,8 @@ def ranked_plot(table: pd.DataFrame, title: str, effect: str, paths: list[Path])
         axis.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
         axis.errorbar(rows["estimate"], place, xerr=[lower, upper], fmt="none", ecolor=MAIN, elinewidth=0.7, alpha=0.6)
         axis.scatter(rows["estimate"], place, s=6, color=MAIN, zorder=3)
-        which = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), LABELLED)).astype(int))
-        axis.set_yticks(which, rows["level"].iloc[which].map(literal))
+        labelled = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), LABELLED)).astype(int))
+        axis.set_yticks(labelled, rows["level"].iloc[labelled].map(literal))
         bare(axis)
         axis.tick_params(axis="y", labelsize=4.5 if len(rows) > 60 else 7, length=1.5)
         axis.set_ylim(-1, len(rows))
@@ -294,17 +294,17 @@ def rows_plot(parts: pd.DataFrame, paths: list[Path]) -> None:
 
 
 def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], title: str, paths: list[Path]) -> None:
-    """Coefficients [strengths, p] against the strength of the penalty, a colour a term, and below the deviances of `table`."""
+    """Coefficients [penalties, p] against the penalty, a colour a term, and below the deviances of `table`."""
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(7.5, 7), sharex=True, height_ratios=[2, 1], layout="constrained"
     )
-    strength = table["strength"]
+    penalty = table["strength"]
     named = [term for term in dict.fromkeys(terms) if term != "Intercept"]
     for number, term in enumerate(named):
-        places = [place for place, one in enumerate(terms) if one == term and coefficients[:, place].any()]
+        places = [place for place, other in enumerate(terms) if other == term and coefficients[:, place].any()]
         for first, place in enumerate(places):
             above.plot(
-                strength,
+                penalty,
                 coefficients[:, place],
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=STYLES[number // len(COLOURS) % len(STYLES)],
@@ -313,16 +313,16 @@ def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], t
             )
     above.set_ylabel("coefficient (numbers standardised)")
     above.legend(fontsize=7, frameon=False, loc="upper left", ncols=2)
-    chosen = strength[table["chosen"]].iloc[0]
+    chosen = penalty[table["chosen"]].iloc[0]
     for column, name, colour in (("deviance", "training rows", GREY), ("deviance_held_out", "rows held out", MAIN)):
         if column in table:
-            below.plot(strength, table[column] / table[column].max(), "o-", markersize=2.5, color=colour, label=name)
+            below.plot(penalty, table[column] / table[column].max(), "o-", markersize=2.5, color=colour, label=name)
     below.set(xlabel="penalty", ylabel="deviance\n(share of the largest)", xscale="log")
     below.legend(fontsize=8, frameon=False)
     count = above.secondary_xaxis("top")
-    which = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))
+    labelled = np.unique(np.linspace(0, len(table) - 1, 7).astype(int))
     count.set_xticks(
-        strength.iloc[which], table["coefficients_not_zero"].iloc[which].astype(str), fontsize=7, minor=False
+        penalty.iloc[labelled], table["coefficients_not_zero"].iloc[labelled].astype(str), fontsize=7, minor=False
     )
     count.set_xticks([], minor=True)
     count.set_xlabel("coefficients that are not zero", fontsize=8)
@@ -352,9 +352,9 @@ def omitted(table: pd.DataFrame, term: str, shown: pd.DataFrame) -> str:
 def arrange(heights: list[int], columns: int) -> list[list[int]]:
     """Panels to columns: each next panel, in order, to the shorter column."""
     filled: list[list[int]] = [[] for _ in range(columns)]
-    for which in range(len(heights)):
+    for panel in range(len(heights)):
         shortest = min(filled, key=lambda column: sum(heights[k] + 4 for k in column))
-        shortest.append(which)
+        shortest.append(panel)
     return filled
 
 
@@ -367,7 +367,7 @@ def draw_panel(axis, rows: pd.DataFrame, labels: list[str], title: str) -> None:
     axis.errorbar(rows["estimate"], y, xerr=[lower, upper], fmt="none", ecolor=MAIN, elinewidth=1.2)
     held = (rows["std_error"].isna() & (rows["estimate"] == 0)).to_numpy()
     axis.scatter(
-        rows["estimate"], y, s=16, color=[("white" if one else MAIN) for one in held], edgecolors=MAIN, zorder=3
+        rows["estimate"], y, s=16, color=[("white" if is_held else MAIN) for is_held in held], edgecolors=MAIN, zorder=3
     )
     axis.set_yticks(y, [literal(label) for label in labels], fontsize=7)
     axis.tick_params(axis="x", labelsize=7)

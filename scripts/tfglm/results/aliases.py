@@ -22,18 +22,18 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
     # How large the entries of a column are.
     size = np.abs(to_fit_scale(design).diagonal())
     of_place = dict(zip(held.tolist(), basis, strict=True))
-    found = {}
+    described = {}
     for place in np.flatnonzero(aliased).tolist():
         if place not in of_place:
-            found[place] = NO_ROWS
+            described[place] = NO_ROWS
             continue
         weights = -of_place[place]
         weights[place] = 0.0
         others = np.flatnonzero(np.abs(weights) * size > NEGLIGIBLE * size[place])
         text = " ".join(_product(weights[other], names[other]) for other in others[:SHOWN]).removeprefix("+ ")
         more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
-        found[place] = text.replace("- ", "-", 1) + more if text.startswith("- ") else text + more
-    return found
+        described[place] = text.replace("- ", "-", 1) + more if text.startswith("- ") else text + more
+    return described
 
 
 def _product(weight: float, name: str) -> str:

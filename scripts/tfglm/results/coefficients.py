@@ -1,6 +1,6 @@
 """The table of coefficients: from the scale and the constraints of the fit to those that the reader asked for.
 
-A fit holds some coefficients at zero, the model is the same whichever they are (model.parametrisation). In a table they are
+A fit holds some coefficients at zero, the model is the same whichever they are (design.parametrisation). In a table they are
 those of the reference levels, and of columns that depend on each other, the last ones in formula order.
 """
 
@@ -90,7 +90,7 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
     ]
 
 
-def table(found: Estimates, confidence: float) -> pd.DataFrame:
+def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
     """One row for each coefficient, on the scale of the data.
 
     Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
@@ -99,19 +99,19 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
     sets coefficients to zero.
     """
-    design, fitted = found.design, found.fitted
+    design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
-    variances = fitted.variances(found.transform)
-    errors, classical = (np.where(found.kept, np.sqrt(np.maximum(one, 0.0)), np.nan) for one in variances)
+    variances = fitted.variances(estimated.transform)
+    errors, classical = (np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances)
     terms = list(design.coefficients())
     grouping = {term.name: term.categorical for term in design.terms}
     columns = {
         "term": [term for term, _ in terms],
         "level": [level for _, level in terms],
         "reference": [
-            "" if penalised else ":".join(found.levels[name] for name in grouping[term]) for term, _ in terms
+            "" if penalised else ":".join(estimated.levels[name] for name in grouping[term]) for term, _ in terms
         ],
-        "estimate": found.values,
+        "estimate": estimated.values,
         "std_error": np.full(design.size, np.nan) if penalised else errors,
     }
     if penalised:
@@ -120,23 +120,23 @@ def table(found: Estimates, confidence: float) -> pd.DataFrame:
     else:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
-        reference = reference_of(design, fitted, found.transform, found.df_residual)
+        reference = reference_of(design, fitted, estimated.transform, estimated.df_residual)
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
-        columns |= tests(found.statistic, reference, found.values, errors, confidence)
+        columns |= tests(estimated.statistic, reference, estimated.values, errors, confidence)
     family = FAMILIES[design.family]
     if family.ratio:
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
-            columns[family.ratio] = np.exp(found.values)
+            columns[family.ratio] = np.exp(estimated.values)
     columns["rows"] = fitted.rows.astype(np.int64)
     if family.counts_events:
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
-    zero = (found.values == 0) & found.kept & penalised
-    columns["status"] = np.select([found.separated, found.aliased, zero], ["separated", "aliased", "zero"], "")
-    if found.aliased_with:
-        columns["aliased_with"] = [found.aliased_with.get(place, "") for place in range(design.size)]
+    zero = (estimated.values == 0) & estimated.kept & penalised
+    columns["status"] = np.select([estimated.separated, estimated.aliased, zero], ["separated", "aliased", "zero"], "")
+    if estimated.aliased_with:
+        columns["aliased_with"] = [estimated.aliased_with.get(place, "") for place in range(design.size)]
     if not penalised and reference.by_cluster:
-        columns["note"] = np.where(found.kept, reference.notes(), "")
+        columns["note"] = np.where(estimated.kept, reference.notes(), "")
     return pd.DataFrame(columns)
 
 
@@ -189,57 +189,22 @@ WIDEST_JOINT_TEST = 4_000
 classical standard errors has one."""
 
 
-def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
+def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
     """A test for each term that all its coefficients are zero: a Wald test, or the likelihood ratio test of fit.json for it.
 
     Columns: term, df, chi_squared, F (for a family with unknown dispersion, or errors by cluster), df_denominator (by cluster),
     p_value, neg_log10_p, note.
     """
-    design = found.design
-    inside = {
-        term.name
-        for term in design.terms
-        for other in design.terms
-        if term is not other
-        and set(term.categorical) <= set(other.categorical)
-        and set(term.numeric) <= set(other.numeric)
-        and (term.categorical or term.numeric)
-    }
-    by_cluster = design.std_errors == "cluster" and not design.penalised
-    rows = []
-    for term, where in design.slices.items():
-        if term == "Intercept":
-            continue
-        if design.penalised:
-            rows.append((term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"))
-            continue
-        places = np.arange(where.start, where.stop)[found.kept[where]]
-        note = "depends on the reference levels and on where numbers are zero" if term in inside else ""
-        if found.separated[where].any():
-            left_out = int(found.separated[where].sum())
-            which = f"without {left_out:,} separated level{'s' if left_out > 1 else ''}"
-            note = "; ".join(filter(None, [note, which]))
-        ratio = next((one for one in likelihood_ratios if one["term"] == term and "df" in one), None)
-        if ratio:
-            note = "likelihood ratio, as there are separated levels"
-            rows.append((term, ratio["df"], ratio["chi_squared"], 1.0, found.df_residual, note))
-            continue
-        if by_cluster and len(places) and len(found.fitted.scores):
-            alone = determined_alone(found.fitted, found.transform[places])
-            if alone.any() and not alone.all():
-                places = places[~alone]
-                which = f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}"
-                note = "; ".join(filter(None, [note, which]))
-        value, df, problem = wald(found, places, term in inside)
-        reference = JointReference(1.0, found.df_residual)
-        if by_cluster and np.isfinite(value):
-            reference = of_clusters(found, places, df)
-            value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
-        note = "; ".join(filter(None, [note, problem]))
-        rows.append((term, df, value, reference.scale, reference.df, note))
+    by_term = {ratio["term"]: ratio for ratio in likelihood_ratios if "df" in ratio}
+    marginal = marginal_terms(estimated.design)
+    rows = [
+        joint_test(estimated, term, term in marginal, by_term.get(term))
+        for term in estimated.design.slices
+        if term != "Intercept"
+    ]
     frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "F", "df_denominator", "note"])
     value, df, denominator = (frame[name].to_numpy(float) for name in ("chi_squared", "df", "df_denominator"))
-    if found.statistic == "t":
+    if estimated.statistic == "t":
         with np.errstate(invalid="ignore", divide="ignore"):
             frame["F"] *= value / df
         ratio = frame["F"].to_numpy(float)
@@ -249,7 +214,7 @@ def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> 
     else:
         frame = frame.drop(columns="F")
         p, log_p = distributions.chi_squared(value, df)
-    if not by_cluster:
+    if not is_by_cluster(estimated.design):
         frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)
     log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
@@ -258,11 +223,60 @@ def joint_tests(found: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> 
     return frame
 
 
-def of_clusters(found: Estimates, places: np.ndarray, rank: int) -> JointReference:
+def is_by_cluster(design: Design) -> bool:
+    """Whether tests refer to clusters."""
+    return design.std_errors == "cluster" and not design.penalised
+
+
+def marginal_terms(design: Design) -> set[str]:
+    """The terms whose factors are all in another term too, as those of a main effect are in an interaction."""
+    return {
+        term.name
+        for term in design.terms
+        for other in design.terms
+        if term is not other
+        and set(term.categorical) <= set(other.categorical)
+        and set(term.numeric) <= set(other.numeric)
+        and (term.categorical or term.numeric)
+    }
+
+
+def joint_test(
+    estimated: Estimates, term: str, is_marginal: bool, likelihood_ratio: Mapping | None
+) -> tuple[str, float, float, float, float, str]:
+    """Of a term: its name, degrees of freedom, Wald or likelihood ratio statistic, what that is multiplied with to refer it to
+    F, the degrees of freedom of the denominator, and a note."""
+    design, where = estimated.design, estimated.design.slices[term]
+    if design.penalised:
+        return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
+    if likelihood_ratio:
+        note = "likelihood ratio, as there are separated levels"
+        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, note
+    notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
+    separated = int(estimated.separated[where].sum())
+    if separated:
+        notes.append(f"without {separated:,} separated level{'s' if separated > 1 else ''}")
+    places = np.arange(where.start, where.stop)[estimated.kept[where]]
+    by_cluster = is_by_cluster(design)
+    if by_cluster and len(places) and len(estimated.fitted.scores):
+        alone = determined_alone(estimated.fitted, estimated.transform[places])
+        if alone.any() and not alone.all():
+            places = places[~alone]
+            notes.append(f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}")
+    value, df, problem = wald(estimated, places, is_marginal)
+    reference = JointReference(1.0, estimated.df_residual)
+    if by_cluster and np.isfinite(value):
+        reference = of_clusters(estimated, places, df)
+        value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
+    note = "; ".join(filter(None, [*notes, problem]))
+    return term, df, value, reference.scale, reference.df, note
+
+
+def of_clusters(estimated: Estimates, places: np.ndarray, rank: int) -> JointReference:
     """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
     if rank < len(places):
         return JointReference(problem=f"the covariance matrix of {len(places)} coefficients by cluster has rank {rank}")
-    return joint_reference(found.fitted, found.transform[places])
+    return joint_reference(estimated.fitted, estimated.transform[places])
 
 
 def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
@@ -275,19 +289,19 @@ def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
     return (shape - 1) * np.log(x) - x - scipy.special.gammaln(shape) + np.log(total)
 
 
-def wald(found: Estimates, places: np.ndarray, inside: bool) -> tuple[float, int, str]:
+def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[float, int, str]:
     """The Wald statistic of the coefficients at `places`, its degrees of freedom, and what there is to say of it."""
-    fitted = found.fitted
+    fitted = estimated.fitted
     if not len(places) or not np.isfinite(fitted.dispersion):
         return np.nan, 0, "no coefficient with a standard error"
     if len(fitted.scores) and len(places) >= len(fitted.scores) - 1:
         return np.nan, len(places), f"{len(fitted.scores)} clusters are too few for {len(places)} coefficients"
     if len(places) > WIDEST_JOINT_TEST:
-        if fitted.is_robust or inside or not np.isin(places, fitted.eliminated).mean() > 0.5:
+        if fitted.is_robust or is_marginal or not np.isin(places, fitted.eliminated).mean() > 0.5:
             return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
         return eliminated_wald(fitted), len(places), ""
-    values = found.values[places]
-    covariance = fitted.covariance(found.transform[places])
+    values = estimated.values[places]
+    covariance = fitted.covariance(estimated.transform[places])
     scale = np.sqrt(np.diag(covariance))
     eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()
@@ -307,41 +321,41 @@ def eliminated_wald(fitted: Fitted) -> float:
     )
 
 
-def contrasts(found: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
+def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
     """Linear combinations of coefficients, each given as weights by `term` or `term[level]`.
 
     Columns: contrast, estimate, std_error, z or t, df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, note (by cluster:
     why there is no error or no test); of a penalised fit posterior_sd instead of the errors and tests, or neither of a lasso.
     Raises UserError for a coefficient that is not there or has no finite estimate.
     """
-    names = [f"{term}[{level}]" if level else term for term, level in found.design.coefficients()]
+    names = [f"{term}[{level}]" if level else term for term, level in estimated.design.coefficients()]
     places = {name: place for place, name in enumerate(names)}
-    where = f"models.{found.design.model}.contrasts"
-    combination = np.zeros((len(wanted), found.design.size))
+    where = f"models.{estimated.design.model}.contrasts"
+    combination = np.zeros((len(wanted), estimated.design.size))
     for row, (name, weights) in enumerate(wanted.items()):
         for coefficient, weight in weights.items():
             if coefficient not in places:
                 raise UserError(f"{where}.{name}: no coefficient `{coefficient}`{nearest(coefficient, places)}")
             place = places[coefficient]
-            if found.separated[place] or found.aliased[place]:
-                what = "separated" if found.separated[place] else "aliased"
+            if estimated.separated[place] or estimated.aliased[place]:
+                what = "separated" if estimated.separated[place] else "aliased"
                 raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")
             combination[row, place] = weight
-    values = combination @ np.where(np.isfinite(found.values), found.values, 0.0)
-    rows = (scipy.sparse.csr_array(combination) @ found.transform).tocsr()
-    errors = np.sqrt(found.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
+    values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
+    rows = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
+    errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
     shown = {"contrast": list(wanted), "estimate": values}
-    if found.design.penalised:
-        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(found.fitted.dispersion) else {}))
-    reference = reference_of(found.design, found.fitted, rows, found.df_residual)
+    if estimated.design.penalised:
+        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
+    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual)
     errors = np.where(reference.unseen, np.nan, errors)
-    shown |= {"std_error": errors, **tests(found.statistic, reference, values, errors, confidence)}
+    shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
     return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))
 
 
-def covariance_table(found: Estimates) -> pd.DataFrame:
+def covariance_table(estimated: Estimates) -> pd.DataFrame:
     """The covariance matrix of the coefficients that have a standard error, named like contrasts."""
-    names = [f"{term}[{level}]" if level else term for term, level in found.design.coefficients()]
-    places = np.flatnonzero(found.kept)
+    names = [f"{term}[{level}]" if level else term for term, level in estimated.design.coefficients()]
+    places = np.flatnonzero(estimated.kept)
     kept = [names[place] for place in places]
-    return pd.DataFrame(found.fitted.covariance(found.transform[places]), index=kept, columns=kept)
+    return pd.DataFrame(estimated.fitted.covariance(estimated.transform[places]), index=kept, columns=kept)

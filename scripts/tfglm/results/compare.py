@@ -53,7 +53,7 @@ def refuse_other_rows(models: Sequence[Model]) -> None:
 
 
 ROWS = {
-    "inputs": lambda fit: [(one["file"], one["sha256"]) for one in fit["passport"]["inputs"]],
+    "inputs": lambda fit: [(file["file"], file["sha256"]) for file in fit["passport"]["inputs"]],
     "training rows": lambda fit: f"{fit['rows']:,}",
     "weights": lambda fit: [fit["passport"]["model"].get(key) for key in ("weights", "frequency", "trials")],
     "selection": lambda fit: fit["passport"]["data"],
@@ -63,31 +63,32 @@ ROWS = {
 def table(models: Sequence[Model]) -> pd.DataFrame:
     """A row for each coefficient of some model, then one for each statistic: term, level, and for each model two columns,
     `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
-    columns = []
+    tables = []
     for model in models:
         error = "posterior_sd" if "posterior_sd" in model.table else "std_error"
-        one = model.table.set_index(["term", "level"])[["estimate", error]].set_axis(["estimate", "std_error"], axis=1)
-        columns.append(one)
-    order = list(dict.fromkeys(key for one in columns for key in one.index))
-    made = {}
-    for model, one in zip(models, columns, strict=True):
-        one = one.reindex(pd.MultiIndex.from_tuples(order))
+        table = model.table.set_index(["term", "level"])[["estimate", error]]
+        tables.append(table.set_axis(["estimate", "std_error"], axis=1))
+    order = list(dict.fromkeys(key for table in tables for key in table.index))
+    columns = {}
+    for model, table in zip(models, tables, strict=True):
+        estimates = table.reindex(pd.MultiIndex.from_tuples(order))
         below = statistics(model)
-        made[model.name] = [*one["estimate"], *below.values()]
-        made[f"{model.name} std_error"] = [*one["std_error"], *[None] * len(below)]
+        columns[model.name] = [*estimates["estimate"], *below.values()]
+        columns[f"{model.name} std_error"] = [*estimates["std_error"], *[None] * len(below)]
     names = [*order, *((name, "") for name in below)]
     index = pd.DataFrame(names, columns=["term", "level"])
-    return pd.concat([index, pd.DataFrame(made, dtype=float)], axis=1)
+    return pd.concat([index, pd.DataFrame(columns, dtype=float)], axis=1)
 
 
 def statistics(model: Model) -> dict[str, float | None]:
-    found = {name: model.fit[key] for name, key in STATISTICS.items()}
-    return found | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
+    """What stands below the estimates of a model, by name."""
+    of_fit = {name: model.fit[key] for name, key in STATISTICS.items()}
+    return of_fit | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
 
 
 def responses(models: Sequence[Model]) -> list[str]:
     """The different responses with their families: of several, likelihoods cannot be compared."""
-    return list(dict.fromkeys(f"{response_of(one.fit)} ({one.fit['family']})" for one in models))
+    return list(dict.fromkeys(f"{response_of(model.fit)} ({model.fit['family']})" for model in models))
 
 
 def response_of(fit: Mapping) -> str:

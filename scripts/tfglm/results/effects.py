@@ -22,11 +22,11 @@ def curves(
     Columns: term, column, value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper
     (`confidence`). A term that is a product of several factors has no curve of its own.
     """
-    found = []
+    tables = []
     for term in design.terms:
         if term.categorical or len(term.numeric) != 1:
             continue
-        factor = next(one for one in design.numeric if one.name == term.numeric[0])
+        factor = next(factor for factor in design.numeric if factor.name == term.numeric[0])
         column = dictionary.columns[factor.column]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
@@ -42,8 +42,8 @@ def curves(
         columns = {"term": term.name, "column": factor.column, "value": values, "reference": reference}
         columns |= {"effect": effect, "posterior_sd" if design.penalised else "std_error": error}
         columns |= {"ci_lower": effect - margin, "ci_upper": effect + margin}
-        found.append(pd.DataFrame(columns))
-    return pd.concat(found, ignore_index=True)
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def grid(column: Column) -> np.ndarray:

@@ -67,13 +67,13 @@ class Exported(tf.Module):
             eta += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
         for part in design.parts:
             group = self._group(part.grouping, levels)
-            found = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
-            found = tf.where(group < 0, tf.constant(np.nan, tf.float64), found)
-            for name, which in part.multiplier:
+            share = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
+            share = tf.where(group < 0, tf.constant(np.nan, tf.float64), share)
+            for name, number in part.multiplier:
                 factor = design.numeric_by_name[name]
-                center = factor.center[which] if is_centred(design, part) else 0.0
-                found *= (numbers[name][which] - center) / factor.scale[which]
-            eta += found
+                center = factor.center[number] if is_centred(design, part) else 0.0
+                share *= (numbers[name][number] - center) / factor.scale[number]
+            eta += share
         eta = tf.where(tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
         family = FAMILIES[design.family]
         return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
@@ -126,7 +126,7 @@ def kinds(design: Design) -> dict[str, str]:
     return {name: "text" if name in text else "number" for name in design.to_predict.columns}
 
 
-def description(design: Design, found: Estimates, fit: Mapping, derived: Mapping[str, str]) -> dict:
+def description(design: Design, estimated: Estimates, fit: Mapping, derived: Mapping[str, str]) -> dict:
     """What the model is, for readers without tfglm: linear predictor = offset + sum over coefficients of the product of the
     term's numbers where the row has the coefficient's level. `derived` has the SQL expressions of columns that are in no file."""
     inputs = [
@@ -138,7 +138,7 @@ def description(design: Design, found: Estimates, fit: Mapping, derived: Mapping
         }
         for name, kind in kinds(design).items()
     ]
-    estimates = zip(design.coefficients(), found.values.tolist(), strict=True)
+    coefficients = zip(design.coefficients(), estimated.values.tolist(), strict=True)
     return {
         "model": design.model,
         "formula": design.formula,
@@ -157,9 +157,9 @@ def description(design: Design, found: Estimates, fit: Mapping, derived: Mapping
         ],
         "coefficients": [
             {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
-            for (term, level), value in estimates
+            for (term, level), value in coefficients
         ],
-        "reference_levels": found.levels,
+        "reference_levels": estimated.levels,
         "converged": fit["converged"],
         "rows": fit["rows"],
     }

@@ -18,7 +18,7 @@ from tfglm.families import FAMILIES
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-REASONS = {
+WITHOUT_PREDICTION = {
     MISSING_VALUE: "missing value",
     UNSEEN_LEVEL: "unseen level",
     SEPARATED_LEVEL: "separated level",
@@ -114,23 +114,23 @@ def estimated(
     family = FAMILIES[design.family]
     mean = family.mean(eta)
     # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
-    slope = family.variance(mean)
+    derivative = family.variance(mean)
     lower, upper = (family.mean(eta + sign * quantile * error) for sign in (-1, 1))
     name = "posterior_sd" if design.penalised else "std_error"
-    made = {
+    columns = {
         "linear_predictor": eta,
         f"linear_predictor_{name}": error,
         family.predicted: mean,
-        name: slope * error,
+        name: derivative * error,
         "ci_lower": lower,
         "ci_upper": upper,
     }
-    return {key: pa.array(values, from_pandas=True) for key, values in made.items()}
+    return {key: pa.array(values, from_pandas=True) for key, values in columns.items()}
 
 
-def design_rows(design: Design, rows: Mapping[str, np.ndarray], which: np.ndarray) -> scipy.sparse.csr_array:
+def design_rows(design: Design, rows: Mapping[str, np.ndarray], used: np.ndarray) -> scipy.sparse.csr_array:
     """Rows of the design matrix on the scale of the fit, [rows, p]."""
-    groups, multipliers = rows["groups"][which], rows["multipliers"][which]
+    groups, multipliers = rows["groups"][used], rows["multipliers"][used]
     columns = [
         part.where.start
         + (groups[:, design.groupings.index(part.grouping)] if part.grouping else np.zeros(len(groups), int))
@@ -149,11 +149,11 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
         levels = factor.levels_of(scored.file.values(column), UNSEEN_LEVEL)
         new = np.append(factor.level_of_missing(UNSEEN_LEVEL), levels) == UNSEEN_LEVEL
         new[0] &= factor.column not in design.required  # else the row lacks a value
-        which = new[stored_values(scored.file, scored.shard, column)]
-        unseen[which] = [f"{one}, {factor.name}" if one else factor.name for one in unseen[which]]
+        is_new = new[stored_values(scored.file, scored.shard, column)]
+        unseen[is_new] = [f"{terms}, {factor.name}" if terms else factor.name for terms in unseen[is_new]]
     remark = np.full(scored.shard.rows, "", object)
     remark[scored.rows["outside"]] = OUTSIDE
-    for flag, reason in REASONS.items():
+    for flag, reason in WITHOUT_PREDICTION.items():
         remark[scored.rows["flag"] == flag] = reason
     return {
         name: pa.array([text or None for text in texts], pa.string())

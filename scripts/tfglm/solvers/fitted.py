@@ -121,7 +121,7 @@ class Fitted:
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
         """The diagonals of T V T' for the covariance asked for and the classical one."""
         parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
-        return Variances(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+        return Variances(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
@@ -158,10 +158,10 @@ class Fitted:
 
     def _by_cluster(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
         """T I^-1 Z', [rows, clusters]."""
-        found = on_dense @ self._reduced_scores.T
+        by_cluster = on_dense @ self._reduced_scores.T
         if len(self.diagonal):
-            found += self._alone(sparse) @ self.scores[:, len(self.dense) :].T
-        return found
+            by_cluster += self._alone(sparse) @ self.scores[:, len(self.dense) :].T
+        return by_cluster
 
     @cached_property
     def _reduced_scores(self) -> np.ndarray:
