@@ -25,16 +25,16 @@ DIGEST = 16
 """Bytes of a digest, the last of each file: ZIP has no more than a CRC of what it holds, and none of its own lists."""
 
 LARGEST = 4e9
-"""Bytes from which on no more is written: a fit that is interrupted then goes on from there."""
+"""Bytes of a journal from which on no more is written: an interrupted fit then resumes from there."""
 
 SMALL = 1e7
 """Bytes of a result that is written in any case."""
 
 BYTES_PER_SECOND = 3e8
-"""Of a file system, that of a processor which the workers could use meanwhile."""
+"""How fast results are written. Writing takes processor time that the workers could use."""
 
 WORTH = 10
-"""A larger result is written if it took so many times as long to make; else it is made again when it is missed."""
+"""A larger result is written if making it took so many times as long as to write it; else a fit that resumes makes it again."""
 
 
 class Journal:
