@@ -20,7 +20,7 @@ from tfglm.design.terms import Part
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
 from tfglm.engine.rows import CLUSTER, NOT_FINITE, Multiplier, Rows, positions_of, rows_of
-from tfglm.engine.sums import Layout, Sum, concatenated
+from tfglm.engine.sums import Sum, SumLayout, concatenated
 from tfglm.families import FAMILIES, Terms
 
 Sums = dict[str, np.ndarray]
@@ -38,7 +38,7 @@ class Stage:
     """Sums that are made together, of `values(rows)` times `numbers(rows)`. If `block` is set, those of each block of rows are
     made by themselves before they are added, which takes as much memory again."""
 
-    layout: Layout
+    layout: SumLayout
     values: Callable[["Evaluated"], Values]
     numbers: Callable[["Evaluated"], np.ndarray] = lambda evaluated: evaluated.numbers
     block: bool = False
@@ -169,7 +169,7 @@ class Passes:
         for number, grouping in enumerate(design.groupings):
             counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
         first = Stage(
-            layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
+            sum_layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
             lambda evaluated: {
                 "loss": evaluated.terms.loss,
                 "pearson": evaluated.terms.pearson,
@@ -178,15 +178,15 @@ class Passes:
             block=True,
         )
         sizes = Stage(
-            layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
+            sum_layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
             lambda evaluated: {
                 "reach": evaluated.terms.weight * evaluated.reach**2,
                 "residual": np.abs(evaluated.terms.score),
             },
             lambda evaluated: np.abs(evaluated.numbers),
         )
-        products = layout(design, self._products())
-        self.counts = Pass(self, "counts", [Stage(layout(design, counts), self._count)])
+        products = sum_layout(design, self._products())
+        self.counts = Pass(self, "counts", [Stage(sum_layout(design, counts), self._count)])
         self.gradient = Pass(self, "gradient", [first])
         self.information = Pass(
             self, "information", [first, Stage(products, lambda evaluated: {"weight": evaluated.terms.weight})]
@@ -204,15 +204,15 @@ class Passes:
     @cached_property
     def scores(self) -> Pass:
         sums = {"rows": Sum("rows", (), (CLUSTER,)), **derivative(self.design, self.parts, CLUSTER)}
-        return Pass(self, "scores", [Stage(layout(self.design, sums), self._of_clusters)])
+        return Pass(self, "scores", [Stage(sum_layout(self.design, sums), self._of_clusters)])
 
     @cached_property
     def cluster_information(self) -> Pass:
-        stage = Stage(layout(self.design, self._products(CLUSTER)), self._weights_of_clusters)
+        stage = Stage(sum_layout(self.design, self._products(CLUSTER)), self._weights_of_clusters)
         return Pass(self, "cluster_information", [stage])
 
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
-        return Pass(self, name, [Stage(layout(self.design, {key: Sum(key) for key in names}), values)])
+        return Pass(self, name, [Stage(sum_layout(self.design, {key: Sum(key) for key in names}), values)])
 
     def _products(self, *by: Hashable) -> dict[str, Sum]:
         """The blocks of X' diag(weight) X."""
@@ -340,12 +340,12 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
     return [() if which < 0 else (int(which),) for _, _, which in parts]
 
 
-def layout(design: Design, sums: Mapping[str, Sum]) -> Layout:
+def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
     """Where these sums stand, for rows with the groups of the design."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
     if design.cluster:
         sizes[CLUSTER] = design.cluster.count
-    return Layout(sums, sizes)
+    return SumLayout(sums, sizes)
 
 
 def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:

@@ -12,7 +12,7 @@ from tfglm.engine import kernels
 
 @dataclass(frozen=True)
 class Sum:
-    """The sum of `value` times each of `numbers` (both are what `Layout.add` is given): over all rows, or by the groups of
+    """The sum of `value` times each of `numbers` (both are what `SumLayout.add` is given): over all rows, or by the groups of
     one, two or three groupings."""
 
     value: str
@@ -20,7 +20,7 @@ class Sum:
     groups: tuple[Hashable, ...] = ()
 
 
-class Layout:
+class SumLayout:
     """Where each sum stands in one vector; equal sums once, whatever their names. `sizes` are the numbers of groups of the
     groupings, in the order in which a row has them."""
 
@@ -100,7 +100,7 @@ class Layout:
         return named
 
 
-def concatenated(layouts: Sequence[Layout], vector: np.ndarray) -> dict[str, np.ndarray]:
+def concatenated(layouts: Sequence[SumLayout], vector: np.ndarray) -> dict[str, np.ndarray]:
     """The sums by name of layouts that stand one after the other in a vector, as views of it."""
     parts = np.split(vector, np.cumsum([layout.size for layout in layouts])[:-1])
     return {

@@ -17,7 +17,7 @@ from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine import kernels
 from tfglm.engine.blocks import Signature
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
-from tfglm.engine.passes import derivative, layout, looked_up_parts
+from tfglm.engine.passes import derivative, looked_up_parts, sum_layout
 from tfglm.engine.rows import Rows, positions_of, rows_of
 from tfglm.families import FAMILIES
 
@@ -57,7 +57,7 @@ class Updates:
         self.shape = self.optimiser.slots, design.size + 1
         self._multipliers, self._parts = looked_up_parts(design)
         self._positions = positions_of(design)
-        self._gradient_layout = layout(design, derivative(design, self._parts))
+        self._gradient_layout = sum_layout(design, derivative(design, self._parts))
 
     @cached_property
     def task(self) -> Task:

@@ -99,9 +99,9 @@ class Workload:
     def calls(self) -> dict[Signature, list[tuple]]:
         """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
-        Shapes: paths and checksums as `rows.Reader` takes them; blocks, the numbers of the first of some (rows.AT_ONCE), and
-        counts of their rows, int32 [blocks of a call], where those with no rows come last; tables [files of a call, entries], but
-        for the first of `rows.table_keys`, [shards of a call].
+        Shapes: paths and checksums as `blocks.BlockReader` takes them; blocks, the numbers of the first of some
+        (`blocks.AT_ONCE`), and counts of their rows, int32 [blocks of a call], where those with no rows come last;
+        tables [files of a call, entries], but for the first of `rows.table_keys`, [shards of a call].
         """
         return self._cut_into(self._numbers_of_calls("information"))
 
