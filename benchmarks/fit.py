@@ -350,7 +350,7 @@ def main(arguments: argparse.Namespace) -> None:
         "path_seconds": path["seconds"],
         "path_information_passes": float(np.mean([one["information_passes"] for one in steps])),
         "path_gradient_passes": float(np.mean([one["gradient_passes"] for one in steps])),
-        "path_largest_kkt_violation": max(one["largest_kkt_violation"] / one["strength"] for one in steps),
+        "path_largest_kkt_violation": max(one["largest_kkt_violation"] / one["penalty"] for one in steps),
         "sgdclassifier, tuned": {"epoch_seconds": other_seconds, "log_loss": other_loss},
         "online": {"asynchronous": learnt, "asynchronous, more epochs": more, "synchronous": in_rounds},
         "path": path | {"coefficients_not_zero": [one["coefficients_not_zero"] for one in steps]},

@@ -135,14 +135,14 @@ def listed(names: list[str]) -> str:
 
 def provenance(fits: list[dict]) -> dict:
     """What is needed to get the same numbers again, by model; all have the same data."""
-    passports = {fit["model"]: fit["passport"] for fit in fits}
-    first = next(iter(passports.values()))
-    config = {"data": first["data"], "models": {name: passport["model"] for name, passport in passports.items()}}
+    provenances = {fit["model"]: fit["provenance"] for fit in fits}
+    first = next(iter(provenances.values()))
+    config = {"data": first["data"], "models": {name: provenance["model"] for name, provenance in provenances.items()}}
     return {
         "inputs": pd.DataFrame(first["inputs"]),
         "versions": ", ".join(f"{name} {version}" for name, version in first["versions"].items()),
         "by_chance": [fit["model"] for fit in fits if "online" in fit and not fit["online"]["synchronous"]],
-        "commands": "\n".join(passport["command"] for passport in passports.values()),
+        "commands": "\n".join(provenance["command"] for provenance in provenances.values()),
         "config": yaml.safe_dump(config, sort_keys=False),
     }
 

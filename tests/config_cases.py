@@ -82,7 +82,7 @@ VALID: list[dict[str, Any]] = [
             "lasso": {
                 "formula": "late ~ carrier + C(month) + log(distance)",
                 "family": "binomial",
-                "path": {"number": 5, "mixing": 0.5, "smallest": 0.01, "select": "aic"},
+                "path": {"number": 5, "l1_ratio": 0.5, "smallest": 0.01, "select": "aic"},
             },
             "counts": {
                 "formula": "late ~ carrier - 1",

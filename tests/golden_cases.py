@@ -25,7 +25,7 @@ from tfglm.results import coefficients, metrics, predict  # noqa: E402
 GOLDEN = Path(__file__).parent / "golden" / "engine.json"
 
 TERMS = "carrier + origin + hour + distance"
-PATH = {"number": 5, "smallest": 0.01, "mixing": 0.7, "select": "aic"}
+PATH = {"number": 5, "smallest": 0.01, "l1_ratio": 0.7, "select": "aic"}
 ONLINE = {"epochs": 2, "batch_size": 64, "learning_rate": 0.05}
 
 CASES = {

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tfglm import checkpoint, digests
-from tfglm import provenance as passport
+from tfglm import checkpoint, digests, provenance
 from tfglm.config import DesignConfig, Layout, SelectionConfig, SolverConfig
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.ingest import ingest
@@ -113,7 +112,7 @@ def estimates_of(made: Design, fitted: Fitted, reference: dict[str, str] | None 
 def write_fit(fitted: Fitted, made: Design, folder: Path) -> None:
     """The checkpoint and fit.json of a fit, beside its design.json, as the chief writes them."""
     checkpoint.save(fitted, made, folder / "checkpoint")
-    identity = passport.identity(folder / "design.json", folder / "checkpoint")
+    identity = provenance.identity(folder / "design.json", folder / "checkpoint")
     digests.write_json(folder / "fit.json", fitted.summary | identity)
 
 

@@ -35,7 +35,7 @@ COVARIANCE = (
 )
 """What has a variable `covariance/<block>`."""
 
-PATH = ("strengths", "coefficients")
+PATH = ("penalties", "coefficients")
 """What has a variable `path/<name>`."""
 
 

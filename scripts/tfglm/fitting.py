@@ -86,7 +86,7 @@ def _fit(
     history.write(arguments.history)
     content = fitted.summary | {"aliased": coefficients.aliased_by_default(design, fitted)}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
-    content |= {"passport": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
+    content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)
     journal.remove()
     progress.update(state="finished", seconds_left=0.0)

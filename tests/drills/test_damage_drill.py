@@ -21,8 +21,7 @@ import tabulate_coefficients
 import tabulate_effects
 import tabulate_groups
 from pools import fit_files, ingest_frame, write_fit
-from tfglm import digests
-from tfglm import provenance as passport
+from tfglm import digests, provenance
 from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -64,8 +63,8 @@ class Run:
         made = Design.load(folder / "design.json")
         write_fit(fitted, made, folder)
         fit = digests.read_json(folder / "fit.json")
-        of = passport.of([file], {"data": {}, "model": {}, "command": ""}, "0")
-        digests.write_json(folder / "fit.json", fit | {"passport": of}, indent=2)
+        of = provenance.of([file], {"data": {}, "model": {}, "command": ""}, "0")
+        digests.write_json(folder / "fit.json", fit | {"provenance": of}, indent=2)
         (folder / "history.csv").write_text(
             "seconds,quantity,step,value\n1.0,fit/deviance,1,20.0\n2.0,fit/deviance,2,10.0\n"
         )

@@ -113,7 +113,7 @@ def passes_kept(folder: Path) -> int:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory) -> Path:
-    """A folder in which a path of many strengths has been fitted once."""
+    """A folder in which a path of many penalties has been fitted once."""
     folder = tmp_path_factory.mktemp("drills")
     write_asa(folder, 2006, 20_000)
 

@@ -54,7 +54,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def local(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which a path of many strengths has been fitted without SLURM."""
+    """A checkout in which a path of many penalties has been fitted without SLURM."""
     folder = checkout(tmp_path_factory.mktemp("local") / "checkout", **GROUP)
     path = folder / "config" / "config.yaml"
     config = yaml.safe_load(path.read_text())

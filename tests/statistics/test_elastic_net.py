@@ -88,10 +88,10 @@ def test_it_has_the_least_objective_and_meets_the_kkt_conditions(file, family, l
         theirs = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(x, y)
         other = np.r_[theirs.intercept_, theirs.coef_]
     elif family == "binomial":
-        strength = 1 / (len(y) * (l1 + l2))
-        theirs = LogisticRegression(C=strength, l1_ratio=l1 / (l1 + l2), solver="saga", max_iter=5000, tol=1e-10).fit(
-            x, y
-        )
+        inverse_penalty = 1 / (len(y) * (l1 + l2))
+        theirs = LogisticRegression(
+            C=inverse_penalty, l1_ratio=l1 / (l1 + l2), solver="saga", max_iter=5000, tol=1e-10
+        ).fit(x, y)
         other = np.r_[theirs.intercept_, theirs.coef_[0]]
     else:
         return
@@ -106,45 +106,45 @@ def test_it_has_the_least_objective_and_meets_the_kkt_conditions(file, family, l
 @pytest.fixture(scope="module")
 def path(file):
     return fit_files(
-        [file], f"late ~ {TERMS}", "binomial", path={"number": 25, "mixing": 0.8}, executor=LocalExecutor()
+        [file], f"late ~ {TERMS}", "binomial", path={"number": 25, "l1_ratio": 0.8}, executor=LocalExecutor()
     )[1]
 
 
-def test_every_strength_of_a_path_meets_the_kkt_conditions_in_few_passes(path):
+def test_every_penalty_of_a_path_meets_the_kkt_conditions_in_few_passes(path):
     steps = pd.DataFrame(path.summary["path"])
     y = TRAIN["late"].to_numpy(float)
     assert len(steps) == 25
     for b, step in zip(path.path_coefficients, path.summary["path"], strict=True):
-        assert (step["l1"], step["l2"]) == pytest.approx((0.8 * step["strength"], 0.2 * step["strength"]))
-        assert largest_violation("binomial", b, y, step["l1"], step["l2"]) <= 1.001e-6 * step["strength"]
+        assert (step["l1"], step["l2"]) == pytest.approx((0.8 * step["penalty"], 0.2 * step["penalty"]))
+        assert largest_violation("binomial", b, y, step["l1"], step["l2"]) <= 1.001e-6 * step["penalty"]
         assert step["coefficients_not_zero"] == np.count_nonzero(b)
         loss = losses("binomial", b[0] + columns(TRAIN) @ b[1:], y).sum()
         assert step["deviance"] == pytest.approx(2 * loss, rel=1e-10)
         held_out = losses("binomial", b[0] + columns(REST) @ b[1:], REST["late"].to_numpy(float)).sum()
         assert step["deviance_held_out"] == pytest.approx(2 * held_out, rel=1e-10)
     assert steps["coefficients_not_zero"].iloc[0] <= 2 < steps["coefficients_not_zero"].iloc[-1]
-    assert steps["strength"].iloc[-1] == pytest.approx(1e-3 * steps["strength"].iloc[0])
+    assert steps["penalty"].iloc[-1] == pytest.approx(1e-3 * steps["penalty"].iloc[0])
     # A pass for the information tells the gradient too.
     assert steps["information_passes"].mean() <= 2
     assert (steps["information_passes"] + steps["gradient_passes"]).mean() <= 3
 
 
-def test_the_strength_with_the_least_deviance_held_out_is_reported(path):
+def test_the_penalty_with_the_least_deviance_held_out_is_reported(path):
     steps = pd.DataFrame(path.summary["path"])
     (chosen,) = np.flatnonzero(steps["chosen"])
     assert chosen == steps["deviance_held_out"].argmin()
     assert path.summary["l1"] == steps["l1"][chosen]
     np.testing.assert_array_equal(path.coefficients, path.path_coefficients[chosen])
-    assert path.path_strengths.tolist() == steps["strength"].tolist()
+    assert path.path_penalties.tolist() == steps["penalty"].tolist()
 
 
 def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
-    strengths = [0.05, 0.01, 0.002]
-    for mixing in (1.0, 0.0):
-        options = {"strengths": strengths[::-1], "mixing": mixing, "select": "aic"}
+    penalties = [0.05, 0.01, 0.002]
+    for l1_ratio in (1.0, 0.0):
+        options = {"penalties": penalties[::-1], "l1_ratio": l1_ratio, "select": "aic"}
         _, found, _ = fit_files([file], f"late ~ {TERMS}", "binomial", path=options)
         steps = pd.DataFrame(found.summary["path"])
-        assert steps["strength"].tolist() == strengths
+        assert steps["penalty"].tolist() == penalties
         assert steps["chosen"].tolist() == (steps["aic"] == steps["aic"].min()).tolist()
         x = np.c_[np.ones(len(TRAIN)), columns(TRAIN)]
         for b, step in zip(found.path_coefficients, found.summary["path"], strict=True):
@@ -153,7 +153,7 @@ def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
             information = x[:, active].T @ (x[:, active] * (mean * (1 - mean))[:, None])
             penalty = step["l2"] * len(TRAIN) * np.diag((active > 0).astype(float))
             df = np.trace(np.linalg.pinv(information + penalty) @ information)
-            # The information of an earlier step is good enough to compare strengths by; of the one chosen it is summed anew.
+            # The information of an earlier step is good enough to compare penalties by; of the one chosen it is summed anew.
             assert step["effective_coefficients"] == pytest.approx(df, rel=1e-3)
             assert step["aic"] == pytest.approx(step["deviance"] + 2 * df, rel=1e-5)
             if step["chosen"]:

@@ -234,14 +234,14 @@ def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_p
 
 
 def test_ridge_does_not_depend_on_reference_levels_and_has_no_standard_errors(tmp_path):
-    formula, strength = "late ~ carrier + origin + hour", 0.01
-    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, l2=strength)
+    formula, l2 = "late ~ carrier + origin + hour", 0.01
+    design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, l2=l2)
     columns = [np.ones(len(FRAME))]
     columns += [FRAME["carrier"] == level for level in sorted(FRAME["carrier"].unique())]
     columns += [FRAME["origin"] == level for level in sorted(FRAME["origin"].unique())]
     columns += [(FRAME["hour"] - FRAME["hour"].mean()) / FRAME["hour"].std(ddof=0)]
     x, y = np.stack(columns, 1).astype(float), FRAME["late"].to_numpy(float)
-    penalty = len(y) * strength * np.diag([0.0] + [1.0] * (x.shape[1] - 1))
+    penalty = len(y) * l2 * np.diag([0.0] + [1.0] * (x.shape[1] - 1))
     b = np.zeros(x.shape[1])
     for _ in range(30):
         mean = 1 / (1 + np.exp(-x @ b))
@@ -253,7 +253,7 @@ def test_ridge_does_not_depend_on_reference_levels_and_has_no_standard_errors(tm
     np.testing.assert_allclose(table["posterior_sd"].iloc[1:-1], np.sqrt(np.diag(inverse))[1:-1], rtol=1e-8)
     assert table["std_error"].isna().all() and "p_value" not in table
     assert fitted.summary["effective_coefficients"] == pytest.approx(np.trace(inverse @ information), rel=1e-9)
-    assert fitted.summary["largest_kkt_violation"] < 1e-6 * strength
+    assert fitted.summary["largest_kkt_violation"] < 1e-6 * l2
     assert fitted.summary["std_errors"] == {"kind": "none"}
 
 

@@ -86,18 +86,18 @@ def matrix_and_response() -> tuple[np.ndarray, np.ndarray]:
     return np.stack(columns, 1).astype(float), TRAIN["late"].to_numpy(float)
 
 
-def gradients(offset: np.ndarray, mass: np.ndarray):
+def gradients(offset: np.ndarray, weight: np.ndarray):
     """The gradient of the mean loss as a function of the weights."""
     x, y = matrix_and_response()
-    return lambda w: x.T @ (mass * (1 / (1 + np.exp(-x @ w - offset)) - y)) / mass.sum()
+    return lambda w: x.T @ (weight * (1 / (1 + np.exp(-x @ w - offset)) - y)) / weight.sum()
 
 
 def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remembering | None = None, **model):
     """Train without what comes before and after. Returns what a journal would have, and the summary."""
     made = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(made, [file], "train")
-    mass = TRAIN["weight"].sum() if made.weights else len(TRAIN)
-    objective = training.Objective(workload, {"mass": mass}, made.l1, made.l2, 1.0)
+    weight = TRAIN["weight"].sum() if made.weights else len(TRAIN)
+    objective = training.Objective(workload, {"weight_sum": weight}, made.l1, made.l2, 1.0)
     begin = np.r_[start, np.zeros(made.size - 1)]
     _, summary = training.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
     return executor.remembered, summary
@@ -140,7 +140,7 @@ KERAS = """
 import json, os, sys
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import keras, numpy as np
-rate, x, y, mass, offset = (np.array(one) for one in json.load(sys.stdin))
+rate, x, y, weight, offset = (np.array(one) for one in json.load(sys.stdin))
 settings = {"Adagrad": {"initial_accumulator_value": 0.0}, "Adam": {}, "Ftrl": {"initial_accumulator_value": 0.0, "beta": 1e-3}}
 found = {}
 for name, more in settings.items():
@@ -148,7 +148,7 @@ for name, more in settings.items():
     w = keras.Variable(np.r_[-0.5, np.zeros(x.shape[1] - 1)], dtype="float64")
     found[name] = []
     for step in range(5):
-        g = x.T @ (mass * (1 / (1 + np.exp(-x @ np.array(w) - offset)) - y)) / mass.sum()
+        g = x.T @ (weight * (1 / (1 + np.exp(-x @ np.array(w) - offset)) - y)) / weight.sum()
         optimiser.apply_gradients([(keras.ops.convert_to_tensor(g), w)])
         found[name].append(np.array(w).tolist())
 print(json.dumps(found))
@@ -349,7 +349,7 @@ def test_a_batch_larger_than_the_data_is_refused(file):
         ({"solver": "ftrl", "online": {"decay": 1.0}}, "become shorter by themselves"),
         ({"solver": "sgd", "path": {}}, "only `newton` follows a path"),
         ({"l1": -0.1}, "greater than or equal to 0"),
-        ({"path": {"strengths": [0.1, -1.0]}}, "greater than 0"),
+        ({"path": {"penalties": [0.1, -1.0]}}, "greater than 0"),
         ({"path": {}, "l2": 0.1}, "takes the place of `l1` and `l2`"),
         ({"l1": 0.1, "std_errors": "robust"}, "a penalised fit"),
     ],

@@ -33,10 +33,16 @@ class Named:
         self.family, self.model = family, "m"
 
 
-def scored(eta, y, mass=None, parts=3):
+def scored(eta, y, weight=None, parts=3):
     """The rows as a few shards."""
-    mass = np.ones(len(y)) if mass is None else mass
-    rows = {"eta": eta, "response": y, "mass": mass, "flag": np.zeros(len(y), int), "outside": np.zeros(len(y), bool)}
+    weight = np.ones(len(y)) if weight is None else weight
+    rows = {
+        "eta": eta,
+        "response": y,
+        "weight": weight,
+        "flag": np.zeros(len(y), int),
+        "outside": np.zeros(len(y), bool),
+    }
     pieces = [
         dict(zip(rows, one, strict=True))
         for one in zip(*(np.array_split(v, parts) for v in rows.values()), strict=True)
@@ -54,33 +60,33 @@ def rated():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weighted):
     eta, y, weights = rated
-    mass = weights if weighted else np.ones(len(y))
-    found = metrics.evaluate(Named("binomial"), scored(eta, y, mass), 0.3)
+    weight = weights if weighted else np.ones(len(y))
+    found = metrics.evaluate(Named("binomial"), scored(eta, y, weight), 0.3)
     p, guess = expit(eta), expit(eta) >= 0.3
     expected = {
-        "auc": sklearn_metrics.roc_auc_score(y, eta, sample_weight=mass),
-        "average_precision": sklearn_metrics.average_precision_score(y, eta, sample_weight=mass),
-        "log_loss": sklearn_metrics.log_loss(y, p, sample_weight=mass),
-        "brier": sklearn_metrics.brier_score_loss(y, p, sample_weight=mass),
-        "accuracy": sklearn_metrics.accuracy_score(y, guess, sample_weight=mass),
-        "precision": sklearn_metrics.precision_score(y, guess, sample_weight=mass),
-        "recall": sklearn_metrics.recall_score(y, guess, sample_weight=mass),
-        "f1": sklearn_metrics.f1_score(y, guess, sample_weight=mass),
+        "auc": sklearn_metrics.roc_auc_score(y, eta, sample_weight=weight),
+        "average_precision": sklearn_metrics.average_precision_score(y, eta, sample_weight=weight),
+        "log_loss": sklearn_metrics.log_loss(y, p, sample_weight=weight),
+        "brier": sklearn_metrics.brier_score_loss(y, p, sample_weight=weight),
+        "accuracy": sklearn_metrics.accuracy_score(y, guess, sample_weight=weight),
+        "precision": sklearn_metrics.precision_score(y, guess, sample_weight=weight),
+        "recall": sklearn_metrics.recall_score(y, guess, sample_weight=weight),
+        "f1": sklearn_metrics.f1_score(y, guess, sample_weight=weight),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
     assert found["auc_bound"] == 0
-    matrix = sklearn_metrics.confusion_matrix(y, guess, sample_weight=mass).ravel().tolist()
+    matrix = sklearn_metrics.confusion_matrix(y, guess, sample_weight=weight).ravel().tolist()
     assert [
         found[f"{name}"] for name in ("true_negative", "false_positive", "false_negative", "true_positive")
     ] == matrix
-    slope = sm.GLM(y, sm.add_constant(eta), sm.families.Binomial(), freq_weights=mass).fit(method="newton")
-    large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=eta, freq_weights=mass).fit(method="newton")
+    slope = sm.GLM(y, sm.add_constant(eta), sm.families.Binomial(), freq_weights=weight).fit(method="newton")
+    large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=eta, freq_weights=weight).fit(method="newton")
     assert found["calibration_slope"] == pytest.approx(slope.params[1], rel=1e-8)
     assert found["calibration_slope_std_error"] == pytest.approx(slope.bse[1], rel=1e-6)
     assert found["calibration_in_the_large"] == pytest.approx(large.params[0], rel=1e-8)
     assert found["calibration_in_the_large_std_error"] == pytest.approx(large.bse[0], rel=1e-6)
     # Every point of the curve is one of scikit-learn's.
-    rates, recalls, _ = sklearn_metrics.roc_curve(y, eta, sample_weight=mass, drop_intermediate=False)
+    rates, recalls, _ = sklearn_metrics.roc_curve(y, eta, sample_weight=weight, drop_intermediate=False)
     points = np.array([(one["false_positive_rate"], one["recall"]) for one in found["curve"]])
     distance = np.abs(points[:, None] - np.stack([rates, recalls], 1)[None]).max(2).min(1)
     assert distance.max() < 1e-12 and len(points) > 300
@@ -122,25 +128,25 @@ def test_bins_have_equal_shares_of_a_sample_and_ties_stay_together(rows, bins):
 
 
 def test_metrics_of_means_are_those_of_scikit_learn(rated):
-    eta, _, mass = rated
+    eta, _, weight = rated
     random = np.random.default_rng(2)
     y = 1e6 + eta + random.normal(0, 1, len(eta))
-    found = metrics.evaluate(Named("gaussian"), scored(1e6 + eta, y, mass), 0.5)
+    found = metrics.evaluate(Named("gaussian"), scored(1e6 + eta, y, weight), 0.5)
     expected = {
-        "rmse": sklearn_metrics.root_mean_squared_error(y, 1e6 + eta, sample_weight=mass),
-        "mae": sklearn_metrics.mean_absolute_error(y, 1e6 + eta, sample_weight=mass),
-        "r_squared": sklearn_metrics.r2_score(y, 1e6 + eta, sample_weight=mass),
+        "rmse": sklearn_metrics.root_mean_squared_error(y, 1e6 + eta, sample_weight=weight),
+        "mae": sklearn_metrics.mean_absolute_error(y, 1e6 + eta, sample_weight=weight),
+        "r_squared": sklearn_metrics.r2_score(y, 1e6 + eta, sample_weight=weight),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
-    residuals = np.repeat(y - (1e6 + eta), mass.astype(int))
+    residuals = np.repeat(y - (1e6 + eta), weight.astype(int))
     exact = np.quantile(residuals, tally.QUANTILES, method="inverted_cdf")
     assert list(found["residual_quantiles"].values()) == pytest.approx(exact, abs=1e-9)
     counts = random.poisson(np.exp(eta)).astype(float)
-    found = metrics.evaluate(Named("poisson"), scored(eta, counts, mass), 0.5)
+    found = metrics.evaluate(Named("poisson"), scored(eta, counts, weight), 0.5)
     expected = {
-        "mean_poisson_deviance": sklearn_metrics.mean_poisson_deviance(counts, np.exp(eta), sample_weight=mass),
-        "d_squared": sklearn_metrics.d2_tweedie_score(counts, np.exp(eta), sample_weight=mass, power=1),
-        "rmse": sklearn_metrics.root_mean_squared_error(counts, np.exp(eta), sample_weight=mass),
+        "mean_poisson_deviance": sklearn_metrics.mean_poisson_deviance(counts, np.exp(eta), sample_weight=weight),
+        "d_squared": sklearn_metrics.d2_tweedie_score(counts, np.exp(eta), sample_weight=weight, power=1),
+        "rmse": sklearn_metrics.root_mean_squared_error(counts, np.exp(eta), sample_weight=weight),
     }
     assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-10)
 
@@ -344,7 +350,7 @@ def test_curves_are_differences_of_predictions(train, tmp_path):
 def model_of(name, rows=100, formula="late ~ a", sha256="0", **metrics):
     fit = {"model": name, "formula": formula, "family": "binomial", "rows": rows, "coefficients": 2}
     fit |= {"log_likelihood": -50.5, "deviance": 101.0, "aic": 105.0, "bic": 110.0}
-    fit |= {"passport": {"inputs": [{"file": "f", "sha256": sha256}], "model": {}, "data": {}}}
+    fit |= {"provenance": {"inputs": [{"file": "f", "sha256": sha256}], "model": {}, "data": {}}}
     table = pd.DataFrame({"term": ["Intercept", "a"], "level": "", "estimate": [1.0, 2.0], "std_error": [0.1, np.inf]})
     return compare.Model(fit, metrics, table)
 

@@ -183,13 +183,13 @@ def test_a_bound_is_rounded_up():
 
 
 def test_the_summary_promises_the_same_digits_only_where_they_come_again():
-    passport = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}, "command": "snakemake"}
-    exact = {"model": "exact", "passport": passport}
+    provenance = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}, "command": "snakemake"}
+    exact = {"model": "exact", "provenance": provenance}
 
     def page(*fits: dict) -> str:
         return " ".join(render("summary", data="", models=[], **render_summary.provenance(fits)).split())
 
     assert "the same digits on a like processor:" in page(exact)
-    online = {"model": "learnt", "passport": passport, "online": {"synchronous": False}}
+    online = {"model": "learnt", "provenance": provenance, "online": {"synchronous": False}}
     assert "on a like processor, but for learnt: " in page(exact, online)
     assert "but for" not in page(online | {"online": {"synchronous": True}})

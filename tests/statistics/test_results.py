@@ -54,7 +54,7 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
         "eta": np.array([-1.0, -2.0, 0.5]),
         "response": np.zeros(3),
         "flag": np.array([0, 0, SEPARATED_LEVEL]),
-        "mass": np.ones(3),
+        "weight": np.ones(3),
         "outside": np.zeros(3, bool),
     }
     found = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)

@@ -442,9 +442,9 @@ def test_two_addresses_are_not_fetched_to_the_same_file():
         ("models.late_arrival.l2", float("nan"), "received NaN"),
         ("models.late_arrival.l2", 10**400, "expected a number >= 0 and <= 1000000000, received 1000000"),
         (
-            "models.late_arrival.path.strengths",
+            "models.late_arrival.path.penalties",
             [1.0, float("inf")],
-            "strengths (entry 2): expected a number, received Infinity",
+            "penalties (entry 2): expected a number, received Infinity",
         ),
         (
             "models.late_arrival.contrasts",

@@ -100,7 +100,7 @@ def test_the_manifest_tells_the_content_of_the_shards(tmp_path):
     )
 
 
-def test_journal_design_and_passport_depend_on_the_content_of_the_shards(tmp_path):
+def test_journal_design_and_provenance_depend_on_the_content_of_the_shards(tmp_path):
     keys, designs = set(), set()
     for late in (15, 30):
         file = ingested(tmp_path / str(late), late=late)

@@ -536,7 +536,7 @@ def test_the_report_opens_in_a_browser(finished, tmp_path):
     fit, metrics = (read_json(finished, "models", "late_arrival", f"{name}.json") for name in ("fit", "metrics"))
     assert f"A logistic regression of the probability of <code>late</code> on {fit['rows']:,} rows" in summary
     assert f"(AUC {metrics['auc']:.4f})" in summary and "(separated): dest LEX" in summary
-    assert fit["passport"]["inputs"][0]["sha256"] in summary
+    assert fit["provenance"]["inputs"][0]["sha256"] in summary
 
 
 def test_a_model_that_is_not_in_the_config_is_named(finished):

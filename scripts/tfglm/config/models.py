@@ -22,9 +22,9 @@ from tfglm.config.solvers import SolverConfig
 
 
 class PathConfig(Section):
-    """A penalty of each of these strengths: `l1 = mixing * strength`, `l2 = (1 - mixing) * strength`."""
+    """A fit for each of these penalties: `l1 = l1_ratio * penalty`, `l2 = (1 - l1_ratio) * penalty`."""
 
-    strengths: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
+    penalties: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
         default=None,
         min_length=1,
         max_length=1000,
@@ -33,7 +33,7 @@ class PathConfig(Section):
     )
     number: Count = Field(default=50, le=1000, description="How many penalties, if they are not listed.")
     smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last penalty divided by the first.")
-    mixing: Number = Field(
+    l1_ratio: Number = Field(
         default=1.0,
         ge=0,
         le=1,

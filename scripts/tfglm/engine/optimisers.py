@@ -1,7 +1,7 @@
 """The update rules of the online solvers: what one batch does to the weights and to what the solver remembers of earlier ones.
 
 The state is a float array [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
-objective of STATISTICS, are its own affair: `l1` and `l2` are their strengths for each coefficient (0 for the intercept).
+objective of STATISTICS, are its own affair: `l1` and `l2` are their penalties for each coefficient (0 for the intercept).
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ class FTRL:
     g_1:t w + t (l1 |w| + l2 / 2 w^2) + sum_s sigma_s / 2 (w - w_s)^2, the sum of the sigma being (beta + sqrt(n)) / rate.
 
     Algorithm 1 of McMahan et al., KDD 2013, with the penalty of each step counted, as in McMahan, AISTATS 2011, so that the
-    strengths are those of the mean loss and not of a single step.
+    penalties are those of the mean loss and not of a single step.
     """
 
     slots: ClassVar[int] = 2

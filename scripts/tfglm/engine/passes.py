@@ -122,16 +122,16 @@ class Evaluated:
     @cached_property
     def terms(self) -> Terms:
         rows = self.rows
-        return self._passes.family.terms(self.eta, rows.y, rows.mass, self._passes.design.unit_weights)
+        return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
 
 
 class Passes:
     """The passes of one design over shards of one signature.
 
     Their arguments: coefficients, float64 arrays by term; the others as `Workload` makes them. Their sums, where m is
-    the mass of a row, s and t count the parts without groups, k and j those with groups:
+    the weight of a row, s and t count the parts without groups, k and j those with groups:
 
-    - `counts`: `rows`, `mass`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
+    - `counts`: `rows`, `weight_sum`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `mass_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
@@ -147,7 +147,7 @@ class Passes:
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
       towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
 
-    `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `mass`,
+    `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `weight`,
     `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
     a row of the design matrix consists of: `groups` [rows, groupings], and the product of the numbers of each part as the fit has
     them, `multipliers` [rows, parts].
@@ -162,8 +162,12 @@ class Passes:
         self._numbers = numbers_of(self.parts)
         self._positions = positions_of(design)
 
-        # Without weights a row's mass is the row.
-        counted = {"rows": "rows", "mass": "rows" if design.unit_weights else "mass", "response": "response"}
+        # Without weights each row counts as one.
+        counted = {
+            "rows": "rows",
+            "weight_sum": "rows" if design.unit_weights else "row_weight",
+            "response": "response",
+        }
         counts = {name: Sum(value) for name, value in counted.items()}
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
         for number, grouping in enumerate(design.groupings):
@@ -249,7 +253,7 @@ class Passes:
                 "eta": evaluated.eta,
                 "response": evaluated.rows.y,
                 "flag": evaluated.rows.flag,
-                "mass": evaluated.rows.mass,
+                "weight": evaluated.rows.weight,
                 "outside": evaluated.rows.outside,
             }
             for evaluated in self.evaluated(coefficients, call)
@@ -275,17 +279,17 @@ class Passes:
         impossible = kept & ((y > self.family.largest) | (y < self.family.smallest))
         values = {
             "rows": rows.frequency,
-            "mass": rows.mass,
-            "response": rows.mass * y,
+            "row_weight": rows.weight,
+            "response": rows.weight * y,
             "not_finite": rows.flag == NOT_FINITE,
             "out_of_range": impossible,
         }
         # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.
         if self.family.counts_events and not (self.design.trials or self.design.weights):
             return values | {"saturated": 0.0, "base": 0.0}
-        safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.weight, 1.0)
+        safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.prior_weight, 1.0)
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
-        return values | {"saturated": rows.mass * saturated, "base": rows.frequency * base}
+        return values | {"saturated": rows.weight * saturated, "base": rows.frequency * base}
 
     def _squares(self, evaluated: Evaluated) -> Values:
         """The square of the score of a row; the score of those that a row stands for is as many times as large."""

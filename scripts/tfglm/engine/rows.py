@@ -184,7 +184,7 @@ class Rows:
         return self.frequency > 0
 
     @cached_property
-    def weight(self) -> np.ndarray:
+    def prior_weight(self) -> np.ndarray:
         """Its weight in the likelihood, were it one row: the prior weight times the number of trials."""
         weight = self.kept.astype(float)
         for column in (self._design.weights, self._design.trials):
@@ -193,12 +193,12 @@ class Rows:
         return weight
 
     @cached_property
-    def mass(self) -> np.ndarray:
+    def weight(self) -> np.ndarray:
         """Its weight in the likelihood."""
         design = self._design
         if not (design.weights or design.trials):
             return self.frequency
-        return self.weight if not design.frequency else self.frequency * self.weight
+        return self.prior_weight if not design.frequency else self.frequency * self.prior_weight
 
     @cached_property
     def y(self) -> np.ndarray:

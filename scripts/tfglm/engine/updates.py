@@ -27,7 +27,7 @@ SMALL = np.float32
 class Schedule(NamedTuple):
     """What a call has to know besides the data.
 
-    `mean_mass` is the mean weight of a row; `unit` that of the response and of the coefficients.
+    `mean_weight` is the mean weight of a row; `unit` that of the response and of the coefficients.
     """
 
     rate: float
@@ -37,14 +37,14 @@ class Schedule(NamedTuple):
     epochs_per_row: float
     l1: float
     l2: float
-    mean_mass: float
+    mean_weight: float
     unit: float
 
 
 class Updates:
     """The update of one design over shards of one signature: `(state, schedule, orders, paths, checksums, blocks, counts,
-    *tables)` to a vector of the difference to the state, [slots, coefficients + 1], `losses` and `masses` by block, and the mean
-    weights at the ends of the blocks.
+    *tables)` to a vector of the difference to the state, [slots, coefficients + 1], `losses` and `weight_sums` by block, and the
+    mean weights at the ends of the blocks.
 
     The first row of the state ends in the number of steps. `orders` int32 [blocks of a call, 2] are multiplier and offset of
     each block.
@@ -66,9 +66,9 @@ class Updates:
         return Task("update", Document.of(self.design.as_json), json.dumps(settings))
 
     def unpack(self, rest: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Losses and masses [blocks] and mean weights [coefficients], from what comes after the difference."""
-        losses, masses, mean = np.split(rest, [self.blocks, 2 * self.blocks])
-        return losses, masses, mean
+        """Losses and weight sums [blocks] and mean weights [coefficients], from what comes after the difference."""
+        losses, weight_sums, mean = np.split(rest, [self.blocks, 2 * self.blocks])
+        return losses, weight_sums, mean
 
     @np.errstate(all="ignore")  # what diverges is seen in the loss
     def __call__(
@@ -79,7 +79,7 @@ class Updates:
         of_call = Schedule(*map(float, schedule))
         shares, rate = self.design.penalised_coefficients.astype(SMALL), SMALL(of_call.rate)
         penalty = Penalty(shares * SMALL(of_call.l1), shares * SMALL(of_call.l2))
-        losses, masses = np.zeros((2, self.blocks))
+        losses, weight_sums = np.zeros((2, self.blocks))
         mean, epochs = np.zeros(self.design.size), of_call.epochs
         number = 0
         for rows in rows_of(self.design, self.signature, call, self._positions, orders):
@@ -88,24 +88,24 @@ class Updates:
             for first in range(0, count, self.batch_size):
                 batch = slice(first, first + self.batch_size)
                 weights = self.optimiser.weights(slots, rate, SMALL(steps), penalty)
-                loss, gradient = self._gradient(weights, of_call.mean_mass, numbers[:, batch], groups[:, batch])
+                loss, gradient = self._gradient(weights, of_call.mean_weight, numbers[:, batch], groups[:, batch])
                 steps += 1
                 now = SMALL(of_call.rate / (1 + of_call.decay * (epochs + first * of_call.epochs_per_row)))
                 slots = self.optimiser.update(slots, weights, gradient, now, SMALL(steps), penalty)
                 losses[number] += loss
-            masses[number] = numbers[1].sum(dtype=float) / of_call.mean_mass
+            weight_sums[number] = numbers[1].sum(dtype=float) / of_call.mean_weight
             mean += self.optimiser.weights(slots, rate, SMALL(steps), penalty)
             epochs += count * of_call.epochs_per_row
             number += 1
         last = np.zeros((self.optimiser.slots, 1))
         last[0] = steps
         difference = np.hstack([np.stack(slots), last]) - begin
-        return np.concatenate([difference.ravel(), losses, masses, mean / max(number, 1)])
+        return np.concatenate([difference.ravel(), losses, weight_sums, mean / max(number, 1)])
 
     def _numbers(self, rows: Rows, unit: float) -> np.ndarray:
-        """Response, mass, offset and multipliers, [3 + multipliers, rows]."""
+        """Response, weight, offset and multipliers, [3 + multipliers, rows]."""
         numbers = np.zeros((3 + len(self._multipliers), len(rows.flag)), SMALL)
-        numbers[0], numbers[1] = rows.y, rows.mass
+        numbers[0], numbers[1] = rows.y, rows.weight
         rows.multiplied(self._multipliers, numbers[3:])
         if self.design.offset:
             numbers[2] = rows.offset
@@ -114,17 +114,17 @@ class Updates:
         return numbers
 
     def _gradient(
-        self, weights: np.ndarray, mean_mass: float, numbers: np.ndarray, groups: np.ndarray
+        self, weights: np.ndarray, mean_weight: float, numbers: np.ndarray, groups: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """Loss of a batch, and the derivative of its mean loss, [coefficients]."""
-        y, mass, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
+        y, weight, offset, multipliers = numbers[0], numbers[1], numbers[2], numbers[3:]
         eta = offset.copy()
         kernels.add_linear_predictor(eta, weights, self._parts, groups, multipliers)
-        terms = self.family.terms(eta, y, mass, self.design.unit_weights)
-        residual = terms.score * SMALL(1 / (mean_mass * len(y)))
+        terms = self.family.terms(eta, y, weight, self.design.unit_weights)
+        residual = terms.score * SMALL(1 / (mean_weight * len(y)))
         gradient = np.zeros(self.design.size, SMALL)
         self._gradient_layout.add(gradient, {"residual": residual}, lambda: multipliers, groups)
-        return terms.loss / mean_mass, gradient
+        return terms.loss / mean_weight, gradient
 
 
 @registered("update")

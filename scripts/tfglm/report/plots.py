@@ -298,7 +298,7 @@ def path_plot(table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], t
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(7.5, 7), sharex=True, height_ratios=[2, 1], layout="constrained"
     )
-    penalty = table["strength"]
+    penalty = table["penalty"]
     named = [term for term in dict.fromkeys(terms) if term != "Intercept"]
     for number, term in enumerate(named):
         places = [place for place, other in enumerate(terms) if other == term and coefficients[:, place].any()]

@@ -133,14 +133,14 @@ def until(rows: int, shards: Iterator[Scored]) -> Iterator[Scored]:
 
 def has_part(scored: Scored) -> np.ndarray:
     """Which rows have a part in the metrics."""
-    return (scored.rows["flag"] >= 0) & (scored.rows["mass"] > 0)
+    return (scored.rows["flag"] >= 0) & (scored.rows["weight"] > 0)
 
 
 def known(scored: Scored) -> dict[str, np.ndarray]:
     """Linear predictor, response and weight of these rows."""
     used = has_part(scored)
     return {
-        name: scored.rows[key][used] for name, key in (("eta", "eta"), ("response", "response"), ("weight", "mass"))
+        name: scored.rows[key][used] for name, key in (("eta", "eta"), ("response", "response"), ("weight", "weight"))
     }
 
 

@@ -46,7 +46,7 @@ class Progress:
         self.update(passes=facts["passes"] + 1, passes_recalled=facts["passes_recalled"] + recalled, **speed)
 
     def advance(self, done: int, of: int) -> None:
-        """So many of the iterations, epochs or strengths are done, of about so many."""
+        """So many of the iterations, epochs or penalties are done, of about so many."""
         seconds = time.monotonic() - self._fitting
         self.update(done=done, of=of, seconds_left=round(seconds * (of - done) / done, 1))
 

@@ -105,7 +105,7 @@ def point_of_path(point: Point) -> dict:
     problem, loss = point.problem, point.state.loss
     saturated = float(problem.counts["saturated"])
     return {
-        "strength": point.penalty,
+        "penalty": point.penalty,
         "l1": problem.l1,
         "l2": problem.l2,
         "coefficients_not_zero": int(np.count_nonzero(point.state.coefficients)),

@@ -40,7 +40,7 @@ class Fitted:
     matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`.
 
     A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
-    online fit or a lasso, the dispersion is NaN. `path_coefficients` [strengths, p] are those of all strengths of a path.
+    online fit or a lasso, the dispersion is NaN. `path_coefficients` [penalties, p] are those of all penalties of a path.
     """
 
     coefficients: np.ndarray
@@ -62,7 +62,7 @@ class Fitted:
     cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cluster_rho: float = 0.0
-    path_strengths: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
 

@@ -33,7 +33,7 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
         responses=by_coefficient(problem.design, counts, "response"),
         null_vectors=problem.null_vectors,
         dispersion=dispersion,
-        path_strengths=np.array([point.penalty for point in points]),
+        path_penalties=np.array([point.penalty for point in points]),
         path_coefficients=np.array(coefficients).reshape(len(points), problem.design.size),
         dense=blocks.dense,
         eliminated=blocks.eliminated,

@@ -48,7 +48,7 @@ def follow(
     near, correction = state.information, np.zeros(len(state.coefficients))
     wanted = penalties(problem, state, settings)  # 1.
     for penalty in wanted:
-        penalised = problem.penalised(settings.mixing * penalty, (1 - settings.mixing) * penalty)
+        penalised = problem.penalised(settings.l1_ratio * penalty, (1 - settings.l1_ratio) * penalty)
         point = elastic_net.minimise(penalised, state, near, correction, penalty, max_iterations, reporter)  # 2.
         if held_out:
             if saturated is None:
@@ -63,7 +63,7 @@ def follow(
         points.append(replace(point, effective=effective, near=NO_BLOCKS, state=replace(state, blocks=None)))
         reporter.advance(len(points), len(wanted))
         explained = 1 - state.loss / null_loss
-        reporter.record(len(points), {"path/strength": penalty, "path/loss explained": explained})
+        reporter.record(len(points), {"path/penalty": penalty, "path/loss explained": explained})
         reporter.live(
             f"penalty {penalty:.4g}: {np.count_nonzero(state.coefficients):,} coefficients are not zero, "
             f"{point.iterations} iterations, KKT violation {point.violation / penalty:.1g} of the penalty"
@@ -73,10 +73,10 @@ def follow(
 
 def penalties(problem: Problem, state: State, settings: PathConfig) -> list[float]:
     """Those of the path, the largest first; `state` is the model with the intercept alone."""
-    if settings.strengths:
-        return sorted(settings.strengths, reverse=True)
+    if settings.penalties:
+        return sorted(settings.penalties, reverse=True)
     gradient = np.abs(problem.gradient(state)) * problem.design.penalised_coefficients
-    largest = float(gradient.max(initial=0.0)) / problem.weight_sum / max(settings.mixing, LEAST_L1_RATIO)
+    largest = float(gradient.max(initial=0.0)) / problem.weight_sum / max(settings.l1_ratio, LEAST_L1_RATIO)
     if not largest:
         raise UserError(f"models.{problem.design.model}.path: no term has any effect, so there is no path to fit")
     return np.geomspace(largest, settings.smallest * largest, settings.number).tolist()

@@ -82,14 +82,14 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
     family = FAMILIES[design.family]
     coefficients = np.zeros(design.size)
     has_intercept = design.intercept is not None
-    mean = float(counts["response"] / counts["mass"])
+    mean = float(counts["response"] / counts["weight_sum"])
     intercept = family.link(mean) if has_intercept else 0.0
     if has_intercept:
         coefficients[design.intercept] = intercept
     if not design.offset and family.dispersion_known:
         # The loss is linear in the response.
         loss = family.loss(np.array(intercept), np.array(mean))
-        return coefficients, float(loss) * float(counts["mass"])
+        return coefficients, float(loss) * float(counts["weight_sum"])
     for _ in range(MOST_NULL_STEPS):
         sums = workload.sum(executor, "null", design.by_term(coefficients))
         step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0

@@ -85,7 +85,7 @@ class Problem:
 
     @property
     def weight_sum(self) -> float:
-        return float(self.counts["mass"])
+        return float(self.counts["weight_sum"])
 
     def penalised(self, l1: float, l2: float) -> "Problem":
         """With these penalties on all coefficients but the intercept."""

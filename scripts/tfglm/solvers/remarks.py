@@ -50,7 +50,7 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
         return []
     # A row of several trials, or of a share by weights, counts as so many.
     counts, free = problem.counts, problem.free_count
-    rows = float(counts["mass" if design.trials or counts["saturated"] else "rows"])
+    rows = float(counts["weight_sum" if design.trials or counts["saturated"] else "rows"])
     largest = max(design.parts, key=lambda part: part.size if part.grouping else 0)
     if not largest.grouping:
         return []
@@ -100,7 +100,7 @@ def on_path(solution: Solution) -> list[str]:
     """That a path ends before the best penalty."""
     if len(solution.path) < 2 or solution.chosen != len(solution.path) - 1:
         return []
-    return ["the weakest penalty of the path is the best: let the path go further, by `smallest` or `strengths`"]
+    return ["the weakest penalty of the path is the best: let the path go further, by `smallest` or `penalties`"]
 
 
 def on_perfect_fit(design: Design) -> str:

@@ -11,7 +11,7 @@ def _nobody(*_: object) -> None:
 @dataclass(frozen=True)
 class Reporter:
     """`tell` is for who waits, a line now and then; `live` too, a line that the next one replaces; `note` for the log;
-    `record(step, values)` for curves; `advance(done, of)` says how many of the iterations, epochs or strengths are done."""
+    `record(step, values)` for curves; `advance(done, of)` says how many of the iterations, epochs or penalties are done."""
 
     tell: Callable[[str], None] = _nobody
     live: Callable[[str], None] = _nobody

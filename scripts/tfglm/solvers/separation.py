@@ -32,7 +32,7 @@ def leave_out_separated(
     while True:
         separated = {}
         for number, grouping in enumerate(design.groupings):
-            weight, response = counts[f"mass_{number}"], counts[f"response_{number}"]
+            weight, response = counts[f"weight_sum_{number}"], counts[f"response_{number}"]
             groups = np.flatnonzero((weight > 0) & family.at_an_end(response, weight))
             if len(groups) and grouping in plain:
                 separated[grouping] = frozenset(groups.tolist())
@@ -46,7 +46,7 @@ def leave_out_separated(
         }
         workload = workload.without(excluded)
         counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
-    if family.at_an_end(counts["response"], counts["mass"]):
+    if family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
             f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"

@@ -93,7 +93,7 @@ class _Training:
             1 / self.rows,
             l1,
             l2,
-            float(objective.counts["mass"]) / self.rows,
+            float(objective.counts["weight_sum"]) / self.rows,
             objective.unit,
         )
         self.updates: dict[Signature, Updates] = {}
@@ -164,7 +164,7 @@ class _Training:
         design = self.held_out.design
         if not self.held_out_weight:
             counts = self.held_out.sum(self.executor, "counts", design.by_term(np.zeros(design.size)))
-            self.held_out_weight = float(counts["mass"])
+            self.held_out_weight = float(counts["weight_sum"])
         sums = self.held_out.sum(self.executor, "gradient", design.by_term(coefficients))
         return float(sums["loss"] / self.held_out_weight)
 
