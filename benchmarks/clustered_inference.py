@@ -5,6 +5,9 @@ fitted as a user's are. Two designs: `dates`, the clusters of the default config
 Writes benchmarks/results/clustered_inference.json: for each coefficient and each joint test how often a 5 % test rejects (a 95 %
 interval covers the truth as often as its test does not), whether that is within 3 to 8 %, and whether within the band of
 chance alone.
+
+The results that are kept took 500 replications of logistic regressions, `unequal` to 40 destinations. To save hours, degrees of
+freedom were worked out in all of the first 110 (160) replications and in every 20th after, and in between as a quadratic in rho.
 """
 
 import argparse

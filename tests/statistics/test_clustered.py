@@ -297,6 +297,25 @@ def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_pat
     assert margins.dropna().between(df[1] - 1e-9, df[0] + 1e-9).all() and margins.notna().any()
 
 
+def test_a_level_with_few_events_or_few_rows_without_one_has_an_error_and_no_test(tmp_path):
+    random = np.random.default_rng(29)
+    day = random.integers(0, 80, 4000)
+    frame = pd.DataFrame({"day": day, "carrier": random.choice(list("ABCD"), 4000, p=[0.5, 0.45, 0.025, 0.025])})
+    frame["late"] = random.random(4000) < 0.3
+    rare, usual = (frame["carrier"] == level for level in "CD")
+    frame.loc[rare, "late"] = np.arange(rare.sum()) < 9
+    frame.loc[usual, "late"] = np.arange(usual.sum()) < 10
+    frame["late"] = frame["late"].astype(int)
+    frame["on_time"] = 1 - frame["late"]
+    files = [ingest_frame(frame, tmp_path)]
+    for response in ("late", "on_time"):
+        design, fitted, _ = fit_files(files, f"{response} ~ carrier", "binomial", std_errors="cluster(day)")
+        table = table_of(design, fitted).loc["carrier"]
+        assert table["std_error"][1:].notna().all()
+        assert table["p_value"].isna().tolist() == table["ci_lower"].isna().tolist() == [True, False, True, False]
+        assert "fewer than 10 events" in table.loc["C", "note"] and table.loc["D", "note"] == ""
+
+
 # Simulation -------------------------------------------------------------------------------------------------------------
 
 

@@ -70,7 +70,7 @@ def test_a_file_that_is_cut_or_missing_is_named(prefix, name):
     content = path.read_bytes()
     for size in (0, 10, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:size])
-        with pytest.raises(UserError, match=rf"^{path}: the checkpoint .*\n  delete {prefix.parent}: "):
+        with pytest.raises(UserError, match=rf"^{path}: the checkpoint .*\n  delete {prefix.parent}; "):
             checkpoint.read(prefix)
     path.unlink()
     with pytest.raises(UserError, match=rf"^{path}: cannot be read: No such file"):

@@ -24,6 +24,7 @@ from tfglm.results.reference import (
     Reference,
     determined_alone,
     joint_reference,
+    rare_events,
     reference_of,
     statistic,
 )
@@ -121,6 +122,8 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
         reference = reference_of(design, fitted, estimated.transform, estimated.df_residual)
+        if reference.by_cluster:
+            reference = replace(reference, rare=rare_events(design, fitted))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         columns |= tests(estimated.statistic, reference, estimated.values, errors, confidence)
     family = FAMILIES[design.family]
