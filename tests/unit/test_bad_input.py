@@ -1,0 +1,201 @@
+"""Lines, files and settings that no shards can be made of: each is named, and nothing is left behind."""
+
+import bz2
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flights import HEADER, SMALL_PIECES, content, decoded, ingested, selection, write
+from pools import ingest_frame
+from tfglm.data import shards
+from tfglm.data.dictionary import account, merge
+from tfglm.data.shards import MISSING, IngestedFile
+from tfglm.errors import UserError
+
+GOOD = HEADER + "1,AA,5,X,100\n"
+BAD_LINES = {
+    "not a number": ("2,AA,x7,X,1", "column `delay`: expected a number, found `x7`", "value of delay"),
+    "not a whole number": ("1.5,AA,7,X,1", "column `day`: expected a whole number, found `1.5`", "value of day"),
+    "too long": ("2,AA,7,X,1,9", "6 fields where the header has 5", "wrong number of fields"),
+    "time out of range": ("2,AA,7,X,2460", "column `time`: expected a time of day", "value of time"),
+    "not UTF-8": (b"2,\xe4\xe5,7,X,1", "column `carrier`: bytes that are not UTF-8", "value of carrier"),
+    "header again": ("day,carrier,delay,dest,time", "repeats the header", "repeated header"),
+    "cut short": ("2,AA,7", "3 fields where the header has 5", "wrong number of fields"),
+    "infinite": ("2,AA,inf,X,1", "column `delay` is infinite", "expression"),
+}
+ALL = ["day", "carrier", "delay", "time"]
+
+
+@pytest.mark.parametrize("what", BAD_LINES)
+@pytest.mark.parametrize("place", ["in the middle", "at the end"])
+def test_a_bad_line_is_named_and_nothing_is_left_behind(tmp_path, what, place):
+    line, message, _ = BAD_LINES[what]
+    line = line if isinstance(line, bytes) else line.encode()
+    path = write(tmp_path, GOOD.encode() + line + (b"\n3,DL,7,X,1\n" if place == "in the middle" else b""))
+    with pytest.raises(UserError) as error:
+        ingested(path, selection(columns=ALL))
+    assert str(error.value).startswith(f"{path}, line 3: {message}")
+    assert "data.bad_rows" in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_bad_lines_are_dropped_and_counted_if_the_config_says_so(tmp_path):
+    good = [f"{number},AA,7,X,{number % 24 * 100}".encode() for number in range(20_000)]
+    lines = list(good)
+    for number, (line, _, _) in enumerate(BAD_LINES.values()):
+        lines.insert(2_000 * number + 7, line if isinstance(line, bytes) else line.encode())
+    log = []
+    path = write(tmp_path, HEADER.encode() + b"\n".join(lines))
+    file = ingested(path, selection(columns=ALL, bad_rows="drop"), log=log.append, limits=SMALL_PIECES)
+    counted = {f"unreadable: {reason}": 0 for _, _, reason in BAD_LINES.values()}
+    for _, _, reason in BAD_LINES.values():
+        counted[f"unreadable: {reason}"] += 1
+    assert file.manifest.dropped == {"in no split": 0, **counted}
+    assert sorted(decoded(file, "train", "day")) == list(range(20_000))
+    assert account([file], merge([file]))["read"] == 20_008
+    assert [message for message in log if message.startswith(f"dropped {path}, line 9: ")]
+
+
+def test_a_header_in_the_middle_is_seen_where_all_columns_are_texts(tmp_path):
+    path = write(tmp_path, GOOD + HEADER + "1,AA,5,carrier,100\n")
+    with pytest.raises(UserError, match="line 3: repeats the header"):
+        ingested(path, selection(columns=["carrier", "dest"]))
+    path = write(tmp_path, GOOD + "1,AA,5,carrier,100\n1,dest,5,dest,100\n")
+    assert ingested(path, selection(columns=["carrier", "dest"])).manifest.read == 3
+
+
+BROKEN = {
+    "empty": (b"", "flights.csv: is empty; a CSV file begins with a line of column names"),
+    "no column": (b"day,carrier,dest\n1,AA,X\n", "the header fits no layout; the nearest is `layout`"),
+    "column twice": (b"day,carrier,delay,delay\n1,AA,1,2\n", "flights.csv: the header names `delay` twice"),
+    "binary": (b"\x00\x01\x02\x03\n", "flights.csv: is not a CSV file (its first line holds binary data)"),
+    "no text": (b"\x89PNG\r\n\x1a\n\xff\xff", "flights.csv: is not a CSV file"),
+    "gzip cut short": (gzip.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
+    "gzip cut off": (
+        gzip.compress(GOOD.encode() + b"1,AA,5,X,100\n" * 99_999)[:900],
+        "flights.csv: is damaged or cut short",
+    ),
+    "bzip2 cut short": (bz2.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
+    "damaged bzip2": (bz2.compress(GOOD.encode())[:40] + b"x" * 40, "flights.csv: is damaged or cut short"),
+    "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),
+    "half a Parquet file": (b"PAR1" + b"x" * 100, "flights.csv: is not a Parquet file that can be read"),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_left_behind(tmp_path, what):
+    data, message = BROKEN[what]
+    path = write(tmp_path, data)
+    with pytest.raises(UserError) as error:
+        ingested(path, selection())
+    assert message in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_an_archive_with_two_files_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "flights.zip", "w") as archive:
+        archive.writestr("flights.csv", GOOD)
+        archive.writestr("other.csv", GOOD)
+    with pytest.raises(
+        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the one you mean"
+    ):
+        ingested(tmp_path / "flights.zip", selection())
+
+
+def test_a_column_without_any_value_is_refused(tmp_path):
+    file = ingested(write(tmp_path, HEADER + "1,NA,5,X,1\n2,,6,X,1\n"), selection())
+    with pytest.raises(UserError, match=r"column `carrier`: no kept row of any file has a value"):
+        merge([file])
+
+
+def test_a_column_without_a_value_in_one_of_the_files_is_none(tmp_path):
+    for name, carrier in (("old", ""), ("new", "AA")):
+        (tmp_path / name).mkdir()
+        ingested(write(tmp_path / name, HEADER + f"1,{carrier},5,X,1\n"), selection())
+    files = [IngestedFile.load(tmp_path / name / "out" / "manifest.json") for name in ("old", "new")]
+    assert merge(files).columns["carrier"].levels == ["AA"]
+    assert merge(files).rows["train"] == 1
+
+
+def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
+    frame = pd.DataFrame({"x": np.random.default_rng(1).normal(size=100_000)})
+    frame.to_csv(tmp_path / "flights.csv", index=False)
+    code = (
+        "import resource, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tfglm.config import Layout, SelectionConfig\n"
+        "from tfglm.data.ingest import ingest\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "layout = Layout.model_validate({'columns': {'x': 'number'}})\n"
+        "settings = SelectionConfig.model_validate({'split': {'train': 'TRUE'}, 'columns': ['x']})\n"
+        "ingest(Path('flights.csv'), 'flights', {'layout': layout}, settings, Path('out'))\n"
+    )
+    scripts = Path(__file__).parents[2] / "scripts"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(scripts)}, capture_output=True
+    )
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    assert done.returncode == 1
+    assert b"MB are free there)\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_an_earlier_result_survives_a_failed_ingest(tmp_path):
+    path = write(tmp_path, GOOD)
+    before = content(ingested(path, selection()))
+    write(tmp_path, GOOD + "1,AA,bad,X,1\n")
+    with pytest.raises(UserError):
+        ingested(path, selection())
+    assert content(IngestedFile.load(tmp_path / "out" / "manifest.json")) == before
+
+
+WRONG_SETTINGS = {
+    "data.columns: no column `carier`; did you mean `carrier`?": {"columns": ["carier"]},
+    "data.where.x: no column `dely` in `dely > 0`; did you mean `delay`?": {"where": {"x": "dely > 0"}},
+    "data.split.train: not an SQL expression: `day <<= 4`": {"split": {"train": "day <<= 4"}},
+    "data.where.x: `delay > AVG(delay)` is not a value computed from one row": {"where": {"x": "delay > AVG(delay)"}},
+    "data.derive.d: no column `dayy`": {"derive": {"d": "dayy + 1"}},
+    "data.where.x: `day > 1_000` ends before `_000`": {"where": {"x": "day > 1_000"}},
+    "data.split.train: `day <= 24 junk` ends before `junk`": {"split": {"train": "day <= 24 junk"}},
+    "data.where.x: `QUANTILE_CONT(delay, 0.5) > 1` is not a value": {"where": {"x": "QUANTILE_CONT(delay, 0.5) > 1"}},
+    "data.where.x: `CORR(day, delay) > 0` is not a value computed from one row": {
+        "where": {"x": "CORR(day, delay) > 0"}
+    },
+    "data.split.train: `NOW() IS NULL` depends on the time of the run": {"split": {"train": "NOW() IS NULL"}},
+    "data.derive.d: not an SQL expression: `LEAST()`": {"derive": {"d": "LEAST()"}},
+    "data.derive.d: `ARRAY[1]` is not a value computed from one row": {"derive": {"d": "ARRAY[1]"}},
+    "data.where.x: `carrier` is neither true nor false": {"where": {"x": "carrier"}},
+    "column `ratio` is infinite": {"derive": {"ratio": "delay / (day - 1)"}, "columns": ["ratio"]},
+}
+
+
+@pytest.mark.parametrize("message", WRONG_SETTINGS)
+def test_a_wrong_setting_is_named(tmp_path, message):
+    with pytest.raises(UserError) as error:
+        ingested(write(tmp_path, GOOD), selection(**WRONG_SETTINGS[message]))
+    assert message in str(error.value)
+
+
+def test_a_column_of_text_here_and_numbers_there_is_refused(tmp_path):
+    first = ingest_frame(pd.DataFrame({"x": [1, 2]}), tmp_path, "first")
+    second = ingest_frame(pd.DataFrame({"x": ["a", "b"]}), tmp_path, "second")
+    with pytest.raises(UserError, match=r"column `x` is text in .*second.csv but integer in .*first.csv"):
+        merge([first, second])
+
+
+def test_the_manifest_reads_back_as_it_was_written(tmp_path):
+    file = ingest_frame(pd.DataFrame({"x": [1, 2, None], "y": ["a", "b", "c"]}), tmp_path)
+    file.manifest.write(tmp_path / "again.json")
+    assert shards.Manifest.load(tmp_path / "again.json") == file.manifest
+    assert json.loads((tmp_path / "again.json").read_text())["read"] == 3
+    assert file.values(MISSING).to_list() == ["", "x"]
