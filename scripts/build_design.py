@@ -14,14 +14,14 @@ from tfglm.design.checks import check_reference
 def main(arguments: argparse.Namespace) -> None:
     dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    made = build_design(arguments.model, arguments.settings, dictionary, files, arguments.known_late)
-    check_reference(made, arguments.to_check.reference)
-    made.write(arguments.design)
-    for term in made.terms:
-        size = made.slices[term.name].stop - made.slices[term.name].start
+    design = build_design(arguments.model, arguments.settings, dictionary, files, arguments.known_late)
+    check_reference(design, arguments.to_check.reference)
+    design.write(arguments.design)
+    for term in design.terms:
+        size = design.slices[term.name].stop - design.slices[term.name].start
         command.log(f"{term.name}: {size:,} coefficients with all levels")
-    for warning in made.warnings:
-        command.say(f"{made.model}: warning: {warning}")
+    for warning in design.warnings:
+        command.say(f"{design.model}: warning: {warning}")
 
 
 if __name__ == "__main__":

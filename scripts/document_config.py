@@ -39,8 +39,8 @@ def table(root: Node) -> str:
 def generated() -> dict[Path, str]:
     """Path -> the text that the file should have."""
     before, _, rest = README.read_text().partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
+    _, end, after = rest.partition(END)
+    if not end:
         raise UserError(f"{README}: the lines `{BEGIN}` and `{END}` must be there, to put the tables between")
     tables = f"### The config\n\n{table(schema())}\n\n### A layout\n\n{table(Layout.model_json_schema())}"
     return {

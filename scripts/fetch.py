@@ -35,18 +35,18 @@ def main(arguments: argparse.Namespace) -> None:
             download(json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source), partial)
         else:
             shutil.copyfile(located(arguments.source), partial)
-        found = digests.of(partial)
-        if arguments.sha256 and found != arguments.sha256:
+        digest = digests.of(partial)
+        if arguments.sha256 and digest != arguments.sha256:
             raise UserError(
                 f"{redacted(arguments.source)}: the file is not the one that data.files asks for: its sha256 is "
-                f"{found}, not {arguments.sha256}\n"
+                f"{digest}, not {arguments.sha256}\n"
                 "  if the file was changed on purpose, put the new sha256 into the config"
             )
         partial.rename(arguments.output)
     finally:
         partial.unlink(missing_ok=True)
     command.log(
-        f"{redacted(arguments.source)}: {arguments.output.stat().st_size:,} bytes in {arguments.output}, sha256 {found}"
+        f"{redacted(arguments.source)}: {arguments.output.stat().st_size:,} bytes in {arguments.output}, sha256 {digest}"
     )
 
 

@@ -47,7 +47,7 @@ def redacted(address: str) -> str:
 
 def without_secrets(text: str) -> str:
     """A text with every address in it redacted."""
-    return _ADDRESS.sub(lambda found: redacted(found.group()), text)
+    return _ADDRESS.sub(lambda address: redacted(address.group()), text)
 
 
 def identity(address: str) -> str:

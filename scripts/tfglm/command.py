@@ -25,7 +25,7 @@ but tab and line feed."""
 
 def visible(message: str) -> str:
     """The message with such characters as escapes: levels and file names come from whoever wrote the data."""
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), message)
+    return HIDDEN.sub(lambda character: character[0].encode("unicode_escape").decode(), message)
 
 
 def log(message: str) -> None:
@@ -98,9 +98,9 @@ def end_live() -> None:
 
 def parser(description: str) -> argparse.ArgumentParser:
     """A command line with the `--log` that all scripts share."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    made.add_argument("--log", type=Path, help="file that takes all output; without it, the terminal does")
-    return made
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--log", type=Path, help="file that takes all output; without it, the terminal does")
+    return parser
 
 
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:

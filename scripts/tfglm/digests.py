@@ -65,10 +65,10 @@ def read(path: Path, digest: str, delete: Path) -> bytes:
 def check(path: Path, digest: str, delete: Path) -> None:
     """`read`, for files that something else reads, and that may be large."""
     try:
-        found = of(path)
+        current = of(path)
     except OSError as error:
         raise _unreadable(path, error, delete) from error
-    if found != digest:
+    if current != digest:
         raise changed(path, "its sha256 is another", delete)
 
 

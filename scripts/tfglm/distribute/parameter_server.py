@@ -319,5 +319,5 @@ class ParameterServerExecutor:
 
 def own_words(message: str) -> str:
     """The part of a TensorFlow error that the function's own error has said."""
-    said = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
-    return said[1] if said else message
+    own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
+    return own[1] if own else message

@@ -42,7 +42,7 @@ REMEDY = "set `cluster: {isolate: never}` to run without; README.md (Security) s
 
 
 @dataclass(frozen=True)
-class Made:
+class Network:
     """What the ps say. Processes are told by `identity`."""
 
     parent: str  # who has started them, and starts the others
@@ -129,8 +129,8 @@ def _child(work: Callable[[], None]) -> Iterator[tuple[int, str]]:
             os._exit(0)
     os.close(writing)
     try:
-        said = os.read(reading, 1000).decode() or "the process that tried was ended"
-        yield pid, "" if said == "." else said
+        problem = os.read(reading, 1000).decode() or "the process that tried was ended"
+        yield pid, "" if problem == "." else problem
     finally:
         os.close(reading)
         os.kill(pid, signal.SIGKILL)
@@ -153,7 +153,7 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
             raise UserError(f"ps, workers and chief cannot have a network of their own: {error}; {REMEDY}") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(asdict(Made(identity(parent), identity(os.getpid()), isolated))) + "\n")
+    part.write_text(json.dumps(asdict(Network(identity(parent), identity(os.getpid()), isolated))) + "\n")
     part.replace(path)
 
 
@@ -165,11 +165,11 @@ def follow(path: Path, parent: int, patience: float) -> None:
     ours = identity(parent)
     deadline, seen = time.monotonic() + patience, 0.0
     while os.getppid() == parent:
-        made = _read(path)
+        network = _read(path)
         now = time.monotonic()
-        if made and made.parent == ours:
-            if identity(int(made.process.split()[0])) == made.process:
-                return _follow(made)
+        if network and network.parent == ours:
+            if identity(int(network.process.split()[0])) == network.process:
+                return _follow(network)
             # A second attempt of the same parent meets what the first one has left.
             seen = seen or now
         if now > deadline or (seen and now - seen > GONE):
@@ -179,19 +179,19 @@ def follow(path: Path, parent: int, patience: float) -> None:
     raise UserError("ending: the process that started this one is gone")
 
 
-def _read(path: Path) -> Made | None:
+def _read(path: Path) -> Network | None:
     try:
-        return Made(**json.loads(path.read_text()))
+        return Network(**json.loads(path.read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
         raise UserError(f"{path} does not say where the parameter servers are: {error}; delete it") from error
 
 
-def _follow(made: Made) -> None:
-    if not made.isolated:
+def _follow(network: Network) -> None:
+    if not network.isolated:
         return
     try:
-        enter(int(made.process.split()[0]))
+        enter(int(network.process.split()[0]))
     except OSError as error:
         raise UserError(f"the network of the parameter servers cannot be entered: {error}; {REMEDY}") from error

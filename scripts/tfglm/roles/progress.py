@@ -27,12 +27,12 @@ class Progress:
         self._facts |= facts
         if self._path is None:
             return
-        said = self._facts | {
+        content = self._facts | {
             "workers_alive": self.workers_alive(),
             "seconds": round(time.monotonic() - self._began, 1),
             "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
         }
-        _write(self._path, said)
+        _write(self._path, content)
 
     def fitting(self) -> None:
         """The cluster is complete."""

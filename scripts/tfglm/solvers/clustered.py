@@ -81,8 +81,8 @@ class Clustered:
         """Eigenvalues w [clusters, n] and eigenvectors [clusters, n, n] of all C_g."""
         left = self._whitened(np.eye(len(self._root))).T
         values, vectors = np.empty(self.information.shape[:2]), np.empty(self.information.shape)
-        for cluster, one in enumerate(self.information):
-            values[cluster], vectors[cluster] = np.linalg.eigh(left @ one @ left.T)
+        for cluster, matrix in enumerate(self.information):
+            values[cluster], vectors[cluster] = np.linalg.eigh(left @ matrix @ left.T)
         return np.where(values > ABSENT, np.minimum(values, 1.0), 0.0), vectors
 
     @cached_property
@@ -92,7 +92,7 @@ class Clustered:
         roots = np.sqrt(values)
         alpha = self.constant @ self._root
         among = np.eye(len(alpha)) + self.rho * self._constants.T @ self._constants
-        made = np.empty_like(vectors)
+        adjustments = np.empty_like(vectors)
         for cluster, (w, root, vector) in enumerate(zip(values, roots, vectors, strict=True)):
             t = root * (vector.T @ alpha)
             size = float(t @ t)
@@ -104,8 +104,8 @@ class Clustered:
             good = left > DETERMINED
             half = turned * np.where(good, np.where(good, left, 1.0) ** -0.25, 0.0)
             half = phi_root @ half
-            made[cluster] = half @ half.T
-        return made
+            adjustments[cluster] = half @ half.T
+        return adjustments
 
     def adjusted(self, scores: np.ndarray) -> np.ndarray:
         """Scores s_g [clusters, n] as CR2 has them: V = M Z'Z M with their matrix Z."""
