@@ -56,7 +56,7 @@ resume: $(BIN)/.ready
 
 # All that a run made; the configuration and the data stay.
 clean:
-	rm -rf results logs .snakemake
+	rm -rf results logs timings .snakemake
 
 $(BIN)/.ready: requirements.txt
 	$(PYTHON) -m venv .venv

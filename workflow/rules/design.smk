@@ -10,7 +10,7 @@ rule build_design:
     log:
         "logs/models/{model}/build_design.log",
     benchmark:
-        "logs/benchmarks/build_design/{model}.tsv"
+        "timings/build_design/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -42,7 +42,7 @@ rule check_reference:
     log:
         "logs/models/{model}/check_reference.log",
     benchmark:
-        "logs/benchmarks/check_reference/{model}.tsv"
+        "timings/check_reference/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -11,7 +11,7 @@ rule evaluate:
     log:
         "logs/models/{model}/evaluate.log",
     benchmark:
-        "logs/benchmarks/evaluate/{model}.tsv"
+        "timings/evaluate/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -40,7 +40,7 @@ use rule evaluate as evaluate_split with:
     log:
         "logs/models/{model}/evaluate_{split}.log",
     benchmark:
-        "logs/benchmarks/evaluate_{split}/{model}.tsv"
+        "timings/evaluate_{split}/{model}.tsv"
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
@@ -55,7 +55,7 @@ rule tabulate_groups:
     log:
         "logs/models/{model}/tabulate_groups.log",
     benchmark:
-        "logs/benchmarks/tabulate_groups/{model}.tsv"
+        "timings/tabulate_groups/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     message:
@@ -82,7 +82,7 @@ rule compare_models:
     log:
         "logs/compare_models.log",
     benchmark:
-        "logs/benchmarks/compare_models.tsv"
+        "timings/compare_models.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

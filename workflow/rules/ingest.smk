@@ -7,7 +7,7 @@ rule fetch:
     log:
         "logs/data/fetch/{download}.log",
     benchmark:
-        "logs/benchmarks/fetch/{download}.tsv"
+        "timings/fetch/{download}.tsv"
     wildcard_constraints:
         download=one_of(name for name, file in FETCHED.items() if not file.sha256),
     retries: 3
@@ -50,7 +50,7 @@ rule ingest:
     log:
         "logs/data/ingest/{file}.log",
     benchmark:
-        "logs/benchmarks/ingest/{file}.tsv"
+        "timings/ingest/{file}.tsv"
     conda:
         "../envs/tfglm.yaml"
     threads: 2
@@ -88,7 +88,7 @@ use rule ingest as ingest_to_score with:
     log:
         "logs/data/ingest_to_score/{file}.log",
     benchmark:
-        "logs/benchmarks/ingest_to_score/{file}.tsv"
+        "timings/ingest_to_score/{file}.tsv"
     params:
         engine=ENGINE,
         layouts=layouts_in(SCORED, TO_SCORE),
@@ -106,7 +106,7 @@ rule merge_dictionary:
     log:
         "logs/data/merge_dictionary.log",
     benchmark:
-        "logs/benchmarks/merge_dictionary.tsv"
+        "timings/merge_dictionary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -14,7 +14,7 @@ rule fit:
     log:
         "logs/models/{model}/fit.log",
     benchmark:
-        "logs/benchmarks/fit/{model}.tsv"
+        "timings/fit/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     threads: 1

@@ -11,7 +11,7 @@ rule predict:
     log:
         "logs/models/{model}/predict/{file}.log",
     benchmark:
-        "logs/benchmarks/predict/{model}/{file}.tsv"
+        "timings/predict/{model}/{file}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -42,7 +42,7 @@ use rule predict as score_file with:
     log:
         "logs/models/{model}/score/{file}.log",
     benchmark:
-        "logs/benchmarks/score/{model}/{file}.tsv"
+        "timings/score/{model}/{file}.tsv"
 
 
 rule export_model:
@@ -55,7 +55,7 @@ rule export_model:
     log:
         "logs/models/{model}/export_model.log",
     benchmark:
-        "logs/benchmarks/export_model/{model}.tsv"
+        "timings/export_model/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

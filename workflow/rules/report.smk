@@ -30,7 +30,7 @@ rule render_coefficients:
     log:
         "logs/models/{model}/render_coefficients.log",
     benchmark:
-        "logs/benchmarks/render_coefficients/{model}.tsv"
+        "timings/render_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -70,7 +70,7 @@ rule render_metrics:
     log:
         "logs/models/{model}/render_metrics.log",
     benchmark:
-        "logs/benchmarks/render_metrics/{model}.tsv"
+        "timings/render_metrics/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -103,7 +103,7 @@ rule render_history:
     log:
         "logs/models/{model}/render_history.log",
     benchmark:
-        "logs/benchmarks/render_history/{model}.tsv"
+        "timings/render_history/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -137,7 +137,7 @@ rule render_summary:
     log:
         "logs/render_summary.log",
     benchmark:
-        "logs/benchmarks/render_summary.tsv"
+        "timings/render_summary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -176,7 +176,7 @@ rule render_rows:
     log:
         "logs/data/render_rows.log",
     benchmark:
-        "logs/benchmarks/render_rows.tsv"
+        "timings/render_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

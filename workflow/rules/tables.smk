@@ -13,7 +13,7 @@ rule tabulate_coefficients:
     log:
         "logs/models/{model}/tabulate_coefficients.log",
     benchmark:
-        "logs/benchmarks/tabulate_coefficients/{model}.tsv"
+        "timings/tabulate_coefficients/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -43,7 +43,7 @@ rule tabulate_contrasts:
     log:
         "logs/models/{model}/tabulate_contrasts.log",
     benchmark:
-        "logs/benchmarks/tabulate_contrasts/{model}.tsv"
+        "timings/tabulate_contrasts/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -77,7 +77,7 @@ rule tabulate_path:
     log:
         "logs/models/{model}/tabulate_path.log",
     benchmark:
-        "logs/benchmarks/tabulate_path/{model}.tsv"
+        "timings/tabulate_path/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -112,7 +112,7 @@ rule tabulate_effects:
     log:
         "logs/models/{model}/tabulate_effects.log",
     benchmark:
-        "logs/benchmarks/tabulate_effects/{model}.tsv"
+        "timings/tabulate_effects/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -143,7 +143,7 @@ rule export_vcov:
     log:
         "logs/models/{model}/export_vcov.log",
     benchmark:
-        "logs/benchmarks/export_vcov/{model}.tsv"
+        "timings/export_vcov/{model}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
