@@ -81,9 +81,9 @@ def fit_on_slurm(cluster: Cluster, local: Path, folder: Path, *more: str) -> sub
 
 
 def in_the_middle(folder: Path, running: subprocess.Popen) -> None:
-    """Wait until the fit is."""
+    """Wait until the journal has so many sums; the last one that was made may still be on its way to the disk."""
     deadline = time.monotonic() + 400
-    while progress(folder)["passes"] < PASSES:
+    while progress(folder)["passes"] <= PASSES:
         assert running.poll() is None and time.monotonic() < deadline, finish(folder, running)[1]
         time.sleep(0.1)
 
