@@ -9,11 +9,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 
 SLOWEST = (
-    "test_workflow",
+    "test_default_run",
     "test_slurm",
+    "test_reruns",
     "test_slurm_drills",
-    "test_drills",
+    "test_chief_drills",
+    "test_refusals",
     "test_identity_drill",
+    "test_role_drills",
+    "test_other_runs",
+    "test_default_numbers",
     "test_asa",
     "test_strategies",
     "test_executor",

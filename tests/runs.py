@@ -87,7 +87,7 @@ def read_json(folder: Path, *names: str) -> dict:
 
 def processes_in(folder: Path) -> list[psutil.Process]:
     """The processes that work in `folder`."""
-    return [one for one in psutil.process_iter(["cwd"]) if one.info["cwd"] == str(folder)]
+    return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(folder)]
 
 
 ASA_HEADER = [

@@ -1,5 +1,5 @@
 """Endings: a chief that cannot go on ends, whatever it computes, whatever its log and its terminal do, and so do the roles. What
-computes is not held to be gone. Drills in test_drills.py have the same as a user meets it."""
+computes is not held to be gone. Drills have the same as a user meets it."""
 
 import contextlib
 import os

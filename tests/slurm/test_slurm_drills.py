@@ -17,7 +17,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_slurm import (
+
+import slurm_cluster
+from runs import processes_in
+from slurm_cluster import Cluster
+from slurm_runs import (
     ENVIRONMENT,
     FIT,
     SLURM,
@@ -28,10 +32,6 @@ from test_slurm import (
     snakemake,
     start_snakemake,
 )
-
-import slurm_cluster
-from runs import processes_in
-from slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.drill]
 

@@ -94,6 +94,15 @@ def test_what_the_snakefile_imports_is_light():
         assert {module.split(".")[0] for module in found} <= {"tfglm", *sys.stdlib_module_names}
 
 
+def test_no_file_is_too_long_to_read_at_a_stretch():
+    lines = {
+        path.relative_to(REPOSITORY).as_posix(): len(path.read_text().splitlines())
+        for folder in ("scripts", "tests")
+        for path in (REPOSITORY / folder).rglob("*.py")
+    }
+    assert {name: count for name, count in lines.items() if count > 400} == {}
+
+
 def test_all_pins_agree():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     direct = set(project["dependencies"])

@@ -1,0 +1,157 @@
+"""A ps, a worker or what starts them is killed, frozen or missing in the middle of a run: the run goes on, or ends as in
+test_chief_drills.py."""
+
+import contextlib
+
+import psutil
+import pytest
+import yaml
+
+from interruptions import (
+    A_MINUTE_OR_SO,
+    PASSES,
+    digests,
+    ends,
+    fitting,
+    goes_on,
+    pids,
+    progress,
+    running,
+    starting_late,
+    wait_for,
+    workers,
+)
+from runs import processes_in
+from tfglm.roles import announce
+
+drill = pytest.mark.drill
+
+
+def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        psutil.Process(workers(folder)[0]).suspend()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: worker 0 at" in said and "workers-0.log" in said
+    assert "its process is stopped" in said
+    assert progress(folder)["state"] == "failed" and "worker 0 at" in progress(folder)["reason"]
+    goes_on(folder, reference, at_least=PASSES)
+
+
+@drill
+@pytest.mark.parametrize("when", ["starting", "fitting"])
+def test_a_worker_is_killed_and_nobody_notices(folder, reference, when):
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder) if when == "fitting" else len(workers(folder)) == 2, 120, when)
+        psutil.Process(workers(folder)[0]).kill()
+        assert run.wait(180) == 0, (folder / "said").read_text()
+    assert digests(folder) == reference
+    assert "restarting it (2 restarts left)" in (folder / "logs" / "models" / "path" / "workers.log").read_text()
+    assert processes_in(folder) == []
+
+
+@drill
+def test_all_workers_are_killed_and_come_back(folder, reference):
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        for pid in workers(folder):
+            psutil.Process(pid).kill()
+        assert run.wait(180) == 0, (folder / "said").read_text()
+    assert digests(folder) == reference
+
+
+@drill
+def test_all_workers_are_killed_for_good(folder, reference):
+    with running(folder, "--config", "cluster={workers: 2, stall: 300}") as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        for pid in [*pids(folder, "roles.py", "worker"), *workers(folder)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(pid).kill()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "so the run cannot go on: worker 0 at" in said
+    goes_on(folder, reference, at_least=PASSES)
+
+
+@drill
+def test_the_ps_is_killed(folder, reference):
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 240, "fitting")
+        (ps,) = pids(folder, "/ps.py")
+        psutil.Process(ps).kill()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "ps 0 at" in said and "is lost" in said
+    goes_on(folder, reference, at_least=PASSES)
+
+
+@drill
+@pytest.mark.parametrize("when", ["listening", "fitting"])
+def test_the_ps_is_stopped(folder, reference, when):
+    """TensorFlow then waits for ever, and may keep Python's lock meanwhile."""
+    announcement = folder / "results/models/path/cluster/ps-0.json"
+
+    def listening() -> bool:
+        said = announce.read(announcement)
+        return isinstance(said, announce.Announcement) and said.state == "listening"
+
+    announcement.unlink()
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder) if when == "fitting" else listening(), 240, when)
+        (ps,) = pids(folder, "/ps.py")
+        psutil.Process(ps).suspend()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: ps 0 at" in said
+    assert "ps-0.log" in said
+    assert progress(folder)["state"] == "failed" and "ps 0 at" in progress(folder)["reason"]
+    goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
+
+
+@drill
+@pytest.mark.parametrize("role", ["ps", "worker"])
+@pytest.mark.parametrize("when", ["starting", "fitting"])
+def test_what_starts_the_roles_is_killed(folder, reference, role, when):
+    with running(folder) as run:
+        # Workers are there once they have found the network of the ps; before, it is they who say that the ps have ended.
+        begun = {"starting": lambda: progress(folder)["state"] and workers(folder), "fitting": lambda: fitting(folder)}
+        wait_for(begun[when], 240, when)
+        (supervisor,) = pids(folder, "roles.py", f"{role}s.json" if role == "worker" else "ps.json")
+        psutil.Process(supervisor).kill()
+        said = ends(folder, run, A_MINUTE_OR_SO)
+    rule = "ps" if role == "ps" else "workers"
+    if when == "fitting":
+        assert f"{role} 0 at" in said and progress(folder)["state"] == "failed"
+    else:
+        # Whoever sees it first ends the run: the chief, or Snakemake, whose job has ended.
+        by_chief = f"roles.py {role} (pid {supervisor} on" in said and "has given no sign of life for" in said
+        assert by_chief or f"Error in rule {rule}:" in said
+        assert f"logs/models/path/{rule}.log" in said
+        assert not by_chief or "roles.py" in progress(folder)["reason"]
+    goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
+
+
+@drill
+def test_a_role_that_never_starts(folder, reference):
+    config = folder / "config" / "config.yaml"
+    good = config.read_text()
+    changed = yaml.safe_load(good)
+    changed["cluster"]["patience"] = 10
+    config.write_text(yaml.safe_dump(changed))
+    with running(folder) as run:
+        wait_for(lambda: workers(folder), 60, "a worker")
+        psutil.Process(workers(folder)[0]).suspend()
+        said = ends(folder, run, 60)
+    config.write_text(good)
+    assert "the cluster is not complete after 10 s; still missing: worker" in said
+    assert progress(folder)["state"] == "failed"
+    goes_on(folder, reference, at_least=0)
+
+
+@drill
+def test_sixteen_workers_and_two_ps_are_as_easy_as_two_where_each_job_starts_late(folder, reference):
+    """As under conda, which first activates an environment: the `python` of a job is there after a while, each after another."""
+    environment = starting_late(folder, {"roles.py ps": 12, "roles.py worker": 8, "chief.py": 5})
+    sixteen = "cluster={workers: 16, ps: 2, patience: 300, stall: 300}"
+    with running(folder, "--config", sixteen, environment=environment) as run:
+        wait_for(lambda: progress(folder).get("workers_alive") == 16, 300, "16 workers")
+        assert run.wait(300) == 0, (folder / "said").read_text()
+        wait_for(lambda: not processes_in(folder), 15, "all processes end")
+    assert digests(folder) == reference

@@ -1,0 +1,196 @@
+"""How roles are placed on nodes and started there by srun, and which jobs are given up; with stand-ins for SLURM's programs."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slurm_runs import ENVIRONMENT, ROOT
+from tfglm.errors import UserError
+from tfglm.roles import announce, launch, pending
+from tfglm.roles.announce import Announcement, Roster
+
+
+@pytest.mark.parametrize(
+    ("ps", "workers", "nodes", "expected"),
+    [
+        (1, 2, 1, launch.Request(1, 4)),
+        (1, 2, 2, launch.Request(2, 2)),
+        (1, 2, 9, launch.Request(3, 2)),
+        (2, 16, 5, launch.Request(5, 4)),
+        (1, 7, 4, launch.Request(4, 3)),
+        (4, 2, 3, launch.Request(3, 5)),
+    ],
+)
+def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expected: launch.Request) -> None:
+    assert launch.request(ps, workers, nodes) == expected
+    load = [1, *[0] * (expected.nodes - 1)]  # the chief
+    for role, count in (("ps", ps), ("worker", workers)):
+        first, spread = launch.place(role, count, expected.nodes)
+        for index in range(count):
+            load[first + index % spread] += 1
+    assert min(load) >= 1
+    assert max(load) == expected.processes
+
+
+def test_the_address_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert launch.own_address("lo") == "127.0.0.1"
+    with pytest.raises(UserError, match=r"no address of the network interface `ib7` on .*; it has lo.*`auto`"):
+        launch.own_address("ib7")
+    monkeypatch.setenv("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")
+    assert launch.own_address("auto") == "127.0.0.1"
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    with pytest.raises(UserError, match=r"at 127.0.0.1, and other nodes cannot\. Give an interface"):
+        launch.own_address("auto")
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path) -> dict[str, str]:
+    """An environment with an srun that starts its tasks here, and a squeue that knows of two nodes."""
+    programs = {
+        "squeue": "echo 2",
+        # Like the real one: the tasks go without its standard input, USR1 is passed on, TERM kills them.
+        "srun": """echo "$@" >> "$ASKED"
+            while [[ $1 == --* ]]; do [[ $1 == --ntasks=* ]] && count=${1#*=}; shift; done
+            export SLURM_LAUNCH_NODE_IPADDR=127.0.0.1
+            for ((i = 0; i < count; i++)); do SLURM_PROCID=$i "$@" & tasks+=($!); done
+            trap 'kill -USR1 ${tasks[*]}' USR1
+            trap 'kill -KILL ${tasks[*]}' TERM
+            code=0
+            for task in ${tasks[*]}; do
+                while true; do wait $task; ended=$?; kill -0 $task 2> /dev/null || break; done
+                ((ended)) && { code=$ended; kill -KILL ${tasks[*]} 2> /dev/null; }
+            done
+            exit $code""",
+    }
+    for name, program in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    tensorflow = tmp_path / "stand_in" / "tensorflow.py"
+    tensorflow.parent.mkdir()
+    tensorflow.write_text("import time\ntime.sleep(60)\n")
+    return {
+        **ENVIRONMENT,
+        "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}",
+        "PYTHONPATH": f"{tensorflow.parent}:{ROOT / 'scripts'}",
+        "ASKED": str(tmp_path / "asked"),
+        "SLURM_JOB_ID": "7",
+    }
+
+
+def start_roles(folder: Path, environment: dict[str, str]) -> subprocess.Popen:
+    line = [sys.executable, ROOT / "scripts/roles.py", "worker", "--count", "3", "--launcher", "srun"]
+    line += ["--roster", folder / "workers.json", "--log", folder / "workers.log", "--restarts", "1"]
+    return subprocess.Popen(list(map(str, line)), env=environment)
+
+
+def starting(folder: Path) -> list[Announcement]:
+    """The members of the roster, when all have said that they are starting."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        members = [announce.read(folder / f"workers-{index}.json") for index in range(3)]
+        if all(members):
+            return members
+        time.sleep(0.1)
+    raise AssertionError((folder / "workers.log").read_text())
+
+
+def test_tasks_take_their_places_and_end_with_the_step(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    roles = start_roles(tmp_path, stand_ins)
+    members = starting(tmp_path)
+    assert [each.index for each in members] == [0, 1, 2]
+    assert {each.run for each in members} == {announce.read(tmp_path / "workers.json").run}
+    asked = Path(stand_ins["ASKED"]).read_text()
+    assert "--relative=1 --nodes=1 --ntasks=3" in asked
+    roles.terminate()
+    assert roles.wait(15) == 0, (tmp_path / "workers.log").read_text()
+    assert not any(Path(f"/proc/{each.pid}").exists() for each in members)
+
+
+def test_on_a_single_node_the_processes_are_started_without_a_step(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    """So that they can have a network of their own."""
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho 1\n")
+    script = [
+        "ps",
+        "--count",
+        "1",
+        "--launcher",
+        "srun",
+        "--roster",
+        str(tmp_path / "ps.json"),
+        "--parent",
+        str(os.getpid()),
+    ]
+    line = [sys.executable, ROOT / "scripts/isolate.py", "--launcher", "srun", "--network", tmp_path / "network.json"]
+    roles = subprocess.Popen([*map(str, line), "roles.py", *script], env=stand_ins)
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "ps-0.json").exists():
+        assert roles.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    assert not Path(stand_ins["ASKED"]).exists()
+    assert json.loads((tmp_path / "network.json").read_text())["isolated"] is not None
+    roles.terminate()
+    assert roles.wait(15) == 0
+
+
+def test_what_a_task_died_of_reaches_the_roster(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    (tmp_path / "stand_in" / "tensorflow.py").write_text("raise ImportError('no AVX')\n")
+    assert start_roles(tmp_path, stand_ins).wait(20) == 1
+    roster = announce.read(tmp_path / "workers.json")
+    assert isinstance(roster, Roster)
+    assert re.search(r"worker \d .* ended with code 2, after 1 restarts .*workers-\d.restart1.log", roster.failed)
+
+
+def test_srun_outside_of_slurm_is_refused(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    del stand_ins["SLURM_JOB_ID"]
+    assert start_roles(tmp_path, stand_ins).wait(20) == 1
+    assert "this is no SLURM job; `mpi: srun` belongs in a profile" in announce.read(tmp_path / "workers.json").failed
+
+
+def test_no_number_of_nodes_reaches_srun_unless_it_is_one(tmp_path: Path, stand_ins: dict[str, str]) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho slurm_load_jobs error: Invalid job id specified >&2\n")
+    assert start_roles(tmp_path, stand_ins).wait(20) == 1
+    assert "job 7: `squeue --noheader" in announce.read(tmp_path / "workers.json").failed
+    assert not Path(stand_ins["ASKED"]).exists()
+
+
+def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_path: Path) -> None:
+    said: list[str] = []
+    given_up: list[str] = []
+    queue = pending.Queue(said.append, given_up)
+    elsewhere = tmp_path.with_name("elsewhere")
+    listed = "\n".join(
+        "\x1f".join(row)
+        for row in [
+            ("1", "PartitionTimeLimit", "rule_table_wildcards_late", str(tmp_path)),
+            ("2", "Resources", "rule_ingest_wildcards_2006", str(tmp_path)),
+            ("3", "ReqNodeNotAvail, UnavailableNodes:node3", "rule_evaluate", str(tmp_path)),
+            ("4", "BadConstraints", "rule_ingest", str(elsewhere)),
+        ]
+    )
+    (tmp_path / "link").symlink_to(tmp_path)
+    jobs = pending.jobs_in(listed, tmp_path / "link")
+    assert [job.number for job in jobs] == ["1", "2", "3"]
+    assert queue.look(jobs) == []
+    assert said == ["SLURM job 3 (evaluate) waits, perhaps for long: ReqNodeNotAvail, UnavailableNodes:node3"]
+    assert queue.look(jobs) == [jobs[0]]
+    assert given_up[0].startswith("SLURM job 1 (table: late) can never start: PartitionTimeLimit. ")
+    assert len(said) == 2
+    assert queue.look(jobs[1:]) == [] and len(said) == 2
+
+
+@pytest.mark.parametrize(
+    "reason", ["QOSMaxWallDurationPerJobLimit", "AssocMaxNodePerJobLimit", "QOSMinCpuNotSatisfied"]
+)
+def test_limits_of_an_account_are_final(reason: str) -> None:
+    assert pending.NEVER.fullmatch(reason)
+
+
+@pytest.mark.parametrize("reason", ["QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "Priority", "JobHeldUser"])
+def test_what_may_pass_is_waited_for(reason: str) -> None:
+    assert not pending.NEVER.match(reason)

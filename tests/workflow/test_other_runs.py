@@ -1,0 +1,102 @@
+"""What else is run on the same data: an online solver, files to score, a workflow that uses this one as a module."""
+
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy.special import expit
+
+from default_run import COVARIATES, NUMERIC
+from runs import REPOSITORY, planned, read_json, read_table, results, succeed
+
+
+def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(finished, expected, tmp_path):
+    model = {
+        "formula": "late ~ carrier + origin + C(month) + dep_hour",
+        "family": "binomial",
+        "solver": "ftrl",
+        "online": {"epochs": 3, "report_every": 200},
+    }
+    path = tmp_path / "online.yaml"
+    path.write_text(yaml.safe_dump({"models": {"online": model}, "fit": ["online"]}))
+    page = "results/models/online/coefficients.html"
+    printed = succeed(finished, page, "--configfile", str(path), "--config", "cluster={ps: 2}")
+    fit, steps = read_json(finished, "models", "online", "fit.json"), 3 * 508
+    assert fit["online"]["steps"] == steps and fit["online"]["calls_repeated"] == 0
+    assert fit["gap"]["log_likelihood"] < 1e-4 * fit["rows"]
+    assert f"online: ftrl: epoch 3 of 3, step {steps:,}: loss 0.5" in printed
+    log = (finished / "logs" / "models" / "online" / "chief.log").read_text()
+    assert re.search(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", log)
+    assert list((finished / "logs" / "models" / "online" / "events").iterdir())
+    said = (finished / page).read_text()
+    assert "stopped after 3 epochs (1,524 steps) of ftrl" in said and "finish: newton" in said
+    assert not (finished / "results" / "resume" / "online").exists()
+    shutil.rmtree(finished / "results" / "models" / "online")
+    assert results(finished) == expected
+
+
+def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
+    rows = flights.iloc[-300:].drop(
+        columns=["late", "weekday", "dep_hour", "arr_delay", "dep_delay", "arr_time", "air_time"]
+    )
+    rows = rows.assign(arr_delay=np.nan)  # such as flights of tomorrow have none
+    rows.iloc[4, rows.columns.get_loc("carrier")] = "ZZ"
+    rows.to_csv(tmp_path / "tomorrow.csv", index=False, na_rep="NA")
+    extra = {"score": [str(tmp_path / "tomorrow.csv")], "models": {"late_arrival": {"identity": ["carrier", "dest"]}}}
+    (tmp_path / "score.yaml").write_text(yaml.safe_dump(extra))
+    arguments = ("score", "--configfile", str(tmp_path / "score.yaml"))
+    jobs = planned(finished, *arguments)
+    assert jobs == {"ingest_to_score": 1, "score_file": 2, "score": 1} or jobs == {
+        "ingest_to_score": 1,
+        "score_file": 2,
+    }
+    succeed(finished, *arguments)
+    assert not planned(finished, *arguments)
+    folder = finished / "results" / "models" / "late_arrival"
+    found = pd.read_parquet(folder / "scores" / "tomorrow.parquet")
+    assert found["row"].tolist() == list(range(1, 301)) and found["dest"].tolist() == rows["dest"].tolist()
+    estimate = read_table(finished, "late_arrival")["estimate"]
+    known = flights.iloc[-300:].reset_index(drop=True)
+    eta = estimate["Intercept", ""] + sum(estimate[name, ""] * known[name] for name in NUMERIC)
+    for term, column in COVARIATES.items():
+        eta = eta + known[column].astype(str).map(estimate[term])
+    good = found["remark"].isna().to_numpy()
+    assert found.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
+    assert found["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
+    assert (found["std_error"][good] > 0).all()
+    shutil.rmtree(folder / "scores")
+    shutil.rmtree(finished / "results" / "models" / "arrival_delay" / "scores")
+    shutil.rmtree(finished / "results" / "data" / "scored")
+
+
+MODULE = """
+configfile: "theirs.yaml"
+
+module tfglm:
+    snakefile: {snakefile!r}
+    config: config["regression"]
+
+use rule * from tfglm as tfglm_*
+
+rule own:
+    default_target: True
+    input: rules.tfglm_all.input
+    output: "own.txt"
+    shell: "wc -l {{input[0]}} > {{output}}"
+"""
+
+
+def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
+    theirs = yaml.safe_load((finished / "config" / "config.yaml").read_text())
+    theirs["fit"] = ["late_arrival"]
+    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump({"regression": theirs}))
+    (tmp_path / "Snakefile").write_text(MODULE.format(snakefile=str(REPOSITORY / "Snakefile")))
+    here = ("--snakefile", str(tmp_path / "Snakefile"))
+    jobs = planned(tmp_path, *here)
+    assert jobs["tfglm_chief"] == 1 and jobs["own"] == 1
+    succeed(tmp_path, *here, "results/models/late_arrival/design.json")
+    design = read_json(tmp_path, "models", "late_arrival", "design.json")
+    assert design == read_json(finished, "models", "late_arrival", "design.json")

@@ -1,0 +1,74 @@
+"""Configs and targets that are wrong are refused with a message that says what to change."""
+
+import pytest
+
+from runs import configure, planned, results, snakemake
+
+
+def with_model(**keys):
+    return lambda config: config["models"]["late_arrival"].update(keys)
+
+
+def with_data(**keys):
+    return lambda config: config["data"].update(keys)
+
+
+REFUSED = {
+    "unknown key": (lambda config: config["models"]["late_arrival"].update(famly="x"), "did you mean `family`?"),
+    "missing file": (with_data(files=["flihgts.csv"]), "flihgts.csv"),
+    "missing layout": (with_data(layout="nycflights"), "nycflights13"),
+    "unknown model": (lambda config: config.update(fit=["late_arival"]), "did you mean `late_arrival`?"),
+    "missing column in a formula": (
+        with_model(formula="late ~ carier + C(month)"),
+        "models.late_arrival.formula: no column `carier`; did you mean `carrier`?",
+    ),
+    "missing column in data.columns": (
+        lambda config: config["data"]["columns"].append("tailnumber"),
+        "data.columns: no column `tailnumber`; did you mean `tailnum`?",
+    ),
+    "missing column in an expression": (
+        with_data(derive={"late": "arr_dely >= 15"}),
+        "data.derive.late: no column `arr_dely` in `arr_dely >= 15`; did you mean `arr_delay`?",
+    ),
+    "missing level": (
+        with_model(reference={"origin": "LGB"}),
+        "no level `LGB` in the training rows; did you mean `LGA`?",
+    ),
+    "wrong response": (with_model(formula="distance ~ carrier"), "family binomial needs a response of 0 and 1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_wrong_config_is_refused_before_training_and_leaves_earlier_results_untouched(finished, case):
+    change, message = REFUSED[case]
+    before = results(finished)
+    configure(finished, change)
+    done = snakemake(finished)
+    configure(finished)
+    assert done.returncode != 0
+    assert message in done.stdout
+    assert "Traceback" not in done.stdout
+    assert results(finished) == before
+
+
+def test_a_model_that_is_not_in_the_config_is_named(finished):
+    done = snakemake(finished, "results/models/late_arival/coefficients.csv")
+    assert done.returncode != 0
+    assert "no model `late_arival` in the config; did you mean `late_arrival`?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "said"), [("score", "names no files to score"), ("compare", "names no models to set side by side")]
+)
+def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, target, said):
+    asked = snakemake(finished, "--dry-run", target)
+    assert asked.returncode == 1
+    assert said in asked.stdout and "Traceback (most recent call last)" not in asked.stdout
+
+
+def test_a_model_without_covariates_is_planned(tmp_path):
+    def change(config):
+        config["models"] = {"alone": {"formula": "late ~ 1", "family": "binomial"}}
+
+    configure(tmp_path, change)
+    assert planned(tmp_path)["chief"] == 1
