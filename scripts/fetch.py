@@ -20,9 +20,6 @@ from tfglm.data.packages import located
 from tfglm.errors import UserError
 
 CHUNK = 1 << 20
-RETRIES = 3
-"""Of connections that are refused, or answered with a status that may pass; one that breaks off is for the rule to repeat."""
-
 TIMEOUT = 60
 """Seconds without a byte after which a connection is given up."""
 
@@ -32,7 +29,8 @@ def main(arguments: argparse.Namespace) -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     try:
         if is_address(arguments.source):
-            download(json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source), partial)
+            address = json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source)
+            download(address, partial, arguments.retries)
         else:
             shutil.copyfile(located(arguments.source), partial)
         digest = digests.of(partial)
@@ -50,11 +48,12 @@ def main(arguments: argparse.Namespace) -> None:
     )
 
 
-def download(address: str, path: Path) -> None:
-    """Fetch a file. Raises UserError with the address for whatever goes wrong."""
+def download(address: str, path: Path, retries: int) -> None:
+    """Fetch a file. Raises UserError with the address for whatever goes wrong. A connection that breaks off is not tried again
+    here: the rule is repeated."""
     session = requests.Session()
     again = requests.adapters.HTTPAdapter(
-        max_retries=Retry(RETRIES, backoff_factor=1, status_forcelist=[429, 500, 502, 503, 504])
+        max_retries=Retry(retries, backoff_factor=1, status_forcelist=[429, 500, 502, 503, 504])
     )
     session.mount("http://", again)
     session.mount("https://", again)
@@ -96,5 +95,6 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--source", required=True, help="http(s)://..., or package:<python package>/<path inside it>")
     parser.add_argument("--sha256", help="the checksum that the file must have")
+    parser.add_argument("--retries", type=int, default=3, help="of connections that are refused or get a passing error")
     parser.add_argument("--output", type=Path, required=True, help="the file to write")
     command.run(main, parser.parse_args())

@@ -158,12 +158,11 @@ def test_watchdog_lets_one_worker_go_but_not_all() -> None:
     servers[1].close()
 
 
-def test_one_worker_that_is_silent_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_worker_that_is_silent_is_enough() -> None:
     """For the calls that it was given never come back, while those of one that has ended are repeated."""
-    monkeypatch.setattr(watchdog.probe.ask, "__defaults__", (0.2,))
     servers = [Server(), Server(), Server(answers=False)]
     members = [member(0, servers[0].port, "ps"), *(member(index, servers[index + 1].port) for index in range(2))]
-    dog = watchdog.Watchdog(members, lambda: None, print, grace=0.0, tell=lambda message: None)
+    dog = watchdog.Watchdog(members, lambda: None, print, grace=0.0, tell=lambda message: None, timeout=0.2)
     reason = dog.check()
     assert "worker 1 at" in reason and "worker 0" not in reason and "its process is stopped" in reason
     for each in servers:

@@ -14,7 +14,8 @@ from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
-from tfglm.results import coefficients, effects, reference
+from tfglm.results import coefficients, effects
+from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.describe import standard_errors
 
@@ -137,13 +138,11 @@ def working(
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("weights", [None, "weight"])
-def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(tmp_path, family, weights, monkeypatch):
-    monkeypatch.setattr(reference, "FEWEST_DF", 2)
-    monkeypatch.setattr(reference, "FEWEST_DF_JOINT", 2)
+def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(tmp_path, family, weights):
     frame = ROWS.assign(weight=1 + ROWS.index % 3)
     formula = f"{FAMILIES[family]} ~ {FORMULA}"
     design, fitted = fit_frame(frame, formula, family, tmp_path, std_errors="cluster(day)", weights=weights)
-    found = estimates_of(design, fitted)
+    found = replace(estimates_of(design, fitted), fewest=Fewest(df=2, df_joint=2))
     table = coefficients.table(found, 0.9)
     kept = table[found.kept]
     used = frame["weight"].to_numpy(float) if weights else np.ones(len(frame))
@@ -293,7 +292,7 @@ def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_pat
     curve = effects.curves(design, fitted, dictionary, fitted.summary["df_residual"], 0.95)
     away = curve[curve["std_error"] > 0]
     margins = (away["ci_upper"] - away["effect"]) / away["std_error"]
-    df = np.array([scipy.stats.t(number).ppf(0.975) for number in (reference.FEWEST_DF, 24)])
+    df = np.array([scipy.stats.t(number).ppf(0.975) for number in (FEWEST.df, 24)])
     assert margins.dropna().between(df[1] - 1e-9, df[0] + 1e-9).all() and margins.notna().any()
 
 

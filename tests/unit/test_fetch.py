@@ -69,16 +69,16 @@ def server():
     thread.join()
 
 
-def fetched(source: str, folder: Path, sha256: str = "") -> bytes:
+def fetched(source: str, folder: Path, sha256: str = "", retries: int = 3) -> bytes:
     output = folder / "out" / "flights.csv.gz"
-    fetch.main(argparse.Namespace(source=source, sha256=sha256, output=output))
+    fetch.main(argparse.Namespace(source=source, sha256=sha256, retries=retries, output=output))
     assert [path.name for path in output.parent.iterdir()] == ["flights.csv.gz"]
     return output.read_bytes()
 
 
-def refused(source: str, folder: Path, sha256: str = "") -> str:
+def refused(source: str, folder: Path, sha256: str = "", retries: int = 3) -> str:
     with pytest.raises(UserError) as error:
-        fetched(source, folder, sha256)
+        fetched(source, folder, sha256, retries)
     assert list((folder / "out").iterdir()) == []
     return str(error.value)
 
@@ -103,11 +103,10 @@ def test_an_answer_that_breaks_off_is_no_file(tmp_path, server):
     assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path)
 
 
-def test_a_server_that_is_not_there_is_named(tmp_path, server, monkeypatch):
-    monkeypatch.setattr(fetch, "RETRIES", 0)
+def test_a_server_that_is_not_there_is_named(tmp_path, server):
     server.shutdown()
     server.server_close()
-    assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path)
+    assert "cannot be fetched" in refused(server.address("flights.csv.gz"), tmp_path, retries=0)
 
 
 def test_a_package_that_does_not_have_the_file_is_named(tmp_path):
@@ -235,14 +234,13 @@ def test_no_message_of_a_config_shows_a_password(files):
 
 
 @pytest.mark.parametrize("path", ["gone.csv", "flights.csv.gz"])
-def test_no_message_of_the_network_shows_a_password(tmp_path, server, monkeypatch, path):
-    monkeypatch.setattr(fetch, "RETRIES", 0)
+def test_no_message_of_the_network_shows_a_password(tmp_path, server, path):
     address = server.address(path).replace("://", "://me:hunter2@") + "?token=hunter2&X-Amz-Signature=hunter2"
     server.short = 1
-    assert "hunter2" not in refused(address, tmp_path)
+    assert "hunter2" not in refused(address, tmp_path, retries=0)
     server.shutdown()
     server.server_close()
-    assert "cannot be fetched" in (said := refused(address, tmp_path)) and "hunter2" not in said
+    assert "cannot be fetched" in (said := refused(address, tmp_path, retries=0)) and "hunter2" not in said
 
 
 def test_files_of_any_name_are_read(tmp_path):

@@ -133,6 +133,11 @@ class Design:
         return bool(self.l1 or self.l2 or self.path)
 
     @property
+    def by_cluster(self) -> bool:
+        """Whether standard errors and tests are by cluster; a penalised fit has none."""
+        return self.std_errors == "cluster" and not self.penalised
+
+    @property
     def intercept(self) -> int | None:
         """Its place in the coefficient vector."""
         return 0 if self.terms[0].name == INTERCEPT else None

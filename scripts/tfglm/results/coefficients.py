@@ -20,6 +20,8 @@ from tfglm.results import distributions
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import (
     DETERMINED_ALONE,
+    FEWEST,
+    Fewest,
     JointReference,
     Reference,
     determined_alone,
@@ -36,7 +38,7 @@ class Estimates:
     """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
 
     `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN, and `aliased_with` says by place what each is
-    made of. The others are `kept`.
+    made of. The others are `kept`. Tests by cluster need `fewest`.
     """
 
     design: Design
@@ -49,6 +51,7 @@ class Estimates:
     aliased: np.ndarray
     aliased_with: Mapping[int, str]
     df_residual: float
+    fewest: Fewest = FEWEST
 
     @property
     def kept(self) -> np.ndarray:
@@ -121,7 +124,7 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
     else:
         if design.std_errors != "classical":
             columns["classical_std_error"] = classical
-        reference = reference_of(design, fitted, estimated.transform, estimated.df_residual)
+        reference = reference_of(design, fitted, estimated.transform, estimated.df_residual, fewest=estimated.fewest)
         if reference.by_cluster:
             reference = replace(reference, rare=rare_events(design, fitted))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
@@ -217,18 +220,13 @@ def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ())
     else:
         frame = frame.drop(columns="F")
         p, log_p = distributions.chi_squared(value, df)
-    if not is_by_cluster(estimated.design):
+    if not estimated.design.by_cluster:
         frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)
     log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
     frame.insert(frame.columns.get_loc("note"), "p_value", p)
     frame.insert(frame.columns.get_loc("note"), "neg_log10_p", np.abs(log_p) / np.log(10))
     return frame
-
-
-def is_by_cluster(design: Design) -> bool:
-    """Whether tests refer to clusters."""
-    return design.std_errors == "cluster" and not design.penalised
 
 
 def marginal_terms(design: Design) -> set[str]:
@@ -260,15 +258,14 @@ def joint_test(
     if separated:
         notes.append(f"without {separated:,} separated level{'s' if separated > 1 else ''}")
     places = np.arange(where.start, where.stop)[estimated.kept[where]]
-    by_cluster = is_by_cluster(design)
-    if by_cluster and len(places) and len(estimated.fitted.scores):
+    if design.by_cluster and len(places) and len(estimated.fitted.scores):
         alone = determined_alone(estimated.fitted, estimated.transform[places])
         if alone.any() and not alone.all():
             places = places[~alone]
             notes.append(f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}")
     value, df, problem = wald(estimated, places, is_marginal)
     reference = JointReference(1.0, estimated.df_residual)
-    if by_cluster and np.isfinite(value):
+    if design.by_cluster and np.isfinite(value):
         reference = of_clusters(estimated, places, df)
         value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
     note = "; ".join(filter(None, [*notes, problem]))
@@ -279,7 +276,7 @@ def of_clusters(estimated: Estimates, places: np.ndarray, rank: int) -> JointRef
     """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
     if rank < len(places):
         return JointReference(problem=f"the covariance matrix of {len(places)} coefficients by cluster has rank {rank}")
-    return joint_reference(estimated.fitted, estimated.transform[places])
+    return joint_reference(estimated.fitted, estimated.transform[places], estimated.fewest)
 
 
 def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
@@ -350,7 +347,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     shown = {"contrast": list(wanted), "estimate": values}
     if estimated.design.penalised:
         return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
-    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual)
+    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual, fewest=estimated.fewest)
     errors = np.where(reference.unseen, np.nan, errors)
     shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
     return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))

@@ -14,7 +14,6 @@ from tfglm.solvers.fitted import Fitted
 def add_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
 
 

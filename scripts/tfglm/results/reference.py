@@ -13,25 +13,32 @@ from tfglm.results import distributions
 from tfglm.solvers.clustered import SEEN
 from tfglm.solvers.fitted import Fitted
 
-FEWEST_DF = 8
-"""Satterthwaite degrees of freedom below which there is neither test nor interval. Simulated, linear regressions with 400
-clusters of lognormal sizes: with fewer, 5 % tests reject in 0 to 3 %."""
-
-FEWEST_CLUSTERS = 40
-"""Effective clusters below which there is neither test nor interval where CR2 costs too much. Simulated: with fewer, 5 % tests
-reject in up to 21 %."""
-
 FEWEST_EVENTS = 10
 """Events of a level, and rows without one, below which a coefficient has neither test nor interval by cluster. Simulated on the
 default config: with fewer, 5 % tests reject in 0 to 2 %, since a Wald test is the weaker the farther an estimate runs away (Hauck
 & Donner, Journal of the American Statistical Association 72, 1977)."""
 
-FEWEST_DF_JOINT = 20
-"""Degrees of freedom of the denominator of an AHT test, likewise, or as many as coefficients if these are more: with fewer it
-rejects in 0 to 1 %."""
 
-CLUSTERS_PER_COEFFICIENT = 10
-"""Effective clusters for each coefficient of a joint test, where CR2 costs too much: with fewer it rejects in up to 53 %."""
+@dataclass(frozen=True)
+class Fewest:
+    """What clusters have to tell at least, or there is neither test nor interval. Simulated on linear regressions.
+
+    Attributes
+    ----------
+    df : Satterthwaite degrees of freedom. With fewer, and 400 clusters of lognormal sizes, 5 % tests reject in 0 to 3 %.
+    df_joint : degrees of freedom of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it
+        rejects in 0 to 1 %.
+    clusters : effective clusters where CR2 costs too much. With fewer, 5 % tests reject in up to 21 %.
+    clusters_per_coefficient : the same, for each coefficient of a joint test. With fewer it rejects in up to 53 %.
+    """
+
+    df: float = 8
+    df_joint: float = 20
+    clusters: float = 40
+    clusters_per_coefficient: float = 10
+
+
+FEWEST = Fewest()
 
 LONGEST_AHT = 1e12
 """Clusters times the squares of the numbers of coefficients in all and in a test, of which half are multiplied for its degrees of
@@ -50,8 +57,7 @@ def statistic(design: Design) -> str:
 
 
 def has_t(design: Design) -> bool:
-    by_cluster = design.std_errors == "cluster" and not design.penalised
-    return by_cluster or not FAMILIES[design.family].dispersion_known or design.std_errors == "quasi"
+    return design.by_cluster or not FAMILIES[design.family].dispersion_known or design.std_errors == "quasi"
 
 
 @dataclass(frozen=True)
@@ -98,18 +104,23 @@ class Reference:
 
 
 def reference_of(
-    design: Design, fitted: Fitted, transform: scipy.sparse.csr_array, df_residual: float, exactly: bool = True
+    design: Design,
+    fitted: Fitted,
+    transform: scipy.sparse.csr_array,
+    df_residual: float,
+    exactly: bool = True,
+    fewest: Fewest = FEWEST,
 ) -> Reference:
     """That of the rows of a transformation of the coefficients. By cluster: Satterthwaite's degrees of freedom of CR2, or the
     effective number of clusters where there is no CR2, or not `exactly`, for many rows."""
-    if design.std_errors != "cluster" or design.penalised or not len(fitted.scores):
+    if not design.by_cluster or not len(fitted.scores):
         return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
     clustered = fitted.clustered
     if clustered is None or not exactly:
-        fewest = FEWEST_CLUSTERS if clustered is None else FEWEST_DF
-        return Reference(fitted.effective_clusters(transform), True, determined_alone(fitted, transform), fewest)
+        needed = fewest.clusters if clustered is None else fewest.df
+        return Reference(fitted.effective_clusters(transform), True, determined_alone(fitted, transform), needed)
     df, share = clustered.satterthwaite(fitted.on_free(transform))
-    return Reference(df, True, share < SEEN, FEWEST_DF)
+    return Reference(df, True, share < SEEN, fewest.df)
 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
@@ -140,17 +151,17 @@ class JointReference:
     problem: str = ""
 
 
-def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array) -> JointReference:
+def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
     """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], len(fitted.scores)
     clustered = fitted.clustered
-    fewest = (
-        q - 1 + (max(FEWEST_DF_JOINT, q) if q > 1 else FEWEST_DF)
+    needed = (
+        q - 1 + (max(fewest.df_joint, q) if q > 1 else fewest.df)
         if clustered is not None
-        else max(FEWEST_CLUSTERS, CLUSTERS_PER_COEFFICIENT * q)
+        else max(fewest.clusters, fewest.clusters_per_coefficient * q)
     )
-    if clusters - 1 < fewest:
+    if clusters - 1 < needed:
         return JointReference(problem=f"{clusters} clusters are too few for {q} coefficients")
     on_free = fitted.on_free(transform)
     if clustered is not None:
@@ -164,6 +175,6 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array) -> JointR
         scores = np.hstack(fitted.solved(dense, eliminated)) @ fitted.scores.T
         normalised = np.linalg.svd(scores, full_matrices=False)[2]
         eta = min(q * (q + 1) / float(np.sum(np.sum(normalised**2, axis=0) ** 2)), clusters - 1)
-    if not eta >= fewest:
-        return JointReference(problem=f"too few clusters tell of it: {eta:.1f} effective ones, of {fewest:g} needed")
+    if not eta >= needed:
+        return JointReference(problem=f"too few clusters tell of it: {eta:.1f} effective ones, of {needed:g} needed")
     return JointReference((eta - q + 1) / eta, eta - q + 1)

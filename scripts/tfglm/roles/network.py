@@ -157,10 +157,10 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
     part.replace(path)
 
 
-def follow(path: Path, parent: int, patience: float) -> None:
+def follow(path: Path, parent: int, patience: float, gone: float = GONE) -> None:
     """What the others do: go where the ps of the same parent are, once they have said so at `path`.
 
-    Raises UserError if they do not within `patience` seconds, if they have ended, or if there is no way in.
+    Raises UserError if they do not within `patience` seconds, if they have ended for `gone` seconds, or if there is no way in.
     """
     ours = identity(parent)
     deadline, seen = time.monotonic() + patience, 0.0
@@ -172,7 +172,7 @@ def follow(path: Path, parent: int, patience: float) -> None:
                 return _follow(network)
             # A second attempt of the same parent meets what the first one has left.
             seen = seen or now
-        if now > deadline or (seen and now - seen > GONE):
+        if now > deadline or (seen and now - seen > gone):
             what = "have ended" if seen else f"have not started within {patience:.0f} s"
             raise UserError(f"the parameter servers {what}: {path} names none that is alive; their log may say why")
         time.sleep(0.05)

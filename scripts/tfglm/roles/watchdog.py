@@ -107,8 +107,8 @@ class Watchdog(threading.Thread):
     - a process that starts the roles gives no sign of life any more, or
     - it fails itself.
 
-    `waits()` tells one wait of the chief from the next, and is None while it waits for nothing. `members` may be set later. Lost
-    members are told once, and their return too. Start it with `.start()`; it needs no end.
+    `waits()` tells one wait of the chief from the next, and is None while it waits for nothing. `members` may be set later; they
+    have `timeout` seconds to answer. Lost members are told once, and their return too. Start it with `.start()`; it needs no end.
     """
 
     def __init__(
@@ -120,9 +120,11 @@ class Watchdog(threading.Thread):
         grace: float = 30.0,
         stall: float = 900.0,
         tell: Callable[[str], object] = command.aside,
+        timeout: float = 5.0,
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.members, self.waits, self.end, self.grace, self.stall, self.tell = members, waits, end, grace, stall, tell
+        self.timeout = timeout
         self.supervisors = supervisors or Supervisors([])
         self.lost: dict[str, probe.Answer] = {}  # by the name of a member: its last answer
         self._silences: dict[str, Silence] = {}
@@ -170,7 +172,7 @@ class Watchdog(threading.Thread):
         if not members:
             return {}
         with ThreadPoolExecutor(len(members)) as asking:
-            answers = list(asking.map(probe.ask, [each.address for each in members]))
+            answers = list(asking.map(lambda each: probe.ask(each.address, self.timeout), members))
         for_seconds = {}
         for member, answer in zip(members, answers, strict=True):
             here = answer == "answers"
