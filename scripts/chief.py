@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command, fitting, tensorflow_setup
+from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Executor
 from tfglm.roles import announce, ending
 from tfglm.roles.progress import Progress
@@ -22,6 +23,8 @@ def main(arguments: argparse.Namespace) -> None:
     with tensorflow_setup.quiet():
         from tfglm.distribute import parameter_server
 
+    folders = {path.parent for path in arguments.workers}
+
     def cluster(progress: Progress) -> Executor:
         """Wait for all roles, and connect to them."""
         progress.update(state="waiting for the cluster")
@@ -30,10 +33,11 @@ def main(arguments: argparse.Namespace) -> None:
         command.log(f"{ps} ps and {len(members) - ps} workers are listening")
         watched.over(members)
         progress.workers_alive = watched.workers_alive
-        folders = {path.parent for path in arguments.workers}
         return parameter_server.connect(members, folders, arguments.patience, watched.waiting)
 
     fitting.fit(arguments, cluster)
+    for folder in folders:
+        Designs.beside(folder).remove()
 
 
 if __name__ == "__main__":

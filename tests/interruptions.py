@@ -94,6 +94,7 @@ def goes_on(folder: Path, reference: dict[str, str], *, at_least: int, resume: b
     assert progress(folder)["state"] == "finished"
     assert progress(folder)["passes_recalled"] >= at_least
     assert not (folder / "results" / "resume" / "path").exists()
+    assert not (folder / "results" / "models" / "path" / "cluster" / "designs").exists()
 
 
 def passes_kept(folder: Path) -> int:

@@ -19,6 +19,7 @@ from executors import ONE_WAVE, THREE_WAVES, ask, expected
 from processes import ENVIRONMENT, SCRIPTS, TESTS, alive, end, start_roles
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.local import LocalExecutor
+from tfglm.distribute.tasks import Document
 from tfglm.errors import UserError
 from tfglm.resume import Journal, ResumingExecutor
 from tfglm.roles import announce
@@ -40,6 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
     scripts.mkdir()
     (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
     (scripts / "worker.py").write_text(WORKER)
+    Designs.beside(folder).put(Document.of("of a fit that was killed"))
     environment = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}"}
     roles = [
         start_roles(folder, "ps", 1),
@@ -108,7 +110,7 @@ def test_a_sum_needs_a_call() -> None:
 # -------------------------------------------------------------------------------------------------------- designs by digest
 
 
-def test_a_design_is_sent_once(cluster: tuple[Path, dict]) -> None:
+def test_a_design_is_sent_once_and_those_of_an_earlier_fit_are_gone(cluster: tuple[Path, dict]) -> None:
     assert cluster[1]["asked"]["designs"] == sorted([ONE_WAVE.digest, THREE_WAVES.digest])
 
 

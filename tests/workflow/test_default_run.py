@@ -18,6 +18,11 @@ def test_logs_of_a_good_run_hold_no_warnings_and_no_noise(finished):
             assert not NOISE.search(line), f"{path}: {line}"
 
 
+def test_a_complete_fit_leaves_no_design_for_its_workers(finished):
+    assert len(list(finished.glob("results/models/*/cluster/workers-0.json"))) == 2
+    assert not list(finished.glob("results/models/*/cluster/designs"))
+
+
 def test_a_second_run_has_nothing_to_do_and_numbers_of_processes_change_nothing(finished):
     assert planned(finished) == {}
     assert planned(finished, "--config", "cluster={workers: 3, ps: 2, patience: 60}") == {}

@@ -1,10 +1,12 @@
 """How a design comes to the workers: once, as a file in a folder that they share with the chief.
 
 A task names its design by the digest of its text. A worker that has not got it yet, because the fit begins or because the worker
-was killed and started again, reads it here.
+was killed and started again, reads it here. They are there while a fit goes on: one that is complete removes them, and the next
+one those of a fit that was killed.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 from tfglm.distribute.tasks import Document
@@ -33,6 +35,11 @@ class Designs:
         partial.write_text(document.text)
         partial.replace(path)
         self._documents[document.digest] = document
+
+    def remove(self) -> None:
+        """Forget all of them."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self._documents.clear()
 
     def get(self, digest: str) -> Document:
         """The design with this digest. Raises UserError if its file is gone, or has another."""

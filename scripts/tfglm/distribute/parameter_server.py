@@ -73,7 +73,10 @@ def connect(
     with waiting():
         strategy = tf.distribute.ParameterServerStrategy(resolver)
         coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    return ParameterServerExecutor(coordinator, members, [Designs.beside(folder) for folder in folders], waiting)
+    designs = [Designs.beside(folder) for folder in folders]
+    for of_earlier_fit in designs:
+        of_earlier_fit.remove()
+    return ParameterServerExecutor(coordinator, members, designs, waiting)
 
 
 def _sum_of_calls(
