@@ -206,7 +206,26 @@ def check_not_empty(files: Sequence[IngestedFile], names: Iterable[str]) -> None
 def merge_column(
     name: str, files: Sequence[IngestedFile], levels: pl.DataFrame, fewest: int, missing_is_level: bool
 ) -> Column:
-    """One column over all files; `levels` are the stacked level tables of the rows in use."""
+    """Merge a column over all files.
+
+    Parameters
+    ----------
+    name
+        The column.
+    files
+        All that are ingested.
+    levels
+        Their level tables of the rows in use, one below the other.
+    fewest
+        Rows that a level needs to be one of its own (data.rare).
+    missing_is_level
+        Whether a missing value is a level (data.missing).
+
+    Raises
+    ------
+    UserError
+        If the column is text in one file and not in another, or an integer beyond 2^53 in one and a number in another.
+    """
     # Of a column that a file has no value of, it does not tell the kind.
     kinds = {file.column(name).kind: file.manifest.source for file in files if has_values(file, name)}
     kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}

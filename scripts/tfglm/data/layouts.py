@@ -10,11 +10,30 @@ from tfglm.errors import UserError, nearest
 def choose(
     header: Sequence[str], candidates: Mapping[str, Layout], settings: SelectionConfig, source: str
 ) -> tuple[str, Layout]:
-    """The layout of a file with this header, and its name.
+    """Choose the layout of a file by its header.
 
-    A layout fits if the header has every column of it that the config needs. Of those that fit, the one with the most
-    columns in the header is taken, and of these the one with the fewest others. Raises UserError if none fits, which names
-    the nearest one; or the error in the config's expressions, if they fit no layout.
+    A layout fits if the header has every column of it that the config needs. Of those that fit, the one with the most columns in
+    the header is taken, and of these the one with the fewest others.
+
+    Parameters
+    ----------
+    header
+        The names of the columns of the file.
+    candidates
+        Layouts by name.
+    settings
+        What the config needs of the columns.
+    source
+        The file, as messages name it.
+
+    Returns
+    -------
+    The name of the layout, and the layout.
+
+    Raises
+    ------
+    UserError
+        If none fits, naming the nearest one; or the error in the config's expressions, if they fit no layout.
     """
     needed: dict[str, set[str]] = {}
     problem: UserError | None = None

@@ -68,12 +68,22 @@ def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) ->
 
 
 def null_space(design: Design, present: np.ndarray, without: str | None = None) -> np.ndarray:
-    """The null directions that follow from the formula alone, without the term `without` if there is one; on the scale of the
-    data, [directions, coefficients].
+    """The null directions that follow from the formula alone.
 
-    `present` says of each coefficient whether its column has an entry that is not zero. The groups of two parts with the
-    same multiplier, added up by the levels of the factors that they share, are the same columns. The directions may depend
-    on each other.
+    The groups of two parts with the same multiplier, added up by the levels of the factors that they share, are the same columns.
+
+    Parameters
+    ----------
+    design
+        The parts of the formula.
+    present
+        Whether the column of a coefficient has an entry that is not zero, [coefficients].
+    without
+        A term that is left out.
+
+    Returns
+    -------
+    Directions on the scale of the data, [directions, coefficients], which may depend on each other.
     """
     directions = []
     for first, second in combinations([part for part in design.parts if part.term.name != without], 2):
@@ -97,8 +107,20 @@ def null_space(design: Design, present: np.ndarray, without: str | None = None) 
 
 
 def hold(null: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first coefficients in `order` that can all be held at zero, and a basis of the directions, one for each of them, that
-    is 1 there and 0 at the others held."""
+    """Choose coefficients that are held at zero, so that the others are unique.
+
+    Parameters
+    ----------
+    null
+        Directions that change no prediction, [directions, coefficients].
+    order
+        The positions of coefficients, those to be held first.
+
+    Returns
+    -------
+    The first coefficients in that order that can all be held at zero, and a basis of the directions, one for each of them, that
+    is 1 there and 0 at the others held.
+    """
     remaining = null.copy()
     basis, held = np.zeros((0, null.shape[1])), []
     largest = np.abs(remaining).max(0, initial=0.0)

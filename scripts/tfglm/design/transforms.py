@@ -43,12 +43,29 @@ def learn(
     where: str,
     moments: tuple[float, float, float] | None = None,
 ) -> tuple[list[dict], np.ndarray]:
-    """What calls, the innermost first, learn from values (sorted) that occur `rows` times; and the values as they are then,
-    [distinct values, columns]. If the values are a sample, `moments` are the number of all rows, their mean and their
-    variance (divisor n).
+    """Learn from the data what functions of a number need, as the knots of a spline.
 
-    Raises UserError, which begins with `where`, for a value without a finite result, and for more than one column inside
-    another call.
+    Parameters
+    ----------
+    calls
+        The functions, the innermost first.
+    values
+        The distinct values of the number, sorted.
+    rows
+        How often each occurs.
+    where
+        What the message of an error begins with.
+    moments
+        If the values are a sample: the number of all rows, their mean and their variance (divisor n).
+
+    Returns
+    -------
+    What each call has learnt, as JSON can have it; and the values as they are then, [distinct values, columns].
+
+    Raises
+    ------
+    UserError
+        For a value without a finite result, and for more than one column inside another call.
     """
     learnt: list[dict] = []
     columns = [values]

@@ -49,10 +49,23 @@ Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 def connect(
     members: Sequence[Announcement], folders: Iterable[Path], deadline_seconds: float, waiting: Waiting
 ) -> "ParameterServerExecutor":
-    """An executor over the TensorFlow servers that have announced themselves so, the workers in `folders`.
+    """Connect to TensorFlow servers: once a process, and before it runs any TensorFlow operation.
 
-    Once a process, and before it runs any TensorFlow operation. Raises UserError if a server does not answer within the
-    deadline; left to itself TensorFlow would wait for it for ever.
+    Parameters
+    ----------
+    members
+        What the ps and the workers have announced.
+    folders
+        Where the workers have done so; designs are put there.
+    deadline_seconds
+        Within which all have to answer. Left to itself TensorFlow would wait for ever.
+    waiting
+        Entered while this process waits for them.
+
+    Raises
+    ------
+    UserError
+        If one does not answer in time.
     """
     cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
     deadline = time.monotonic() + deadline_seconds

@@ -31,8 +31,21 @@ def operation(
     state: tf.Tensor,
     words: tf.Tensor,
 ) -> tf.Tensor:
-    """The operation that sums a task over some calls on a worker: `state` holds arrays of these shapes one after the other,
-    `words` the calls."""
+    """The operation that sums a task over some calls on a worker.
+
+    Parameters
+    ----------
+    task
+        What is summed; the header of the operation has its kind, the digest of its design, and its settings.
+    shapes
+        Of the arrays of the state, by name.
+    calls
+        Types and shapes of the arrays of each call.
+    state
+        The arrays of the state, one after the other, float64 [numbers].
+    words
+        The arrays of the calls, as `wire.pack` writes them, int64 [words].
+    """
     inputs = [tf.constant(wire.header(task, shapes, calls)), state, words]
     (vector,) = tf.raw_ops.PyFunc(input=inputs, token=TOKEN, Tout=[tf.float64])
     return tf.ensure_shape(vector, [None])

@@ -96,8 +96,20 @@ class Request(NamedTuple):
 def checked(raw: bytes, numbers: int, words: int) -> Request:
     """The request that a header makes.
 
-    Raises UserError if it is none that a chief writes, or of a task that is not registered here, or says anything else than what
-    `numbers` of the state and `words` of the calls hold.
+    Parameters
+    ----------
+    raw
+        What `header` has written; or what a stranger has.
+    numbers
+        How many the state has.
+    words
+        How many the calls have.
+
+    Raises
+    ------
+    UserError
+        If it is none that a chief writes, or of a task that is not registered here, or does not describe so many numbers and
+        words.
     """
     if len(raw) > LONGEST_HEADER:
         raise UserError(f"refused: a header of {len(raw):,} bytes, more than {LONGEST_HEADER:,}")

@@ -41,7 +41,27 @@ class Optimiser(Protocol):
     def update(
         self, state: State, weights: np.ndarray, gradient: np.ndarray, rate, step, penalty: Penalty
     ) -> list[np.ndarray]:
-        """The state after one more step, the one with the number `step` (from 1)."""
+        """Take one more step.
+
+        Parameters
+        ----------
+        state
+            The slots before it.
+        weights
+            Those that the gradient was taken at, [coefficients].
+        gradient
+            Of the mean loss of the batch, without penalties, [coefficients].
+        rate
+            The learning rate of this step.
+        step
+            Its number, from 1.
+        penalty
+            Of each coefficient.
+
+        Returns
+        -------
+        The slots after it.
+        """
 
 
 class _Direct:

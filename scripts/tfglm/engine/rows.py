@@ -263,8 +263,26 @@ def rows_of(
     positions: Mapping[tuple[str, ...], np.ndarray],
     orders: np.ndarray | None = None,
 ) -> Iterator[Rows]:
-    """The rows of a call, `(paths, checksums, blocks, counts, *tables)` as `Workload` makes it, some blocks at a time, each valid
-    until the next; in the `orders` of `kernels.in_runs`, int32 [blocks of a call, 2], if these are given."""
+    """Read the rows of a call, some blocks at a time.
+
+    Parameters
+    ----------
+    design
+        What the rows are read for.
+    signature
+        Which columns the shards have, and of which types.
+    call
+        `(paths, checksums, blocks, counts, *tables)`, as `Workload` makes it.
+    positions
+        Of the groups of each grouping (`positions_of`).
+    orders
+        In which order each block is read: multiplier and offset of `kernels.in_runs`, int32 [blocks of a call, 2]. By default
+        as it lies.
+
+    Yields
+    ------
+    Rows that are valid until the next are read.
+    """
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}
     with BlockReader(signature, paths, expected) as reader:

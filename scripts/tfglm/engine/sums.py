@@ -64,8 +64,19 @@ class SumLayout:
         numbers: Callable[[], np.ndarray],
         groups: np.ndarray,
     ) -> None:
-        """Add some rows to `sums` [size]. `values` are [rows] each, or already summed if they are by no group; `numbers()`, asked
-        for if there are any in the sums, is [numbers, rows] and `groups` [groupings, rows]."""
+        """Add some rows to the sums.
+
+        Parameters
+        ----------
+        sums
+            What has been summed so far, [size].
+        values
+            By name, [rows] each; already summed if they are by no group.
+        numbers
+            Gives the multipliers, [numbers, rows], and is asked if the sums have any.
+        groups
+            Of each row, [groupings, rows].
+        """
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
         # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.

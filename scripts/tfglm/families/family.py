@@ -94,7 +94,17 @@ class Family(ABC):
         the model has a column of each."""
 
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
-        """What some rows contribute, of which those with weight 0 take no part; `unit` says that the others have weight 1."""
+        """What some rows contribute.
+
+        Parameters
+        ----------
+        eta, y
+            Linear predictor and response, [rows].
+        weight
+            Those of weight 0 take no part, [rows].
+        unit
+            Whether all others have weight 1.
+        """
         kept, mean = weight > 0, self.mean(eta)
         # What takes no part may have any mean.
         score = np.where(kept, mean - y, 0.0) * weight

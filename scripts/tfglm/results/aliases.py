@@ -12,11 +12,20 @@ NO_ROWS = "no rows in the likelihood"
 
 
 def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:
-    """For each aliased coefficient, by its place, the combination of columns that its column equals, as text such as
-    `1.609 distance` or `carrier[AA] - flight[AA10]`.
+    """Describe the combination of columns that the column of an aliased coefficient equals.
 
-    `held` and `basis` are those of `parametrisation.hold` on the scale of the data. A coefficient that is aliased and not held
-    has no rows.
+    Parameters
+    ----------
+    design
+        Names the coefficients.
+    aliased
+        Which coefficients are, [p]. One that is aliased and not held has no rows.
+    held, basis
+        Those of `parametrisation.hold`, on the scale of the data.
+
+    Returns
+    -------
+    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`.
     """
     names = [f"{term}[{level}]" if level else term for term, level in design.coefficients()]
     # How large the entries of a column are.

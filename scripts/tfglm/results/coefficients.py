@@ -63,8 +63,22 @@ class Estimates:
 
 
 def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
-    """The coefficients under the constraints of a table. `reference` chooses levels; the default is the one that the formula
-    names, else the first that has a finite estimate. Raises UserError if a reference asked for has none."""
+    """The coefficients under the constraints of a table.
+
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    reference
+        Reference levels by term. The default is the one that the formula names, else the first that has a finite estimate.
+    df_residual
+        Of the fit.
+
+    Raises
+    ------
+    UserError
+        If a reference level asked for has no finite estimate.
+    """
     scale = to_data_scale(design)
     references = choose_references(design, fitted, reference)
     held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, references))

@@ -60,14 +60,36 @@ def predictions(
     df_residual: float,
     confidence: float,
 ) -> Iterator[pa.Table]:
-    """A table for each shard of the split `predict` of a file, and an empty one before them; together they have its rows in
-    order.
+    """Predict the rows of the split `predict` of a file.
 
-    Columns: `file`, `row` (its number in the file, from 1), those of `identity` as they are in the data, `linear_predictor` and
-    its `linear_predictor_std_error`; `probability` or `mean`, its `std_error` (by the delta method; of the mean, not of a single
-    response), `ci_lower` and `ci_upper` (`confidence`, through the link; by cluster with its `effective_clusters`);
-    `unseen`, the terms of whose level no training row is; `remark`, why there is no prediction, or that a number is OUTSIDE.
-    `posterior_sd` takes the place of the standard errors if the fit is penalised; of a fit without either they are empty.
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    file
+        The file, ingested.
+    unseen
+        The level, by its number, that stands for levels which no training row has, by term.
+    identity
+        Columns that tell which row is which; they are copied as they are in the data.
+    df_residual
+        Of the fit.
+    confidence
+        Of the intervals.
+
+    Yields
+    ------
+    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the file,
+    from 1), those of `identity`, `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
+    `std_error` (by the delta method; of the mean, not of a single response), `ci_lower` and `ci_upper` (through the link; by
+    cluster with its `effective_clusters`); `unseen`, the terms of whose level no training row is; `remark`, why there is no
+    prediction, or that a number is OUTSIDE. `posterior_sd` takes the place of the standard errors if the fit is penalised; of a
+    fit without either they are empty.
+
+    Raises
+    ------
+    UserError
+        If the file was read without a column of `identity`.
     """
     check_identity(design, file, identity)
     numbers = file.predicted_rows()

@@ -25,11 +25,15 @@ class Fewest:
 
     Attributes
     ----------
-    df : Satterthwaite degrees of freedom. With fewer, and 400 clusters of lognormal sizes, 5 % tests reject in 0 to 3 %.
-    df_joint : degrees of freedom of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it
-        rejects in 0 to 1 %.
-    clusters : effective clusters where CR2 costs too much. With fewer, 5 % tests reject in up to 21 %.
-    clusters_per_coefficient : the same, for each coefficient of a joint test. With fewer it rejects in up to 53 %.
+    df
+        Satterthwaite degrees of freedom. With fewer, and 400 clusters of lognormal sizes, 5 % tests reject in 0 to 3 %.
+    df_joint
+        Degrees of freedom of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it rejects
+        in 0 to 1 %.
+    clusters
+        Effective clusters where CR2 costs too much. With fewer, 5 % tests reject in up to 21 %.
+    clusters_per_coefficient
+        The same for each coefficient of a joint test. With fewer it rejects in up to 53 %.
     """
 
     df: float = 8
@@ -111,8 +115,24 @@ def reference_of(
     exactly: bool = True,
     fewest: Fewest = FEWEST,
 ) -> Reference:
-    """That of the rows of a transformation of the coefficients. By cluster: Satterthwaite's degrees of freedom of CR2, or the
-    effective number of clusters where there is no CR2, or not `exactly`, for many rows."""
+    """What estimates over their standard errors are compared with.
+
+    Parameters
+    ----------
+    design
+        Says which standard errors there are.
+    fitted
+        The coefficients and their covariance.
+    transform
+        The estimates are its rows times the coefficients, [estimates, p].
+    df_residual
+        Degrees of freedom of t where errors are not by cluster.
+    exactly
+        By cluster: Satterthwaite's degrees of freedom of CR2. Without it, for many rows, or where there is no CR2, the effective
+        number of clusters.
+    fewest
+        What clusters have to tell at least.
+    """
     if not design.by_cluster or not len(fitted.scores):
         return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
     clustered = fitted.clustered

@@ -20,10 +20,20 @@ SHOWN = 20
 def substitutes(
     design: Design, fitted: Fitted, policy: Literal["missing", "reference", "error"], reference: Mapping[str, str]
 ) -> dict[str, int]:
-    """The level, by its number, that stands for levels which no training row has, for the terms where one does.
+    """What stands for levels which no training row has.
 
-    With the policy `reference` it is the reference level of the table; with `missing` the level of missing values, if the
-    term has one.
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    policy
+        `reference`: the reference level of the table. `missing`: the level of missing values, if the term has one.
+    reference
+        The reference levels that the config asks for, by term.
+
+    Returns
+    -------
+    The level that stands for them, by its number, for the terms that have one.
     """
     if policy == "reference":
         return choose_references(design, fitted, reference)

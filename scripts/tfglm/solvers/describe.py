@@ -17,8 +17,18 @@ from tfglm.solvers.problem import Point, Solution
 def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, tests: list[dict]) -> dict:
     """The content of fit.json, but for its identity.
 
-    Rows of separated groups are in `counts`, but in none of the likelihoods, as if they had not been there. `tests` are the
-    likelihood ratio tests.
+    Parameters
+    ----------
+    solution
+        What the solver has come to.
+    fitted
+        Its coefficients and their covariance.
+    counts
+        Of all rows: those of separated groups are in them, but in none of the likelihoods, as if they had not been there.
+    settings
+        Of the solver.
+    tests
+        Likelihood ratio tests of terms, as fit.json has them.
     """
     problem, design = solution.problem, solution.problem.design
     report = summary(solution, fitted, counts, settings)

@@ -78,8 +78,25 @@ def minimise(
     max_iterations: int,
     reporter: Reporter,
 ) -> Point:
-    """Where proximal Newton steps from `state` end. `near` is an information matrix, the first step is corrected by `correction`,
-    and the violation is compared with `penalty`."""
+    """Take proximal Newton steps from `state` to the minimum of F.
+
+    Parameters
+    ----------
+    problem
+        F, with the penalties of this point.
+    state
+        Where to begin: the start of the fit, or the point before on a path.
+    near
+        An information matrix, of `state` or from somewhere near it.
+    correction
+        How far the point before was from where the first step towards it led, [p]; added to the first step towards this one.
+    penalty
+        That of the point on its path; violations are compared with it.
+    max_iterations
+        0 only tells how far `state` is from the minimum.
+    reporter
+        Hears how far it is.
+    """
     search = ProximalSearch(problem, state, near)
     foretold, before, iteration = state.coefficients, np.inf, 0
     while True:

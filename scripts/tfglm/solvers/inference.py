@@ -83,8 +83,21 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limi
 
 
 def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray) -> Fitted:
-    """The fit with CR2 (solvers.clustered) in place of the raw scores; `clusters` are the numbers of those with rows, `sums` what
-    the pass `cluster_information` gives."""
+    """Put CR2 (solvers.clustered) in place of the raw scores.
+
+    Parameters
+    ----------
+    fitted
+        With the scores of the clusters, [clusters with rows, dense and eliminated coefficients].
+    design
+        Of the fit.
+    sums
+        Of the pass `cluster_information`, by cluster.
+    clusters
+        The numbers of those with rows.
+    free
+        Which coefficients are estimated, [p].
+    """
     count = len(fitted.dense) + len(fitted.eliminated)
     information = np.empty((len(clusters), count, count))
     for place, cluster in enumerate(clusters):

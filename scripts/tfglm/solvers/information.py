@@ -197,11 +197,20 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
 
 
 def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it; `size` is the
-    number of coefficients.
+    """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it.
 
-    Returns their positions in the coefficient vector, and [aliases, coefficients] vectors v with X v = 0. Each alias is
-    found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
+    Each is found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
+
+    Parameters
+    ----------
+    blocks
+        The information matrix.
+    size
+        The number of coefficients.
+
+    Returns
+    -------
+    The positions of these columns in the coefficient vector, and [columns, coefficients] vectors v with X v = 0.
     """
     null, aliased = [], []
     schur = schur_complement(blocks)

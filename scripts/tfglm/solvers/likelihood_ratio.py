@@ -14,10 +14,22 @@ from tfglm.solvers.problem import Solution
 def likelihood_ratios(
     full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None]
 ) -> list[dict[str, object]]:
-    """What fit.json says of each term: chi_squared and df, or the problem that its fit ran into.
+    """Test the terms with separated levels, which have no Wald test.
 
-    `fit_without` fits the model without a term. The rows of separated levels have loss 0 in the full model, and so are in both
-    likelihoods.
+    The rows of separated levels have loss 0 in the full model, and so are in both likelihoods.
+
+    Parameters
+    ----------
+    full
+        The fit with all terms.
+    fit_without
+        Fits the model without a term.
+    tell
+        Hears of each test.
+
+    Returns
+    -------
+    For each such term what fit.json says: `chi_squared` and `df`, or the problem that the fit without it ran into.
     """
     tests: list[dict[str, object]] = []
     problem = full.problem

@@ -32,10 +32,23 @@ FAR_ABOVE_NULL = 2.0
 
 
 def solve(problem: Problem, settings: SolverConfig, held_out: Workload | None, reporter: Reporter) -> Solution:
-    """What the solver has learnt from the null model on, evaluated but not certified.
+    """What an online solver has learnt from the null model on, evaluated but not certified.
 
-    `held_out` are the rows that decide when to stop early. Raises UserError if it has gone astray: if the loss has become
-    infinite, or has ended far above that of the null model.
+    Parameters
+    ----------
+    problem
+        What is minimised.
+    settings
+        The solver, its rates and its epochs.
+    held_out
+        The rows that decide when to stop early.
+    reporter
+        Hears the loss as it falls.
+
+    Raises
+    ------
+    UserError
+        If the solver has gone astray: the loss has become infinite, or has ended far above that of the null model.
     """
     design = problem.design
     # A response of any size is learnt in units of its standard deviation.

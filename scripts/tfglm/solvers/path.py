@@ -42,7 +42,27 @@ def follow(
     reporter: Reporter,
     held_out: Workload | None,
 ) -> list[Point]:
-    """The points of all penalties, without their information matrices, which would be too large to keep."""
+    """Go from penalty to penalty, each from the minimum of the one before.
+
+    Parameters
+    ----------
+    problem
+        F without penalties.
+    state
+        Of the model with the intercept alone.
+    settings
+        Which penalties, and how the point is chosen.
+    max_iterations
+        For each penalty.
+    reporter
+        Hears of each point.
+    held_out
+        Rows whose deviance is summed at each point.
+
+    Returns
+    -------
+    The points of all penalties, without their information matrices, which would be too large to keep.
+    """
     points: list[Point] = []
     null_loss, saturated = state.loss, None
     near, correction = state.information, np.zeros(len(state.coefficients))

@@ -49,11 +49,27 @@ def count(workload: Workload, executor: Executor) -> Sums:
 def prepare(
     workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> Problem:
-    """What is minimised, over the rows that are left once those of separated groups are gone.
+    """Set up what is minimised, over the rows that are left once those of separated groups are gone.
 
-    `counts` are those of all rows. All coefficients of the term `without`, if there is one, are held at zero. A penalty makes
-    every coefficient finite and unique: then no group is separated, and none is held at zero. Raises UserError if the rows that
-    are left have but one response.
+    A penalty makes every coefficient finite and unique: then no group is separated, and none is held at zero.
+
+    Parameters
+    ----------
+    workload
+        The design and the rows.
+    executor
+        Runs the passes over the rows.
+    counts
+        Of all rows.
+    tell
+        Hears of separated groups.
+    without
+        A term whose coefficients are all held at zero, for its likelihood ratio test.
+
+    Raises
+    ------
+    UserError
+        If the rows that are left have but one response.
     """
     design = workload.design
     if not design.penalised:

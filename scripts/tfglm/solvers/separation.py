@@ -20,10 +20,32 @@ all the same, but each step is as long as the one before."""
 def leave_out_separated(
     workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> tuple[Workload, Sums]:
-    """The workload without the rows of separated groups of all terms but `without`, and its counts (STATISTICS: Separation).
+    """Leave out the rows of separated groups (STATISTICS: Separation).
 
     A group is separated when its responses are all at one end of the range of the family. Leaving out its rows can separate
     another: so until none is.
+
+    Parameters
+    ----------
+    workload
+        The design and the rows.
+    executor
+        Counts them anew each time.
+    counts
+        Of all rows.
+    tell
+        Hears how many groups of each term are separated.
+    without
+        A term whose groups are not looked at.
+
+    Returns
+    -------
+    The workload with the rows that are left, and their counts.
+
+    Raises
+    ------
+    UserError
+        If the responses of the rows that are left are all alike.
     """
     design = workload.design
     plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name != without}

@@ -25,9 +25,22 @@ def begin(
     reporter: Reporter,
     learn: Callable[[Problem], Solution] | None = None,
 ) -> Solution:
-    """The state from which an exact solver goes on; what is aliased is no longer free in its problem.
+    """Find where an exact solver goes on.
 
-    `learn` is an online solver. What it ends with is only evaluated.
+    Parameters
+    ----------
+    problem
+        What is minimised.
+    limits
+        From which sizes on the first steps are taken on a sample of the rows.
+    reporter
+        Hears of these steps.
+    learn
+        An online solver, which goes first. What it ends with is only evaluated.
+
+    Returns
+    -------
+    The state to begin with. What is aliased is no longer free in its problem.
     """
     state = sampled = None
     share = sample_share(problem, limits)

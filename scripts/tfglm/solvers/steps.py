@@ -59,10 +59,29 @@ def line_search(
     evaluate: Callable[[np.ndarray, str], State],
     tell: Callable[[str], None] = lambda message: None,
 ) -> tuple[State, Since] | None:
-    """Where the longest of step, step / 2, step / 4, ... leads that does not raise the objective; None if none does.
+    """Try step, step / 2, step / 4, ... until one does not raise the objective.
 
-    `since(length)` is what has happened there since the information was summed, and `is_due` says whether that is so much that
-    it has to be summed again: then the state has `blocks`.
+    Parameters
+    ----------
+    problem
+        The objective.
+    state
+        Where the step begins.
+    step
+        Of the coefficients, [p].
+    since
+        Says of a length what will have happened there since the information matrix was summed.
+    is_due
+        Whether that is so much that it has to be summed again.
+    evaluate
+        Sums at some coefficients, by the pass of that name.
+    tell
+        Hears of lengths that are too long.
+
+    Returns
+    -------
+    The state there, with `blocks` if the information matrix was due, and what has happened; None if every length raises the
+    objective.
     """
     objective, length = problem.objective(state), 1.0
     while length >= SHORTEST_STEP:

@@ -45,10 +45,33 @@ def train(
     start: np.ndarray,
     reporter: Reporter,
 ) -> tuple[np.ndarray, dict]:
-    """Coefficients [coefficients] learnt from `start`, and what fit.json says of how.
+    """Learn coefficients batch by batch.
 
-    `held_out` are the rows that decide when to stop early. Raises UserError if the loss becomes infinite, and for a batch
-    larger than the data.
+    Parameters
+    ----------
+    objective
+        The mean loss of a row, with its penalties.
+    held_out
+        The rows that decide when to stop early.
+    executor
+        Its workers go through the batches.
+    solver
+        The name of an optimiser.
+    settings
+        Its rates, and how many epochs of batches of which size.
+    start
+        Coefficients to begin with, [coefficients].
+    reporter
+        Hears the loss as it falls.
+
+    Returns
+    -------
+    The coefficients, and what fit.json says of how they were learnt.
+
+    Raises
+    ------
+    UserError
+        If the loss becomes infinite, or a batch is larger than the data.
     """
     return _Training(objective, held_out, executor, solver, settings, reporter).run(start)
 
