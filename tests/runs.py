@@ -13,25 +13,22 @@ import pandas as pd
 import psutil
 import yaml
 
+import forks
+
 REPOSITORY = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+OPTIONS = ("--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"))
+
+
 def command_line(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "snakemake", "--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments]
+    return [sys.executable, "-m", "snakemake", *OPTIONS, *arguments]
 
 
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     """`snakemake --cores 4` in `folder`; what it prints on both streams is in stdout."""
-    return subprocess.run(
-        command_line(*arguments),
-        cwd=folder,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-    )
+    return forks.snakemake(folder, [*OPTIONS, *arguments], ENVIRONMENT, 600)
 
 
 def succeed(folder: Path, *arguments: str) -> str:

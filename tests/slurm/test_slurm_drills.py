@@ -35,7 +35,7 @@ from slurm_runs import (
 
 pytestmark = [pytest.mark.slurm, pytest.mark.drill]
 
-STRENGTHS, PASSES = 200, 60
+PENALTIES, PASSES = 200, 60
 GROUP = {"ps": 1, "workers": 2, "nodes": 2, "patience": 120, "stall": 60}
 
 
@@ -58,7 +58,7 @@ def local(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = checkout(tmp_path_factory.mktemp("local") / "checkout", **GROUP)
     path = folder / "config" / "config.yaml"
     config = yaml.safe_load(path.read_text())
-    config["models"]["late"]["path"] = {"number": STRENGTHS, "select": "aic", "smallest": 1e-4}
+    config["models"]["late"]["path"] = {"number": PENALTIES, "select": "aic", "smallest": 1e-4}
     path.write_text(yaml.safe_dump(config))
     code, said = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
     assert code == 0, said

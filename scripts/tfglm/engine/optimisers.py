@@ -17,7 +17,7 @@ State = Sequence[np.ndarray]
 
 
 class Penalty(NamedTuple):
-    """Strengths [coefficients]."""
+    """Penalties, each [coefficients]."""
 
     l1: np.ndarray
     l2: np.ndarray

@@ -133,10 +133,10 @@ class Passes:
 
     - `counts`: `rows`, `weight_sum`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
-      `mass_c`, `response_c`
+      `weight_sum_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
-    - `magnitudes`: what bounds the rounding errors of a gradient (fit.certificate): `part_s` and `part_k` summed of the sizes of
-      what is added, and `reach`, weight * (1 + the sum of the sizes of what the linear predictor consists of)^2
+    - `magnitudes`: what bounds the rounding errors of a gradient (solvers.certificate): `part_s` and `part_k` summed of the sizes
+      of what is added, and `reach`, weight * (1 + the sum of the sizes of what the linear predictor consists of)^2
     - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
       `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
       last and else j < k
