@@ -199,7 +199,7 @@ def flights(world: World, random: np.random.Generator, days: np.ndarray) -> pl.D
         (every, diverted.astype(np.int8)),
         *(((arrived & causes), np.where(delayed & (part == number), arr_delay, 0)) for number in range(5)),
     ]
-    return pl.DataFrame([where(*one).alias(name) for name, one in zip(COLUMNS, columns, strict=True)])
+    return pl.DataFrame([where(*each).alias(name) for name, each in zip(COLUMNS, columns, strict=True)])
 
 
 def days_of(year: int, rows: int) -> np.ndarray:

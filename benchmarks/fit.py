@@ -87,8 +87,8 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
     files = [shards(rows)]
     if solver != "{}":
         files.append(ingested(held_out(), SHARDS / "held_out", {"train": "FALSE", "evaluate": "TRUE"}))
-    made = build_design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
-    made.write(folder / "design.json")
+    design = build_design("m", DesignConfig(formula=formula, family="binomial", **settings), merge(files), files)
+    design.write(folder / "design.json")
     started = time.perf_counter()
     roles = [
         subprocess.Popen(
@@ -127,36 +127,36 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
             role.terminate()
         for role in roles:
             role.wait()
-    found = json.loads((folder / "fit.json").read_text())
+    report = json.loads((folder / "fit.json").read_text())
     log = (folder / "chief.log").read_text()
     seconds = float(re.search(r"fitted in ([\d.]+) s", log)[1])
     return {
         "rows": rows,
-        "coefficients": found["coefficients"],
+        "coefficients": report["coefficients"],
         "workers": workers,
-        "seconds": seconds + standard_errors_seconds(folder, made, found),
+        "seconds": seconds + standard_errors_seconds(folder, design, report),
         "end_to_end_seconds": end_to_end,
         "worker_rss_mb": memory,
-        "iterations": found["iterations"],
-        "deviance": found["deviance"],
-        **found["certificate"],
-        **{key: found[key] for key in ("online", "gap", "path") if key in found},
+        "iterations": report["iterations"],
+        "deviance": report["deviance"],
+        **report["certificate"],
+        **{key: report[key] for key in ("online", "gap", "path") if key in report},
         "rows_a_second": [
             float(rate.replace(",", "")) for rate in re.findall(r"epoch \d+ of .*; ([\d,]+) rows a second", log)
         ],
     }
 
 
-def standard_errors_seconds(folder: Path, made, found: dict) -> float:
+def standard_errors_seconds(folder: Path, design, report: dict) -> float:
     """The time for all standard errors from what the chief has made, if it has made such."""
-    if found["std_errors"]["kind"] == "none":
+    if report["std_errors"]["kind"] == "none":
         return 0.0
     with tensorflow_setup.quiet():
         from tfglm import checkpoint
         from tfglm.results import coefficients
-    model = checkpoint.load(made, folder / "checkpoint")
+    model = checkpoint.load(design, folder / "checkpoint")
     started = time.perf_counter()
-    estimates = coefficients.estimates(made, model, {}, found["df_residual"])
+    estimates = coefficients.estimates(design, model, {}, report["df_residual"])
     model.variances(estimates.transform)
     return time.perf_counter() - started
 
@@ -164,7 +164,7 @@ def standard_errors_seconds(folder: Path, made, found: dict) -> float:
 def processes(folder: Path) -> list[int]:
     """The workers."""
     announced = (json.loads(path.read_text()) for path in folder.glob("worker-*.json"))
-    return [one["pid"] for one in announced if "pid" in one] or [os.getpid()]
+    return [each["pid"] for each in announced if "pid" in each] or [os.getpid()]
 
 
 def peak(pid: int) -> float:
@@ -201,10 +201,12 @@ print(min(once() for _ in range(3)) / made.rows["train"] * 1e9)
 
 def gradient_ns_per_row(rows: int) -> float:
     """A gradient pass in float64, reading the shards included, on one core."""
-    made = DATA / "gradient.json"
+    gradient_file = DATA / "gradient.json"
     file = shards(rows)
-    build_design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(made)
-    arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, made, SHARDS / str(rows) / "manifest.json"]
+    build_design("m", DesignConfig(formula=synthetic.FORMULA, family="binomial"), merge([file]), [file]).write(
+        gradient_file
+    )
+    arguments = [sys.executable, "-c", GRADIENT, SCRIPTS, gradient_file, SHARDS / str(rows) / "manifest.json"]
     environment = {**os.environ, **tensorflow_setup.ENVIRONMENT}
     return float(subprocess.run(arguments, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
@@ -328,7 +330,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     steps = path.pop("path")
     epoch_seconds = rows / float(np.median(more["rows_a_second"]))
-    found = {
+    figures = {
         "newton_seconds": wide["seconds"],
         "newton_seconds_p800": medium["seconds"],
         "glum_seconds_p800": glum_seconds,
@@ -348,12 +350,12 @@ def main(arguments: argparse.Namespace) -> None:
         "online_gap_a_row": (learnt["deviance"] - wide["deviance"]) / 2 / rows,
         "online_synchronous_gap_a_row": (in_rounds["deviance"] - wide["deviance"]) / 2 / rows,
         "path_seconds": path["seconds"],
-        "path_information_passes": float(np.mean([one["information_passes"] for one in steps])),
-        "path_gradient_passes": float(np.mean([one["gradient_passes"] for one in steps])),
-        "path_largest_kkt_violation": max(one["largest_kkt_violation"] / one["penalty"] for one in steps),
+        "path_information_passes": float(np.mean([each["information_passes"] for each in steps])),
+        "path_gradient_passes": float(np.mean([each["gradient_passes"] for each in steps])),
+        "path_largest_kkt_violation": max(each["largest_kkt_violation"] / each["penalty"] for each in steps),
         "sgdclassifier, tuned": {"epoch_seconds": other_seconds, "log_loss": other_loss},
         "online": {"asynchronous": learnt, "asynchronous, more epochs": more, "synchronous": in_rounds},
-        "path": path | {"coefficients_not_zero": [one["coefficients_not_zero"] for one in steps]},
+        "path": path | {"coefficients_not_zero": [each["coefficients_not_zero"] for each in steps]},
         "fits": {"wide": wide, "wide, one worker": one_worker, "medium": medium, "small": small},
         "lbfgs": {"rows": rows // 10, "seconds": lbfgs_seconds, "deviance": lbfgs_deviance},
     }
@@ -364,11 +366,11 @@ def main(arguments: argparse.Namespace) -> None:
             "workers": [one_worker, wide],
         }
         draw(curves)
-        found["curves"] = curves
-    found["machine"] = {"cores": os.cpu_count(), "numpy": np.__version__, "polars": pl.__version__}
+        figures["curves"] = curves
+    figures["machine"] = {"cores": os.cpu_count(), "numpy": np.__version__, "polars": pl.__version__}
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "fit.json").write_text(json.dumps(found, indent=2) + "\n")
-    for name, value in found.items():
+    (RESULTS / "fit.json").write_text(json.dumps(figures, indent=2) + "\n")
+    for name, value in figures.items():
         if isinstance(value, float):
             print(f"{name:30}{value:12.4g}")
 

@@ -121,9 +121,9 @@ def gradient_ns_per_row(shards: Path, repeats: int = 5) -> float:
 
     file = IngestedFile.load(shards / "manifest.json")
     formula = "late ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
-    made = build_design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
-    workload = Workload(made, [file], "train")
-    coefficients = made.by_term(np.zeros(made.size))
+    design = build_design("m", DesignConfig(formula=formula, family="binomial"), merge([file]), [file])
+    workload = Workload(design, [file], "train")
+    coefficients = design.by_term(np.zeros(design.size))
     seconds = []
     for _ in range(repeats + 1):  # the first one compiles
         start = time.perf_counter()
@@ -131,7 +131,7 @@ def gradient_ns_per_row(shards: Path, repeats: int = 5) -> float:
             for call in calls:
                 workload.passes(signature).gradient(coefficients, *call)
         seconds.append(time.perf_counter() - start)
-    return 1e9 * statistics.median(seconds[1:]) / made.rows["train"]
+    return 1e9 * statistics.median(seconds[1:]) / design.rows["train"]
 
 
 def processor() -> str:
@@ -143,13 +143,13 @@ def processor() -> str:
 def main(arguments: argparse.Namespace) -> None:
     small, large = (flights(arguments.data, size * 1e9) for size in (arguments.small, arguments.large))
     shards = arguments.data / "shards"
-    found = {name: compare(path, shards, arguments.rounds) for name, path in (("small", small), ("large", large))}
+    figures = {name: compare(path, shards, arguments.rounds) for name, path in (("small", small), ("large", large))}
     result = {
-        **{key: found["large"][key] for key in ("mb_per_s", "speedup_vs_pandas_read", "bytes_per_row")},
-        "peak_rss_mb": max(one["peak_rss_mb"] for one in found.values()),
-        "peak_rss_large_to_small": found["large"]["peak_rss_mb"] / found["small"]["peak_rss_mb"],
+        **{key: figures["large"][key] for key in ("mb_per_s", "speedup_vs_pandas_read", "bytes_per_row")},
+        "peak_rss_mb": max(each["peak_rss_mb"] for each in figures.values()),
+        "peak_rss_large_to_small": figures["large"]["peak_rss_mb"] / figures["small"]["peak_rss_mb"],
         "gradient_ns_per_row": gradient_ns_per_row(shards),
-        **found,
+        **figures,
         "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": THREADS},
         "versions": {name: version(name) for name in ("numba", "numpy", "pandas", "polars", "pyarrow", "tensorflow")},
     }

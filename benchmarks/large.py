@@ -28,23 +28,25 @@ BYTES_A_ROW = 96 + 2 * 15
 def size(path: Path) -> int:
     """Bytes of a file or of all files below a folder."""
     return (
-        path.stat().st_size if path.is_file() else sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+        path.stat().st_size
+        if path.is_file()
+        else sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
     )
 
 
 def stages(folder: Path) -> dict[str, dict]:
     """Seconds of work, peak memory and number of jobs of each rule, from Snakemake's benchmark files."""
-    found: dict[str, list[pd.DataFrame]] = {}
+    by_rule: dict[str, list[pd.DataFrame]] = {}
     for path in sorted((folder / "benchmarks").rglob("*.tsv")):
         rule = path.relative_to(folder / "benchmarks").parts[0].removesuffix(".tsv")
-        found.setdefault(rule, []).append(pd.read_csv(path, sep="\t", na_values="-"))
+        by_rule.setdefault(rule, []).append(pd.read_csv(path, sep="\t", na_values="-"))
     return {
         rule: {
             "jobs": len(tables),
             "seconds": float(sum(table["s"].sum() for table in tables)),
             "peak_rss_mb": float(max(table["max_rss"].max() for table in tables)),
         }
-        for rule, tables in found.items()
+        for rule, tables in by_rule.items()
     }
 
 

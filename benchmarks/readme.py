@@ -16,11 +16,11 @@ def row(name: str, fit: dict) -> str:
     return f"| {name} | {fit['seconds']:.1f} | {fit['end_to_end_seconds']:.0f} |"
 
 
-def figures(found: dict) -> str:
+def figures(fit: dict) -> str:
     """The text between the marks."""
-    fits, lbfgs, learnt, path = found["fits"], found["lbfgs"], found["online"]["asynchronous"], found["path"]
+    fits, lbfgs, learnt, path = fit["fits"], fit["lbfgs"], fit["online"]["asynchronous"], fit["path"]
     wide, medium, small = fits["wide"], fits["medium"], fits["small"]
-    gap = found["lbfgs_deviance_gap"]
+    gap = fit["lbfgs_deviance_gap"]
     large, little = "10 million rows", "1 million rows"
     table = [
         "| | seconds | end to end |",
@@ -38,23 +38,23 @@ def figures(found: dict) -> str:
         "machine."
     )
     peers = (
-        f"glum takes {found['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
-        f"{found['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. On "
+        f"glum takes {fit['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
+        f"{fit['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. On "
         f"{little} 200 iterations of scikit-learn's lbfgs take {lbfgs['seconds']:.0f} s and end at a deviance "
         f"{f'{gap:,.0f} higher than ours' if gap > 1 else 'as low as ours'}. A gradient pass takes "
-        f"{found['gradient_ns_per_row']:.0f} ns per row and worker, reading included. A worker holds at most "
-        f"{found['worker_rss_mb'] / 1000:.1f} GB, {found['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
+        f"{fit['gradient_ns_per_row']:.0f} ns per row and worker, reading included. A worker holds at most "
+        f"{fit['worker_rss_mb'] / 1000:.1f} GB, {fit['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
         f"rows."
     )
     online = (
-        f"An epoch of `adagrad` over the {large} takes {found['online_epoch_seconds']:.1f} s "
-        f"({found['online_ns_per_row']:.0f} ns per row and worker), one of scikit-learn's `SGDClassifier` "
-        f"{found['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss on held-out rows "
-        f"is {found['online_log_loss']:.4f}, that of `SGDClassifier` {found['sgdclassifier_log_loss']:.4f}, and the "
-        f"log-likelihood is {found['online_gap_a_row']:.1e} per row below its maximum. The path takes "
-        f"{found['path_information_passes']:.1f} information and {found['path_gradient_passes']:.1f} gradient passes a penalty."
+        f"An epoch of `adagrad` over the {large} takes {fit['online_epoch_seconds']:.1f} s "
+        f"({fit['online_ns_per_row']:.0f} ns per row and worker), one of scikit-learn's `SGDClassifier` "
+        f"{fit['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss on held-out rows "
+        f"is {fit['online_log_loss']:.4f}, that of `SGDClassifier` {fit['sgdclassifier_log_loss']:.4f}, and the "
+        f"log-likelihood is {fit['online_gap_a_row']:.1e} per row below its maximum. The path takes "
+        f"{fit['path_information_passes']:.1f} information and {fit['path_gradient_passes']:.1f} gradient passes a penalty."
     )
-    paragraphs = (textwrap.fill(one, 128, break_on_hyphens=False) for one in (before, peers, online))
+    paragraphs = (textwrap.fill(paragraph, 128, break_on_hyphens=False) for paragraph in (before, peers, online))
     first, *rest = paragraphs
     return "\n\n".join([first, "\n".join(table), *rest]) + "\n"
 
@@ -63,10 +63,10 @@ def main(arguments: argparse.Namespace) -> None:
     text = README.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    made = f"{before}{BEGIN}{figures(json.loads((HERE / 'results' / 'fit.json').read_text()))}{END}{after}"
-    if arguments.check and made != text:
+    page = f"{before}{BEGIN}{figures(json.loads((HERE / 'results' / 'fit.json').read_text()))}{END}{after}"
+    if arguments.check and page != text:
         sys.exit("README.md does not say what benchmarks/results/fit.json says; run `python benchmarks/readme.py`")
-    README.write_text(made)
+    README.write_text(page)
 
 
 if __name__ == "__main__":

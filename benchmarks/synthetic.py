@@ -35,10 +35,10 @@ def frame(rows: int, seed: int) -> pl.DataFrame:
     late = (random.random(rows) < 1 / (1 + np.exp(-eta))).astype(np.int8)
     texts = {name: np.array([f"{name[0]}{level:04d}" for level in range(levels)]) for name, levels in LEVELS.items()}
     columns = {name: pl.Series(code.astype(np.uint32)) for name, code in codes.items()}
-    made = pl.DataFrame(
+    frame = pl.DataFrame(
         {"late": late, **columns, **{name: value.astype(np.float32) for name, value in numbers.items()}}
     )
-    return made.with_columns(
+    return frame.with_columns(
         pl.col(name).replace_strict(list(range(len(texts[name]))), texts[name].tolist(), return_dtype=pl.Categorical)
         for name in LEVELS
     )

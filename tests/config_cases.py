@@ -102,11 +102,11 @@ VALID: list[dict[str, Any]] = [
 
 def _paths(value: Any, path: tuple = ()) -> list[tuple]:
     """The places in nested mappings and lists."""
-    found = [path]
+    paths = [path]
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
-            found += _paths(value[key], (*path, key))
-    return found
+            paths += _paths(value[key], (*path, key))
+    return paths
 
 
 def _at(value: Any, path: tuple) -> Any:
@@ -171,7 +171,7 @@ def _mutated(draw: random.Random, raw: dict) -> None:
             parent[key] = copy.deepcopy(_at(raw, draw.choice(_paths(raw))))
         case _:
             models = raw.get("models")
-            models = [one for one in models.values() if isinstance(one, dict)] if isinstance(models, dict) else []
+            models = [each for each in models.values() if isinstance(each, dict)] if isinstance(models, dict) else []
             for model in models:
                 model["formula"] = formula(draw)
 

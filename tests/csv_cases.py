@@ -217,12 +217,12 @@ def independently(of: Case) -> Read:
     lines = [*(line.removesuffix(b"\r") for line in lines[:last]), *lines[last:]]
     key = np.random.SeedSequence([settings.seed, *b"flights"]).generate_state(2, np.uint64)
     drawn = np.random.Generator(np.random.Philox(key=key)).random(len(lines) + 2)
-    found = Read()
+    outcome = Read()
     spanned = 0
     for place, line in enumerate(lines[1:], start=1):
         if not line:
             continue
-        found.read += 1
+        outcome.read += 1
         row = None
         if place > spanned:
             fields = split(line)
@@ -230,15 +230,15 @@ def independently(of: Case) -> Read:
                 spanned = record_to(lines, place)
             row = fields and values(fields, of, settings)
         if row is None:
-            found.bad.append(place + 1)
+            outcome.bad.append(place + 1)
         else:
             chance = drawn[place + 1]
             parts = settings.split
             name = "train"
             if parts.evaluate:
                 name = "evaluate" if chance < 0.3 else "predict" if chance > 0.8 else "train"
-            found.rows[name].append((found.read, row))
-    return found
+            outcome.rows[name].append((outcome.read, row))
+    return outcome
 
 
 def split(line: bytes) -> list[bytes] | None:
@@ -247,9 +247,9 @@ def split(line: bytes) -> list[bytes] | None:
         return None
     reader = csv.reader([line.decode("latin-1"), "end"])
     fields = next(reader)
-    if reader.line_num > 1 or len(fields) != len(HEADER) or [one.strip() for one in fields] == HEADER:
+    if reader.line_num > 1 or len(fields) != len(HEADER) or [each.strip() for each in fields] == HEADER:
         return None
-    return [one.encode("latin-1") for one in fields]
+    return [each.encode("latin-1") for each in fields]
 
 
 def is_open(line: bytes) -> bool:

@@ -97,12 +97,12 @@ def tables(files: list, formula: str, family: str, model: dict, solver: dict) ->
     """The content of the files that a fit ends in, by their names."""
     settings = SolverConfig.model_validate(solver)
     design, fitted, _ = fit_files(files, formula, family, solver=settings, **model)
-    found = estimates_of(design, fitted)
+    estimated = estimates_of(design, fitted)
     scored = list(predict.score(Workload(design, files, "evaluate"), fitted))
-    tests = coefficients.joint_tests(found, fitted.summary["likelihood_ratio_tests"])
+    tests = coefficients.joint_tests(estimated, fitted.summary["likelihood_ratio_tests"])
     predicted = [f"{eta!r}" for piece in scored for eta in piece.rows["eta"].tolist()]
     return {
-        "coefficients.csv": coefficients.table(found, 0.95).to_csv(index=False),
+        "coefficients.csv": coefficients.table(estimated, 0.95).to_csv(index=False),
         "terms.csv": tests.to_csv(index=False),
         "fit.json": json.dumps(fitted.summary, indent=1),
         "metrics.json": json.dumps(metrics.evaluate(design, iter(scored), 0.5), indent=1),
@@ -126,14 +126,14 @@ def numbers(of_case: dict[str, str]) -> dict:
 def main(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = ingested(Path(folder))
-        made = {name: tables(files, *case) for name, case in CASES.items()}
+        tables_of_cases = {name: tables(files, *case) for name, case in CASES.items()}
     if arguments.folder:
-        for name, of_case in made.items():
+        for name, of_case in tables_of_cases.items():
             (arguments.folder / name).mkdir(parents=True)
             for file, text in of_case.items():
                 (arguments.folder / name / file).write_text(text)
     if arguments.write:
-        golden = {"engine": ENGINE, "cases": {name: numbers(of_case) for name, of_case in made.items()}}
+        golden = {"engine": ENGINE, "cases": {name: numbers(of_case) for name, of_case in tables_of_cases.items()}}
         GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
 
 

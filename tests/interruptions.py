@@ -43,12 +43,12 @@ def running(
     folder: Path, *more: str, within: tuple[str, ...] = (), environment: Mapping[str, str] = ENVIRONMENT
 ) -> Iterator[subprocess.Popen]:
     """Snakemake, making the table; at the end it is killed with all that it has started. `within` is a command that runs it."""
-    with (folder / "said").open("w") as said:
+    with (folder / "said").open("w") as output:
         run = subprocess.Popen(
             [*within, *command_line(*more, "--", TARGET)],
             cwd=folder,
             env=environment,
-            stdout=said,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )

@@ -83,8 +83,8 @@ def fit_files(
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
     dictionary = merge(files, missing, rare)
-    made = design_of(formula, family, dictionary, files, **settings)
-    return made, fit_design(made, files, tell, solver, executor, limits), dictionary
+    design = design_of(formula, family, dictionary, files, **settings)
+    return design, fit_design(design, files, tell, solver, executor, limits), dictionary
 
 
 def fit_design(
@@ -101,22 +101,22 @@ def fit_design(
 
 
 def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **settings) -> tuple[Design, Fitted]:
-    made, fitted, _ = fit_files([ingest_frame(frame, folder)], formula, family, **settings)
-    return made, fitted
+    design, fitted, _ = fit_files([ingest_frame(frame, folder)], formula, family, **settings)
+    return design, fitted
 
 
-def estimates_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> coefficients.Estimates:
-    return coefficients.estimates(made, fitted, reference or {}, fitted.summary["df_residual"])
+def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> coefficients.Estimates:
+    return coefficients.estimates(design, fitted, reference or {}, fitted.summary["df_residual"])
 
 
-def write_fit(fitted: Fitted, made: Design, folder: Path) -> None:
+def write_fit(fitted: Fitted, design: Design, folder: Path) -> None:
     """The checkpoint and fit.json of a fit, beside its design.json, as the chief writes them."""
-    checkpoint.save(fitted, made, folder / "checkpoint")
+    checkpoint.save(fitted, design, folder / "checkpoint")
     identity = provenance.identity(folder / "design.json", folder / "checkpoint")
     digests.write_json(folder / "fit.json", fitted.summary | identity)
 
 
-def table_of(made: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:
+def table_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:
     """The coefficient table, indexed by term and level."""
-    table = coefficients.table(estimates_of(made, fitted, reference), 0.95)
+    table = coefficients.table(estimates_of(design, fitted, reference), 0.95)
     return table.set_index(["term", "level"])

@@ -62,6 +62,6 @@ class Replicates:
 
     def fit(self, response: np.ndarray) -> np.ndarray:
         """Estimates, standard errors and classical ones, [3, coefficients]."""
-        found = self.estimates(response)
-        variances = found.fitted.variances(found.transform)
-        return np.stack([found.values, np.sqrt(variances.chosen), np.sqrt(variances.classical)])[:, found.kept]
+        estimates = self.estimates(response)
+        variances = estimates.fitted.variances(estimates.transform)
+        return np.stack([estimates.values, np.sqrt(variances.chosen), np.sqrt(variances.classical)])[:, estimates.kept]

@@ -112,8 +112,8 @@ class Cluster:
 
     def processes(self, node: str) -> set[int]:
         """The processes that run on a node, without SLURM's daemon."""
-        found = {int(pid) for pid in run("ip", "netns", "pids", self.namespaces[node]).split()}
-        return {pid for pid in found if name_of(pid) not in ("", "slurmd")}
+        pids = {int(pid) for pid in run("ip", "netns", "pids", self.namespaces[node]).split()}
+        return {pid for pid in pids if name_of(pid) not in ("", "slurmd")}
 
 
 def name_of(pid: int) -> str:
@@ -164,7 +164,7 @@ def cluster(
         )
     )
     environment = {**environment, "SLURM_CONF": str(configuration)}
-    made = Cluster(folder, addresses, {name: f"{tag}-{name}" for name in hosts}, environment)
+    running = Cluster(folder, addresses, {name: f"{tag}-{name}" for name in hosts}, environment)
 
     with contextlib.ExitStack() as stack:
         for name in ("socket", "pid"):
@@ -174,57 +174,67 @@ def cluster(
         stack.enter_context(
             Daemon(folder / "munged.out", environment, "munged", "--foreground", "--force", *authentication)
         )
-        wait(made, (folder / "munge.socket").exists)  # without it slurmctld gives up
+        wait(running, (folder / "munge.socket").exists)  # without it slurmctld gives up
         run("ip", "link", "add", tag, "type", "bridge")
         stack.callback(run, "ip", "link", "delete", tag)
         run("ip", "address", "add", f"{network}.253/24", "dev", tag)
         run("ip", "link", "set", tag, "up")
         for number, (name, address) in enumerate(hosts.items()):
-            stack.enter_context(namespace(made.namespaces[name], address, tag, f"{tag}v{number}"))
+            stack.enter_context(namespace(running.namespaces[name], address, tag, f"{tag}v{number}"))
         if accounting:
-            keep_accounts(made, configuration.parent, stack)
+            keep_accounts(running, configuration.parent, stack)
         for name in hosts:
             # Not `ip netns exec`, which mounts /sys anew: slurmd dies for want of its cgroup.
-            there = ("nsenter", f"--net=/run/netns/{made.namespaces[name]}", "unshare", "--uts", "--mount", "sh", "-c")
+            there = (
+                "nsenter",
+                f"--net=/run/netns/{running.namespaces[name]}",
+                "unshare",
+                "--uts",
+                "--mount",
+                "sh",
+                "-c",
+            )
             # The executor takes SLURM_CONF from its jobs, so what these start has to find the file where SLURM looks.
             begin = f"hostname {name} && mount --bind {configuration.parent} /etc/slurm"
             program = "slurmctld -D" if name == "controller" else f"slurmd -D -N {name}"
             daemon = Daemon(folder / f"{name}.log", environment, *there, f"{begin} && exec {program}")
-            made.daemons[name] = stack.enter_context(daemon)
-        stack.callback(end_jobs, made)
-        wait(made, lambda: made.ask("sinfo", "--noheader", "--partition=main", "--format=%T %D") == f"idle {nodes}")
-        yield made
+            running.daemons[name] = stack.enter_context(daemon)
+        stack.callback(end_jobs, running)
+        wait(
+            running, lambda: running.ask("sinfo", "--noheader", "--partition=main", "--format=%T %D") == f"idle {nodes}"
+        )
+        yield running
 
 
-def keep_accounts(made: Cluster, etc: Path, stack: contextlib.ExitStack) -> None:
+def keep_accounts(running: Cluster, etc: Path, stack: contextlib.ExitStack) -> None:
     """Start a database and slurmdbd beside where slurmctld will be. There is an account `root`."""
-    data, begin = made.folder / "database", made.folder / "database.sql"
+    data, begin = running.folder / "database", running.folder / "database.sql"
     begin.write_text(DATABASE)
     run("mariadb-install-db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db")
-    there = ("nsenter", f"--net=/run/netns/{made.namespaces['controller']}")
+    there = ("nsenter", f"--net=/run/netns/{running.namespaces['controller']}")
     database = (
         "mariadbd",
         "--no-defaults",
         "--user=root",
         f"--datadir={data}",
-        f"--socket={made.folder}/database.socket",
+        f"--socket={running.folder}/database.socket",
     )
     options = (
         "--bind-address=127.0.0.1",
         "--skip-name-resolve",
-        f"--pid-file={made.folder}/database.pid",
+        f"--pid-file={running.folder}/database.pid",
         f"--init-file={begin}",
     )
-    stack.enter_context(Daemon(made.folder / "database.log", made.environment, *there, *database, *options))
-    wait(made, lambda: "ready for connections" in (made.folder / "database.log").read_text())
+    stack.enter_context(Daemon(running.folder / "database.log", running.environment, *there, *database, *options))
+    wait(running, lambda: "ready for connections" in (running.folder / "database.log").read_text())
     secret = etc / "slurmdbd.conf"
-    secret.write_text(ACCOUNTING.format(folder=made.folder))
+    secret.write_text(ACCOUNTING.format(folder=running.folder))
     secret.chmod(0o600)
     begin = f"hostname controller && mount --bind {etc} /etc/slurm && exec slurmdbd -D"
     line = (*there, "unshare", "--uts", "--mount", "sh", "-c", begin)
-    stack.enter_context(Daemon(made.folder / "slurmdbd.log", made.environment, *line))
+    stack.enter_context(Daemon(running.folder / "slurmdbd.log", running.environment, *line))
     # It answers once it is there.
-    wait(made, lambda: made.ask("sacctmgr", "--immediate", "add", "cluster", "throwaway") != "")
+    wait(running, lambda: running.ask("sacctmgr", "--immediate", "add", "cluster", "throwaway") != "")
 
 
 @contextlib.contextmanager

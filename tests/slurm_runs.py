@@ -87,7 +87,7 @@ def of_the_cluster(jobs: list[dict[str, str]]) -> list[dict[str, str]]:
 def left_behind(cluster: Cluster, patience_seconds: float = 10.0) -> dict[str, set[int]]:
     """The processes that still run on nodes when all jobs are over, SLURM's own left out."""
     deadline = time.monotonic() + patience_seconds
-    while left := {node: found for node in cluster.addresses if (found := cluster.processes(node))}:
+    while left := {node: running for node in cluster.addresses if (running := cluster.processes(node))}:
         if time.monotonic() > deadline:
             return left
         time.sleep(0.5)

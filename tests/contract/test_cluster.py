@@ -155,8 +155,8 @@ def test_a_role_keeps_its_memory_and_has_one_thread_whatever_snakemake_says(tmp_
     line = [sys.executable, SCRIPTS / "worker.py", "--index", "0", "--announce", tmp_path / "w.json"]
     threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
     worker = subprocess.Popen(list(map(str, line)), env=stand_in | threads, stdout=subprocess.PIPE, text=True)
-    (said,) = listening(tmp_path / "w.json")
-    assert said.pid == worker.pid
+    (output,) = listening(tmp_path / "w.json")
+    assert output.pid == worker.pid
     assert b"MALLOC_MMAP_THRESHOLD_=4294967296" in Path(f"/proc/{worker.pid}/environ").read_bytes()
     # OpenBLAS starts its own when it is loaded, with the name of the process.
     names = [(task / "comm").read_text() for task in Path(f"/proc/{worker.pid}/task").iterdir()]

@@ -107,9 +107,9 @@ def test_who_was_frozen_itself_holds_nobody_to_be_gone(tmp_path: Path, pass_seco
 
 
 def roster(path: Path, run: str = "now", **other: object) -> Roster:
-    said = Roster("ps", run, (), signs="pss.alive", node="n1", pid=7, log="/logs/ps.log", **other)
-    announce.write(path, said)
-    return said
+    announced = Roster("ps", run, (), signs="pss.alive", node="n1", pid=7, log="/logs/ps.log", **other)
+    announce.write(path, announced)
+    return announced
 
 
 def test_a_process_that_starts_roles_and_gives_no_sign_is_named(tmp_path: Path, pass_seconds) -> None:

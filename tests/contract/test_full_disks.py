@@ -62,8 +62,8 @@ def test_a_full_disk_costs_the_log_and_not_the_work(tmp_path: Path) -> None:
         assert running.wait(20) == 0
     os.close(writing)
     with os.fdopen(reading) as terminal:
-        said = terminal.read()
-    assert said.splitlines() == [
+        text = terminal.read()
+    assert text.splitlines() == [
         "warning: the log cannot be written, so lines are missing from it: No space left on device",
         *(f"step {i}" for i in range(3)),
     ]
@@ -99,13 +99,13 @@ def test_roles_end_although_their_logs_are_full(tmp_path: Path, number: int) -> 
     roles = subprocess.Popen(list(map(str, line)), env=environment, stderr=writing)
 
     def listening() -> Announcement | None:
-        said = announce.read(tmp_path / "pss-0.json")
-        return said if isinstance(said, Announcement) and said.state == "listening" else None
+        announced = announce.read(tmp_path / "pss-0.json")
+        return announced if isinstance(announced, Announcement) and announced.state == "listening" else None
 
     try:
         wait_until(listening, 20, "the ps")
         (first := listening()) and os.kill(first.pid, signal.SIGTERM)
-        wait_until(lambda: (said := listening()) and said.pid != first.pid, 20, "its restart")
+        wait_until(lambda: (announced := listening()) and announced.pid != first.pid, 20, "its restart")
         second = listening()
         begin = time.monotonic()
         roles.send_signal(number)

@@ -45,13 +45,13 @@ FRAME = flights(3_000)
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory):
     file = ingest_frame(FRAME, tmp_path_factory.mktemp("journal"))
-    made = design_of("late ~ carrier + origin + hour", "binomial", merge([file]), [file], std_errors="robust")
-    return Workload(made, [file], "train")
+    design = design_of("late ~ carrier + origin + hour", "binomial", merge([file]), [file], std_errors="robust")
+    return Workload(design, [file], "train")
 
 
 def fit(workload, folder, executor, key="key", solver=None, **limits):
-    said = []
-    journal = Journal(folder, key, said.append, **limits)
+    messages = []
+    journal = Journal(folder, key, messages.append, **limits)
     try:
         fitted = fit_design(
             workload,
@@ -61,7 +61,7 @@ def fit(workload, folder, executor, key="key", solver=None, **limits):
         )
     finally:
         journal.settle()
-    return fitted, said
+    return fitted, messages
 
 
 def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after_it_is(setting, tmp_path):
@@ -72,9 +72,9 @@ def test_what_is_made_nearly_as_fast_as_written_is_not_kept_and_what_comes_after
     kept = len(list((tmp_path / "kept").glob("*.npz")))
     assert 2 <= kept < whole.made
     again = Counting()
-    fitted, said = fit(setting, tmp_path / "kept", again, **limits)
+    fitted, messages = fit(setting, tmp_path / "kept", again, **limits)
     assert again.made == whole.made - kept
-    assert said == [f"resuming from {kept} results of an earlier run in {tmp_path / 'kept'}"]
+    assert messages == [f"resuming from {kept} results of an earlier run in {tmp_path / 'kept'}"]
     np.testing.assert_array_equal(fitted.coefficients, exact.coefficients)
 
 
@@ -92,9 +92,9 @@ def test_a_fit_killed_at_any_time_goes_on_and_repeats_nothing(setting, tmp_path,
         with pytest.raises(Killed):
             fit(setting, folder, Counting(dies_before), solver=solver)
         rest = Counting()
-        again, said = fit(setting, folder, rest, solver=solver)
+        again, messages = fit(setting, folder, rest, solver=solver)
         assert rest.made == whole.made - dies_before
-        assert "resuming from" in said[0]
+        assert "resuming from" in messages[0]
         assert again.summary == exact.summary
         for name in ("coefficients", "schur_inverse", "loadings", "diagonal", "meat_dense"):
             np.testing.assert_array_equal(getattr(again, name), getattr(exact, name))
@@ -104,20 +104,20 @@ def test_a_journal_of_something_else_or_a_damaged_one_is_not_believed(setting, t
     whole = Counting()
     exact, _ = fit(setting, tmp_path, whole)
     other = Counting()
-    again, said = fit(setting, tmp_path, other, key="another formula")
-    assert other.made == whole.made and not said
+    again, messages = fit(setting, tmp_path, other, key="another formula")
+    assert other.made == whole.made and not messages
     files = sorted(tmp_path.glob("*.npz"))
     files[2].write_bytes(files[2].read_bytes()[:100])
     half = Counting()
-    again, said = fit(setting, tmp_path, half, key="another formula")
+    again, messages = fit(setting, tmp_path, half, key="another formula")
     assert half.made == whole.made - 2
-    assert "00002.npz cannot be read" in said[1]
+    assert "00002.npz cannot be read" in messages[1]
     np.testing.assert_array_equal(again.coefficients, exact.coefficients)
     files[1].write_bytes(files[3].read_bytes())
     other = Counting()
-    again, said = fit(setting, tmp_path, other, key="another formula")
+    again, messages = fit(setting, tmp_path, other, key="another formula")
     assert other.made == whole.made - 1
-    assert "answers another question" in said[1]
+    assert "answers another question" in messages[1]
     np.testing.assert_array_equal(again.coefficients, exact.coefficients)
 
 
@@ -126,8 +126,8 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(setting, tmp_path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", full)
-    _, said = fit(setting, tmp_path / "journal", Counting())
-    assert said == [
+    _, messages = fit(setting, tmp_path / "journal", Counting())
+    assert messages == [
         f"warning: {tmp_path / 'journal'} cannot be written (No space left on device): an interrupted fit starts over"
     ]
     assert [path.name for path in (tmp_path / "journal").iterdir()] == ["key"]
@@ -141,17 +141,17 @@ def test_a_key_or_an_entry_that_has_changed_is_not_believed(setting, tmp_path):
         content = bytearray(files[1].read_bytes())
         content[place] ^= 1
         files[1].write_bytes(content)
-        again, said = fit(setting, tmp_path, Counting())
-        assert "00001.npz cannot be read (it has changed since it was written)" in said[1]
+        again, messages = fit(setting, tmp_path, Counting())
+        assert "00001.npz cannot be read (it has changed since it was written)" in messages[1]
         np.testing.assert_array_equal(again.coefficients, exact.coefficients)
     # An entry of another fit, whose question is the same.
     other = tmp_path / "other"
     fit(setting, other, Counting(), key="another response")
     files[0].write_bytes((other / files[0].name).read_bytes())
-    _, said = fit(setting, tmp_path, Counting())
-    assert "00000.npz cannot be read" in said[1]
+    _, messages = fit(setting, tmp_path, Counting())
+    assert "00000.npz cannot be read" in messages[1]
     (tmp_path / "key").write_bytes(b"\xff\xfe")
     anew = Counting()
-    again, said = fit(setting, tmp_path, anew)
-    assert anew.made == whole.made and not said
+    again, messages = fit(setting, tmp_path, anew)
+    assert anew.made == whole.made and not messages
     np.testing.assert_array_equal(again.coefficients, exact.coefficients)

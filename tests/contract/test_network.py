@@ -97,15 +97,15 @@ def possible() -> None:
 def test_who_is_outside_does_not_reach_a_port(user: int, possible: None, folder: Path) -> None:
     if user != os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
-    found = tried(user, "always", folder)
+    actual = tried(user, "always", folder)
     # Inside he is himself, and so are his files.
-    assert found == {"inside": True, "outside": False, "user": [user, user], "owner": user, "ended": 15}
+    assert actual == {"inside": True, "outside": False, "user": [user, user], "owner": user, "ended": 15}
     assert json.loads((folder / "network.json").read_text())["isolated"] is True
 
 
 def test_without_it_everybody_does(folder: Path) -> None:
-    found = tried(os.geteuid(), "never", folder)
-    assert (found["inside"], found["outside"]) == (True, True)
+    actual = tried(os.geteuid(), "never", folder)
+    assert (actual["inside"], actual["outside"]) == (True, True)
 
 
 def test_where_the_kernel_refuses_a_fit_goes_on_or_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ def test_a_refusal_is_said_in_the_log_and_on_the_terminal(tmp_path: Path) -> Non
     line = ["--isolate", "always", "--launcher", "srun", "chief.py", "--log", str(tmp_path / "log")]
     done = subprocess.run([*ISOLATE, *line], env=environment, capture_output=True, text=True)
     assert done.returncode == 1
-    said = "error: `cluster: {isolate: always}` is impossible on several nodes"
-    assert done.stderr.startswith(said) and said in (tmp_path / "log").read_text()
+    message = "error: `cluster: {isolate: always}` is impossible on several nodes"
+    assert done.stderr.startswith(message) and message in (tmp_path / "log").read_text()
 
 
 # ------------------------------------------------------------------------------------------- before anything of a run starts

@@ -61,7 +61,7 @@ HEADER = {
 
 
 @pytest.mark.parametrize(
-    ("header", "words", "said"),
+    ("header", "words", "message"),
     [
         (HEADER, 14, ""),
         (HEADER, 15, "a header for 6 numbers and 14 words, with 6 and 15 of them"),
@@ -83,10 +83,10 @@ HEADER = {
         ("x" * (1 << 21), 14, "a header of 2,097,152 bytes, more than 1,048,576"),
     ],
 )
-def test_a_request_of_a_stranger_is_refused_in_words(header: object, words: int, said: str) -> None:
+def test_a_request_of_a_stranger_is_refused_in_words(header: object, words: int, message: str) -> None:
     raw = header.encode() if isinstance(header, str) else json.dumps(header).encode()
-    if not said:
+    if not message:
         assert wire.checked(raw, 6, words).kind == "waves"
         return
-    with pytest.raises(UserError, match=f"^refused: .*{re.escape(said)}"):
+    with pytest.raises(UserError, match=f"^refused: .*{re.escape(message)}"):
         wire.checked(raw, 6, words)

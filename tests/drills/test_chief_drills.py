@@ -87,8 +87,8 @@ def test_a_chief_that_is_stopped(folder, reference):
         wait_for(lambda: fitting(folder), 240, "fitting")
         (chief,) = pids(folder, "chief.py", "--progress")
         psutil.Process(chief).suspend()
-        said = ends(folder, run, A_MINUTE_OR_SO)
-    assert "the chief has been stopped for 30 s" in said
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "the chief has been stopped for 30 s" in text
     goes_on(folder, reference, at_least=PASSES)
 
 
@@ -98,8 +98,8 @@ def test_a_chief_that_never_starts(folder, reference):
     environment = starting_late(folder, {"roles.py ps": 25})
     short = ("--config", "cluster={workers: 2, patience: 10}")
     with running(folder, *short, environment=environment) as run:
-        said = ends(folder, run, 120)
-    assert "no chief has started within 70 s, so this role ends" in said
+        text = ends(folder, run, 120)
+    assert "no chief has started within 70 s, so this role ends" in text
     goes_on(folder, reference, at_least=0)
 
 

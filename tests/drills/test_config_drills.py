@@ -82,15 +82,15 @@ class Stages:
                 return "fetch"
             possible = {name: layouts[name] for name in file.layouts}
             path = located(file.source)
-            layout, found = choose(read_header(path), possible, config.data, file.source)
-            of_files.append(self.ingest(path, name, {layout: found}, config.data))
+            layout, chosen = choose(read_header(path), possible, config.data, file.source)
+            of_files.append(self.ingest(path, name, {layout: chosen}, config.data))
         dictionary = merge(of_files, config.data.missing, config.data.rare)
         for name, model in list(config.models.items())[:4]:
             settings = model.model_dump_json(include=set(DesignConfig.model_fields), exclude_defaults=True)
-            made = build_design(name, DesignConfig.model_validate_json(settings), dictionary, of_files)
-            check_reference(made, json.loads(json.dumps(model.reference)))
-            assert Design.from_json(made.as_json).as_json == made.as_json
-            list(made.coefficients())
+            design = build_design(name, DesignConfig.model_validate_json(settings), dictionary, of_files)
+            check_reference(design, json.loads(json.dumps(model.reference)))
+            assert Design.from_json(design.as_json).as_json == design.as_json
+            list(design.coefficients())
         return "design"
 
     def ingest(self, path: Path, name: str, layouts: dict, settings: SelectionConfig) -> IngestedFile:
@@ -131,7 +131,7 @@ def outcome(stages: Stages, raw: Any) -> str:
 
 
 def defects(outcomes: dict) -> str:
-    return "\n".join(f"{seed}: {one}" for seed, one in outcomes.items() if one.startswith("DEFECT"))
+    return "\n".join(f"{seed}: {each}" for seed, each in outcomes.items() if each.startswith("DEFECT"))
 
 
 @pytest.mark.parametrize("raw", config_cases.VALID)
@@ -153,7 +153,7 @@ def test_a_file_to_score_may_have_a_layout_of_its_own(tmp_path):
 def test_every_config_is_used_or_refused_with_a_reason(stages):
     outcomes = {seed: outcome(stages, config_cases.case(seed)) for seed in range(CASES)}
     assert not defects(outcomes)
-    assert min(list(outcomes.values()).count(one) for one in ("design", "refused")) > CASES / 20
+    assert min(list(outcomes.values()).count(each) for each in ("design", "refused")) > CASES / 20
 
 
 @pytest.mark.drill

@@ -59,9 +59,9 @@ class Run:
         self.merge(folder)
         self.design(folder)
         self.reference(folder)
-        made, fitted, _ = fit_files([file], FORMULA, "binomial", std_errors="robust")
-        made = Design.load(folder / "design.json")
-        write_fit(fitted, made, folder)
+        design, fitted, _ = fit_files([file], FORMULA, "binomial", std_errors="robust")
+        design = Design.load(folder / "design.json")
+        write_fit(fitted, design, folder)
         fit = digests.read_json(folder / "fit.json")
         of = provenance.of([file], {"data": {}, "model": {}, "command": ""}, "0")
         digests.write_json(folder / "fit.json", fit | {"provenance": of}, indent=2)
@@ -72,7 +72,7 @@ class Run:
         self.coefficients(folder)
         self.evaluate(folder)
         shards = [f"table/shards/{split}-00000" for split in ("train", "evaluate", "predict")]
-        train, held_out, predicted = ([f"{one}/{name}" for name in ("carrier", "distance", "late")] for one in shards)
+        train, held_out, predicted = ([f"{each}/{name}" for name in ("carrier", "distance", "late")] for each in shards)
         beside = [f"table/{name}" for name in ("manifest.json", "levels.parquet", "checksums.npy")]
         checkpoint = [f"checkpoint/{path.name}" for path in (folder / "checkpoint").iterdir()]
         of_fit = ["design.json", "fit.json", *checkpoint]
@@ -112,10 +112,10 @@ class Run:
 
     def gradient(self, out: Path) -> None:
         """What the workers sum of the training rows."""
-        made = Design.load(self.folder / "design.json")
-        workload = Workload(made, [IngestedFile.load(self.manifest)], "train")
-        found = workload.sum(LocalExecutor(), "gradient", made.by_term(np.full(made.size, 0.1)))
-        (out / "sums").write_bytes(b"".join(np.ascontiguousarray(one).tobytes() for one in found.values()))
+        design = Design.load(self.folder / "design.json")
+        workload = Workload(design, [IngestedFile.load(self.manifest)], "train")
+        actual = workload.sum(LocalExecutor(), "gradient", design.by_term(np.full(design.size, 0.1)))
+        (out / "sums").write_bytes(b"".join(np.ascontiguousarray(each).tobytes() for each in actual.values()))
 
     def coefficients(self, out: Path) -> None:
         names = {name: out / f"coefficients.{suffix}" for name, suffix in (("table", "csv"), ("parquet", "parquet"))}
@@ -165,15 +165,16 @@ def cut(content: bytearray, draw: random.Random) -> bytes:
 
 def swap_bytes(content: bytearray, draw: random.Random) -> bytes:
     size = draw.choice([1, 4, 8, 64])
-    one, two = (draw.randrange(max(len(content) - size, 1)) for _ in range(2))
-    content[one : one + size], content[two : two + size] = content[two : two + size], content[one : one + size]
+    starts = [draw.randrange(max(len(content) - size, 1)) for _ in range(2)]
+    here, there = (slice(start, start + size) for start in starts)
+    content[here], content[there] = content[there], content[here]
     return content
 
 
 def swap_lines(content: bytearray, draw: random.Random) -> bytes:
     lines = content.split(b"\n")
-    one, two = (draw.randrange(len(lines)) for _ in range(2))
-    lines[one], lines[two] = lines[two], lines[one]
+    first, second = (draw.randrange(len(lines)) for _ in range(2))
+    lines[first], lines[second] = lines[second], lines[first]
     return b"\n".join(lines)
 
 

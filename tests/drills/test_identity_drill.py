@@ -85,24 +85,24 @@ def complete(folder: Path) -> None:
 
 
 def compared(folder: Path) -> dict[str, str]:
-    found = contents(folder / "results")
-    return {name: digest for name, digest in found.items() if not any(part in f"/{name}" for part in NOT_COMPARED)}
+    actual = contents(folder / "results")
+    return {name: digest for name, digest in actual.items() if not any(part in f"/{name}" for part in NOT_COMPARED)}
 
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory):
     """The results of a run from nothing, by the key that is edited; made once."""
-    made: dict[str | None, dict[str, str]] = {}
+    by_edit: dict[str | None, dict[str, str]] = {}
 
     def of(edit: str | None) -> dict[str, str]:
-        if edit not in made:
+        if edit not in by_edit:
             folder = tmp_path_factory.mktemp(f"clean_{edit}")
             write_flights(folder)
             write_config(folder, edit)
             complete(folder)
-            made[edit] = compared(folder)
+            by_edit[edit] = compared(folder)
             shutil.rmtree(folder)
-        return made[edit]
+        return by_edit[edit]
 
     return of
 
@@ -143,9 +143,9 @@ def interrupt(folder: Path, draw: random.Random) -> str:
         if number != signal.SIGKILL:
             run.wait(180)
     # Roles end by themselves, if later: here they must not meet the next run.
-    for one in processes_in(folder):
+    for each in processes_in(folder):
         with contextlib.suppress(psutil.NoSuchProcess):
-            one.kill()
+            each.kill()
     return f"{signal.Signals(number).name} {seconds:.1f} s after {jobs} jobs had begun"
 
 
@@ -166,6 +166,6 @@ def test_an_interruption_and_an_edit_end_in_the_numbers_of_a_clean_run(tmp_path,
         write_config(tmp_path, after)
         story.append(f"then {after}")
         complete(tmp_path)
-        found, expected = compared(tmp_path), clean(after)
-        different = [name for name in expected.keys() | found.keys() if found.get(name) != expected.get(name)]
+        actual, expected = compared(tmp_path), clean(after)
+        different = [name for name in expected.keys() | actual.keys() if actual.get(name) != expected.get(name)]
         assert not different, "\n".join([*story, f"different: {sorted(different)}"])

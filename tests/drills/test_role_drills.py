@@ -31,9 +31,9 @@ def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
         psutil.Process(workers(folder)[0]).suspend()
-        said = ends(folder, run, A_MINUTE_OR_SO)
-    assert "lost for 30 s, so the run cannot go on: worker 0 at" in said and "workers-0.log" in said
-    assert "its process is stopped" in said
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: worker 0 at" in text and "workers-0.log" in text
+    assert "its process is stopped" in text
     assert progress(folder)["state"] == "failed" and "worker 0 at" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES)
 
@@ -67,8 +67,8 @@ def test_all_workers_are_killed_for_good(folder, reference):
         for pid in [*pids(folder, "roles.py", "worker"), *workers(folder)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
-        said = ends(folder, run, A_MINUTE_OR_SO)
-    assert "so the run cannot go on: worker 0 at" in said
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "so the run cannot go on: worker 0 at" in text
     goes_on(folder, reference, at_least=PASSES)
 
 
@@ -78,8 +78,8 @@ def test_the_ps_is_killed(folder, reference):
         wait_for(lambda: fitting(folder), 240, "fitting")
         (ps,) = pids(folder, "/ps.py")
         psutil.Process(ps).kill()
-        said = ends(folder, run, A_MINUTE_OR_SO)
-    assert "ps 0 at" in said and "is lost" in said
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "ps 0 at" in text and "is lost" in text
     goes_on(folder, reference, at_least=PASSES)
 
 
@@ -90,17 +90,17 @@ def test_the_ps_is_stopped(folder, reference, when):
     announcement = folder / "results/models/path/cluster/ps-0.json"
 
     def listening() -> bool:
-        said = announce.read(announcement)
-        return isinstance(said, announce.Announcement) and said.state == "listening"
+        announced = announce.read(announcement)
+        return isinstance(announced, announce.Announcement) and announced.state == "listening"
 
     announcement.unlink()
     with running(folder) as run:
         wait_for(lambda: fitting(folder) if when == "fitting" else listening(), 240, when)
         (ps,) = pids(folder, "/ps.py")
         psutil.Process(ps).suspend()
-        said = ends(folder, run, A_MINUTE_OR_SO)
-    assert "lost for 30 s, so the run cannot go on: ps 0 at" in said
-    assert "ps-0.log" in said
+        announced = ends(folder, run, A_MINUTE_OR_SO)
+    assert "lost for 30 s, so the run cannot go on: ps 0 at" in announced
+    assert "ps-0.log" in announced
     assert progress(folder)["state"] == "failed" and "ps 0 at" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
 
@@ -115,15 +115,15 @@ def test_what_starts_the_roles_is_killed(folder, reference, role, when):
         wait_for(begun[when], 240, when)
         (supervisor,) = pids(folder, "roles.py", f"{role}s.json" if role == "worker" else "ps.json")
         psutil.Process(supervisor).kill()
-        said = ends(folder, run, A_MINUTE_OR_SO)
+        text = ends(folder, run, A_MINUTE_OR_SO)
     rule = "ps" if role == "ps" else "workers"
     if when == "fitting":
-        assert f"{role} 0 at" in said and progress(folder)["state"] == "failed"
+        assert f"{role} 0 at" in text and progress(folder)["state"] == "failed"
     else:
         # Whoever sees it first ends the run: the chief, or Snakemake, whose job has ended.
-        by_chief = f"roles.py {role} (pid {supervisor} on" in said and "has given no sign of life for" in said
-        assert by_chief or f"Error in rule {rule}:" in said
-        assert f"logs/models/path/{rule}.log" in said
+        by_chief = f"roles.py {role} (pid {supervisor} on" in text and "has given no sign of life for" in text
+        assert by_chief or f"Error in rule {rule}:" in text
+        assert f"logs/models/path/{rule}.log" in text
         assert not by_chief or "roles.py" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
 
@@ -138,9 +138,9 @@ def test_a_role_that_never_starts(folder, reference):
     with running(folder) as run:
         wait_for(lambda: workers(folder), 60, "a worker")
         psutil.Process(workers(folder)[0]).suspend()
-        said = ends(folder, run, 60)
+        text = ends(folder, run, 60)
     config.write_text(good)
-    assert "the cluster is not complete after 10 s; still missing: worker" in said
+    assert "the cluster is not complete after 10 s; still missing: worker" in text
     assert progress(folder)["state"] == "failed"
     goes_on(folder, reference, at_least=0)
 

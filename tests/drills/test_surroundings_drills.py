@@ -55,8 +55,8 @@ def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
     with running(folder, within=("unshare", "--mount", "sh", "-c", mount, "sh")) as run:
         assert run.wait(180) == 0, (folder / "said").read_text()
     assert digests(folder) == reference
-    said = (folder / "logs" / "models" / "path" / "chief.log").read_text()
-    assert "cannot be written (No space left on device): an interrupted fit starts over" in said
+    text = (folder / "logs" / "models" / "path" / "chief.log").read_text()
+    assert "cannot be written (No space left on device): an interrupted fit starts over" in text
 
 
 def test_a_damaged_journal_is_not_believed(folder, reference):

@@ -160,9 +160,9 @@ def test_no_number_of_nodes_reaches_srun_unless_it_is_one(tmp_path: Path, stand_
 
 
 def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     given_up: list[str] = []
-    queue = pending.Queue(said.append, given_up)
+    queue = pending.Queue(messages.append, given_up)
     elsewhere = tmp_path.with_name("elsewhere")
     listed = "\n".join(
         "\x1f".join(row)
@@ -177,11 +177,11 @@ def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_pat
     jobs = pending.jobs_in(listed, tmp_path / "link")
     assert [job.number for job in jobs] == ["1", "2", "3"]
     assert queue.look(jobs) == []
-    assert said == ["SLURM job 3 (evaluate) waits, perhaps for long: ReqNodeNotAvail, UnavailableNodes:node3"]
+    assert messages == ["SLURM job 3 (evaluate) waits, perhaps for long: ReqNodeNotAvail, UnavailableNodes:node3"]
     assert queue.look(jobs) == [jobs[0]]
     assert given_up[0].startswith("SLURM job 1 (table: late) can never start: PartitionTimeLimit. ")
-    assert len(said) == 2
-    assert queue.look(jobs[1:]) == [] and len(said) == 2
+    assert len(messages) == 2
+    assert queue.look(jobs[1:]) == [] and len(messages) == 2
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def cluster() -> Iterator[Cluster]:
         (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
     with (
         tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
-        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT) as made,
+        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT) as running,
     ):
-        yield made
+        yield running
 
 
 Running = tuple[Path, subprocess.Popen]
@@ -65,8 +65,8 @@ def one_node(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def local(one_node: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout after a plain run, which is inside an allocation, as far as the environment tells, and stays local."""
     folder = checkout(tmp_path_factory.mktemp("local") / "checkout", ps=1, workers=2)
-    code, said = snakemake(folder, "--cores", "2", TABLE, environment={**ENVIRONMENT, "SLURM_JOB_ID": "1"})
-    assert code == 0, said
+    code, output = snakemake(folder, "--cores", "2", TABLE, environment={**ENVIRONMENT, "SLURM_JOB_ID": "1"})
+    assert code == 0, output
     return folder
 
 
@@ -87,15 +87,15 @@ def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, no_network: Runni
     folder = tmp_path / "checkout"
     shutil.copytree(local, folder, symlinks=True)
     configure(folder, ps=2, workers=3, nodes=3)
-    _, said = snakemake(folder, *SLURM, "--dry-run", TABLE, environment=cluster.environment)
-    assert "Nothing to be done" in said
+    _, output = snakemake(folder, *SLURM, "--dry-run", TABLE, environment=cluster.environment)
+    assert "Nothing to be done" in output
 
-    code, said = snakemake(folder, *SLURM, "--forcerun", "chief", "--", FIT, environment=cluster.environment)
-    assert code == 0, said
+    code, output = snakemake(folder, *SLURM, "--forcerun", "chief", "--", FIT, environment=cluster.environment)
+    assert code == 0, output
     # The fit is new to this run, which makes the table anew and the fit not.
-    code, said = snakemake(folder, "--cores", "2", TABLE, environment=ENVIRONMENT)
-    assert code == 0, said
-    assert "tabulate_coefficients" in said
+    code, output = snakemake(folder, "--cores", "2", TABLE, environment=ENVIRONMENT)
+    assert code == 0, output
+    assert "tabulate_coefficients" in output
     assert results(folder) == results(local)
     (group,) = of_the_cluster(cluster.jobs(folder))
     assert (group["NumNodes"], group["NodeList"], group["NumCPUs"]) == ("3", "node[1-3]", "9")
@@ -112,21 +112,21 @@ def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, no_network: Runni
 
 def test_a_role_that_cannot_start_ends_the_job(no_network: Running) -> None:
     folder, running = no_network
-    code, said = finish(folder, running)
-    assert code == 1, said
+    code, output = finish(folder, running)
+    assert code == 1, output
     chief = (folder / "logs/models/late/chief.log").read_text()
-    assert re.search(r"error: no address of the network interface `ib7` on node\d: .*; it has lo, eth0", chief), said
+    assert re.search(r"error: no address of the network interface `ib7` on node\d: .*; it has lo, eth0", chief), output
 
 
 def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node: tuple[Path, subprocess.Popen]) -> None:
     folder, running = one_node
-    code, said = finish(folder, running)
-    assert code == 0, said
+    code, output = finish(folder, running)
+    assert code == 0, output
     assert results(folder) == results(local)
     jobs = cluster.jobs(folder)
     assert {job["JobState"] for job in jobs} == {"COMPLETED"}
     # All that Snakemake counts but `all` itself, with three in one for the cluster and two for the table.
-    assert len(jobs) == int(re.search(r"^total +(\d+)$", said, re.M)[1]) - 1 - 2 - 1
+    assert len(jobs) == int(re.search(r"^total +(\d+)$", output, re.M)[1]) - 1 - 2 - 1
     (group,) = of_the_cluster(jobs)
     assert (group["NumNodes"], group["NumCPUs"], group["MinMemoryNode"]) == ("1", "4", "8000M")
     # On a single node nobody else reaches them; several have to reach each other.
@@ -160,18 +160,18 @@ def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactor
 def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: Running) -> None:
     """The runtimes of the table and of its picture, which are one job, are added up."""
     folder, running = hour
-    code, said = finish(folder, running)
-    assert code == 0, said
+    code, output = finish(folder, running)
+    assert code == 0, output
     (job,) = cluster.jobs(folder)
     assert (job["Partition"], job["TimeLimit"], job["JobState"]) == ("hour", "00:30:00", "COMPLETED")
 
 
 def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Cluster, never: Running) -> None:
     folder, running = never
-    code, said = finish(folder, running)
-    assert code == 1, said
-    assert said.count("(check_reference: late) can never start: PartitionTimeLimit. ") >= 2, (
-        said
+    code, output = finish(folder, running)
+    assert code == 1, output
+    assert output.count("(check_reference: late) can never start: PartitionTimeLimit. ") >= 2, (
+        output
     )  # when, and at the end
     assert [job["JobState"] for job in cluster.jobs(folder)] == ["CANCELLED"]
 

@@ -47,9 +47,9 @@ def cluster() -> Iterator[Cluster]:
         tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
         slurm_cluster.cluster(
             Path(folder), environment=ENVIRONMENT, nodes=9, accounting=True, sharing="EXCLUSIVE"
-        ) as made,
+        ) as running,
     ):
-        yield made
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +60,8 @@ def local(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = yaml.safe_load(path.read_text())
     config["models"]["late"]["path"] = {"number": PENALTIES, "select": "aic", "smallest": 1e-4}
     path.write_text(yaml.safe_dump(config))
-    code, said = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
-    assert code == 0, said
+    code, output = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
+    assert code == 0, output
     return folder
 
 
@@ -101,8 +101,8 @@ Ended = tuple[Path, int, str, float]
 def ended(folder: Path, running: subprocess.Popen) -> Ended:
     """The folder, the exit code, all that was said, and the seconds until the end."""
     began = time.monotonic()
-    code, said = finish(folder, running, 600)
-    return folder, code, said, time.monotonic() - began
+    code, output = finish(folder, running, 600)
+    return folder, code, output, time.monotonic() - began
 
 
 def cancelled(cluster: Cluster, local: Path, folder: Path) -> Ended:
@@ -162,31 +162,31 @@ def result(folder: Path) -> bytes:
 
 def goes_on(folder: Path, local: Path, at_least: int = PASSES) -> None:
     """The same fit, here and without SLURM, has what was summed before."""
-    code, said = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
-    assert code == 0, said
+    code, output = snakemake(folder, "--cores", "2", FIT, environment=ENVIRONMENT)
+    assert code == 0, output
     assert result(folder) == result(local)
     assert progress(folder)["passes_recalled"] >= at_least
 
 
 def test_a_cancelled_job_is_reported_and_resumed(drills: dict[str, Future], local: Path) -> None:
-    folder, code, said, seconds = drills["cancelled"].result()
-    assert code == 1 and seconds < 120, said
-    assert "CANCELLED" in said, said
+    folder, code, output, seconds = drills["cancelled"].result()
+    assert code == 1 and seconds < 120, output
+    assert "CANCELLED" in output, output
     goes_on(folder, local)
 
 
 def test_a_time_limit_is_reported_and_the_fit_resumed(drills: dict[str, Future], local: Path) -> None:
-    folder, code, said, seconds = drills["too_slow"].result()
-    assert code == 1 and seconds < 480, said
-    assert "DUE TO TIME LIMIT" in said, said
+    folder, code, output, seconds = drills["too_slow"].result()
+    assert code == 1 and seconds < 480, output
+    assert "DUE TO TIME LIMIT" in output, output
     goes_on(folder, local)
 
 
 def test_a_node_that_goes_down_costs_a_new_start(cluster: Cluster, drills: dict[str, Future], local: Path) -> None:
-    folder, code, said, seconds = drills["node_down"].result()
-    assert code == 0 and seconds < 500, said
+    folder, code, output, seconds = drills["node_down"].result()
+    assert code == 0 and seconds < 500, output
     states = [job["JobState"] for job in of_the_cluster(cluster.jobs(folder))]
-    assert sorted(states) == ["COMPLETED", "NODE_FAIL"], said
+    assert sorted(states) == ["COMPLETED", "NODE_FAIL"], output
     assert result(folder) == result(local)
     assert progress(folder)["passes_recalled"] >= PASSES
 
@@ -195,10 +195,10 @@ def test_a_controller_that_is_away_for_a_while_costs_nothing(
     cluster: Cluster, drills: dict[str, Future], local: Path, tmp_path: Path
 ) -> None:
     """Once the others are over, who would not be answered."""
-    for one in drills.values():
-        one.exception()
-    folder, code, said, seconds = controller_away(cluster, local, tmp_path / "checkout")
-    assert code == 0 and seconds < 240, said
+    for each in drills.values():
+        each.exception()
+    folder, code, output, seconds = controller_away(cluster, local, tmp_path / "checkout")
+    assert code == 0 and seconds < 240, output
     assert result(folder) == result(local)
     assert progress(folder)["passes_recalled"] == 0
 
@@ -206,12 +206,12 @@ def test_a_controller_that_is_away_for_a_while_costs_nothing(
 def test_sixteen_workers_on_five_nodes_are_as_easy_as_two(
     cluster: Cluster, local: Path, tmp_path: Path, drills
 ) -> None:
-    for one in drills.values():
-        one.exception()  # over, for this machine has two processors
+    for each in drills.values():
+        each.exception()  # over, for this machine has two processors
     folder = tmp_path / "checkout"
     many = ("--config", "cluster={ps: 2, workers: 16, nodes: 5, patience: 300, stall: 300}")
-    code, said = finish(folder, fit_on_slurm(cluster, local, folder, *many), 600)
-    assert code == 0, said
+    code, output = finish(folder, fit_on_slurm(cluster, local, folder, *many), 600)
+    assert code == 0, output
     assert result(folder) == result(local)
     assert job_of(cluster, folder)["NumNodes"] == "5"
 

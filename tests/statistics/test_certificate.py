@@ -36,7 +36,7 @@ def table(shift: float = 0.0) -> pd.DataFrame:
 
 def columns(frame: pd.DataFrame, names: list[tuple[str, str]]) -> list[list]:
     """The rows of the design matrix of these coefficients, without a rounding error."""
-    made = []
+    matrix = []
     for term, level in names:
         product, levels = [mpmath.mpf(1)] * len(frame), iter(level.split(":"))
         for factor in term.split(":"):
@@ -44,14 +44,14 @@ def columns(frame: pd.DataFrame, names: list[tuple[str, str]]) -> list[list]:
                 values = (frame[factor] == next(levels)).astype(int)
             else:
                 values = frame[factor] if factor != "Intercept" else np.ones(len(frame))
-            product = [one * mpmath.mpf(float(value)) for one, value in zip(product, values, strict=True)]
-        made.append(product)
-    return list(map(list, zip(*made, strict=True)))
+            product = [each * mpmath.mpf(float(value)) for each, value in zip(product, values, strict=True)]
+        matrix.append(product)
+    return list(map(list, zip(*matrix, strict=True)))
 
 
 def maximum(rows: list[list], response: pd.Series, family: str, start: list[float]) -> list:
     """The maximum likelihood estimate, by Newton steps until they no longer change 35 digits."""
-    b, y = [mpmath.mpf(one) for one in start], [mpmath.mpf(float(one)) for one in response]
+    b, y = [mpmath.mpf(each) for each in start], [mpmath.mpf(float(each)) for each in response]
     size = len(b)
     for _ in range(20):
         information, gradient = mpmath.zeros(size), mpmath.zeros(size, 1)
@@ -65,8 +65,8 @@ def maximum(rows: list[list], response: pd.Series, family: str, start: list[floa
                     for k in range(size):
                         information[j, k] += weight * row[j] * row[k]
         step = mpmath.lu_solve(information, gradient)
-        b = [one - step[j] for j, one in enumerate(b)]
-        if all(abs(step[j]) <= mpmath.mpf(10) ** -35 * (1 + abs(one)) for j, one in enumerate(b)):
+        b = [each - step[j] for j, each in enumerate(b)]
+        if all(abs(step[j]) <= mpmath.mpf(10) ** -35 * (1 + abs(each)) for j, each in enumerate(b)):
             return b
     raise AssertionError("the oracle did not converge")
 
@@ -94,12 +94,12 @@ def test_no_estimate_is_further_from_the_maximum_than_is_claimed(case, tmp_path)
     frame, response = table(shift), formula.split()[0]
     family = "gaussian" if response == "far" else response
     design, fitted = fit_frame(frame, formula, family, tmp_path)
-    found = table_of(design, fitted)
-    kept = found[(found["status"] == "") & found["std_error"].notna()]
+    actual = table_of(design, fitted)
+    kept = actual[(actual["status"] == "") & actual["std_error"].notna()]
     exact = maximum(columns(frame, list(kept.index)), frame[response], family, kept["estimate"].tolist())
     off = [
-        abs(mpmath.mpf(row.estimate) - one) / mpmath.mpf(row.std_error)
-        for row, one in zip(kept.itertuples(), exact, strict=True)
+        abs(mpmath.mpf(row.estimate) - each) / mpmath.mpf(row.std_error)
+        for row, each in zip(kept.itertuples(), exact, strict=True)
     ]
     certificate = fitted.summary["certificate"]
     claimed = certificate["within_standard_errors"]

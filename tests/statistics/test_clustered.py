@@ -81,36 +81,36 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho):
     exact = Oracle(x, weight, residual, cluster, rho)
     numbers = range(cluster.max() + 1)
     rows = [cluster == number for number in numbers]
-    information = np.stack([x[one].T @ (weight[one, None] * x[one]) for one in rows])
-    scores = np.stack([x[one].T @ (weight * residual)[one] for one in rows])
-    found = Clustered(information, np.eye(6)[0], rho)
-    half = found.adjusted(scores) @ exact.bread
+    information = np.stack([x[each].T @ (weight[each, None] * x[each]) for each in rows])
+    scores = np.stack([x[each].T @ (weight * residual)[each] for each in rows])
+    actual = Clustered(information, np.eye(6)[0], rho)
+    half = actual.adjusted(scores) @ exact.bread
     np.testing.assert_allclose(half.T @ half, exact.covariance, rtol=1e-8, atol=1e-12 * exact.covariance.max())
-    df, share = found.satterthwaite(np.eye(6))
-    np.testing.assert_allclose(df, [exact.satterthwaite(one) for one in np.eye(6)], rtol=1e-8)
+    df, share = actual.satterthwaite(np.eye(6))
+    np.testing.assert_allclose(df, [exact.satterthwaite(each) for each in np.eye(6)], rtol=1e-8)
     # All but that of the column which one cluster alone determines, whose variance cannot be seen.
     np.testing.assert_allclose(share[:5], 1.0, rtol=1e-8)
     assert share[5] < 0.2
-    for which in ([1], [1, 2], [1, 4], [0, 1, 2, 3, 4]):
-        spread = found.hotelling(np.eye(6)[which])
-        assert spread.df == pytest.approx(exact.hotelling(np.eye(6)[which]), rel=1e-8)
+    for chosen in ([1], [1, 2], [1, 4], [0, 1, 2, 3, 4]):
+        spread = actual.hotelling(np.eye(6)[chosen])
+        assert spread.df == pytest.approx(exact.hotelling(np.eye(6)[chosen]), rel=1e-8)
         assert spread.share == pytest.approx(1.0)
-    assert found.hotelling(np.eye(6)[[4, 5]]).share < 0.2
+    assert actual.hotelling(np.eye(6)[[4, 5]]).share < 0.2
 
 
 def test_rho_is_found_where_clusters_share_something():
     random = np.random.default_rng(3)
     cluster = np.repeat(np.arange(300), random.integers(1, 40, 300))
     x = np.c_[np.ones(len(cluster)), random.normal(size=len(cluster))]
-    found = []
+    rhos = []
     for _ in range(40):
         y = 0.5 * random.normal(size=300)[cluster] + random.normal(size=len(cluster))
         residual = y - x @ np.linalg.lstsq(x, y)[0]
         rows = [cluster == number for number in range(300)]
-        information = np.stack([x[one].T @ x[one] for one in rows])
-        scores = np.stack([x[one].T @ residual[one] for one in rows])
-        found.append(Clustered(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
-    assert np.mean(found) == pytest.approx(0.25, abs=0.02)
+        information = np.stack([x[each].T @ x[each] for each in rows])
+        scores = np.stack([x[each].T @ residual[each] for each in rows])
+        rhos.append(Clustered(information, np.eye(2)[0]).with_rho(scores, 1.0).rho)
+    assert np.mean(rhos) == pytest.approx(0.25, abs=0.02)
 
 
 # Fits -------------------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ FAMILIES = {"gaussian": "delay", "binomial": "late"}
 
 
 def matrix_of(frame: pd.DataFrame) -> np.ndarray:
-    carriers = [(frame["carrier"] == one).to_numpy(float) for one in sorted(frame["carrier"].unique())[1:]]
+    carriers = [(frame["carrier"] == each).to_numpy(float) for each in sorted(frame["carrier"].unique())[1:]]
     return np.stack([np.ones(len(frame)), *carriers, frame["hour"], frame["wind"]], axis=1)
 
 
@@ -142,15 +142,15 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     frame = ROWS.assign(weight=1 + ROWS.index % 3)
     formula = f"{FAMILIES[family]} ~ {FORMULA}"
     design, fitted = fit_frame(frame, formula, family, tmp_path, std_errors="cluster(day)", weights=weights)
-    found = replace(estimates_of(design, fitted), fewest=Fewest(df=2, df_joint=2))
-    table = coefficients.table(found, 0.9)
-    kept = table[found.kept]
+    estimated = replace(estimates_of(design, fitted), fewest=Fewest(df=2, df_joint=2))
+    table = coefficients.table(estimated, 0.9)
+    kept = table[estimated.kept]
     used = frame["weight"].to_numpy(float) if weights else np.ones(len(frame))
     weight, residual = working(frame, family, kept["estimate"].to_numpy(), used)
     exact = Oracle(matrix_of(frame), weight, residual, frame["day"].to_numpy(), fitted.cluster_rho)
     assert fitted.cluster_rho > 0.2
     np.testing.assert_allclose(kept["std_error"], np.sqrt(np.diag(exact.covariance)), rtol=1e-6)
-    np.testing.assert_allclose(kept["df"], [exact.satterthwaite(one) for one in np.eye(6)], rtol=1e-6)
+    np.testing.assert_allclose(kept["df"], [exact.satterthwaite(each) for each in np.eye(6)], rtol=1e-6)
     distribution = scipy.stats.t(kept["df"])
     np.testing.assert_allclose(kept["t"], kept["estimate"] / kept["std_error"])
     np.testing.assert_allclose(kept["p_value"], 2 * distribution.sf(kept["t"].abs()), rtol=1e-9)
@@ -160,17 +160,17 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     )
     assert (kept["note"] == "").all()
 
-    term = coefficients.joint_tests(found).set_index("term").loc["carrier"]
-    which = np.eye(6)[1:4]
-    estimates = which @ kept["estimate"].to_numpy()
-    statistic = estimates @ np.linalg.solve(which @ exact.covariance @ which.T, estimates)
-    eta = exact.hotelling(which)
+    term = coefficients.joint_tests(estimated).set_index("term").loc["carrier"]
+    chosen = np.eye(6)[1:4]
+    estimates = chosen @ kept["estimate"].to_numpy()
+    statistic = estimates @ np.linalg.solve(chosen @ exact.covariance @ chosen.T, estimates)
+    eta = exact.hotelling(chosen)
     assert term["chi_squared"] == pytest.approx(statistic, rel=1e-5)
     assert term["df"] == 3 and term["df_denominator"] == pytest.approx(eta - 2, rel=1e-6)
     assert term["F"] == pytest.approx((eta - 2) / eta * statistic / 3, rel=1e-5)
     assert term["p_value"] == pytest.approx(scipy.stats.f.sf(term["F"], 3, eta - 2), rel=1e-8)
 
-    contrast = coefficients.contrasts(found, {"x": {"carrier[DL]": 1, "carrier[UA]": -1}}, 0.9).iloc[0]
+    contrast = coefficients.contrasts(estimated, {"x": {"carrier[DL]": 1, "carrier[UA]": -1}}, 0.9).iloc[0]
     weights = np.array([0, 0, 1, -1, 0, 0.0])
     assert contrast["std_error"] == pytest.approx(np.sqrt(weights @ exact.covariance @ weights), rel=1e-6)
     assert contrast["df"] == pytest.approx(exact.satterthwaite(weights), rel=1e-6)
@@ -328,9 +328,9 @@ def test_tests_by_cluster_keep_their_level_where_clusters_are_few_and_unequal(tm
     replicates = Replicates(frame, "carrier + hour + wind", "gaussian", tmp_path, std_errors="cluster(day)")
     p_values, joint = [], []
     for _ in range(250):
-        found = replicates.estimates(0.7 * random.normal(size=50)[day] + random.normal(size=len(day)))
-        p_values.append(coefficients.table(found, 0.95)["p_value"].to_numpy()[found.kept])
-        joint.append(coefficients.joint_tests(found)["p_value"].to_numpy())
+        actual = replicates.estimates(0.7 * random.normal(size=50)[day] + random.normal(size=len(day)))
+        p_values.append(coefficients.table(actual, 0.95)["p_value"].to_numpy()[actual.kept])
+        joint.append(coefficients.joint_tests(actual)["p_value"].to_numpy())
     rates = np.concatenate([np.mean(np.array(p_values) < 0.05, axis=0), np.mean(np.array(joint) < 0.05, axis=0)])
     low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 250, 0.05) / 250
     assert np.all((rates >= low) & (rates <= high)), rates

@@ -32,7 +32,7 @@ def flights(rows: int, seed: int, planes: int) -> pd.DataFrame:
 def test_clusters_are_the_raw_values_whatever_is_rare_or_missing(tmp_path):
     frame = flights(6_000, 1, 400)
     other = flights(4_000, 2, 500)
-    files = [ingest_frame(one, tmp_path, name) for name, one in (("a", frame), ("b", other))]
+    files = [ingest_frame(each, tmp_path, name) for name, each in (("a", frame), ("b", other))]
     both = pd.concat([frame, other])
     matrix = treatment_contrasts(both, {"carrier": "carrier"}, ["hour"])
     exact = logistic_regression(both["late"], matrix, both["tail"])
@@ -67,9 +67,9 @@ def test_a_column_can_be_a_term_with_rare_levels_and_the_clusters(tmp_path):
 
 def assert_agrees_on(table: pd.DataFrame, exact, names: list[tuple[str, str]], chosen: list[tuple[str, str]]) -> None:
     places = [names.index(name) for name in chosen]
-    found = table.loc[chosen]
-    np.testing.assert_allclose(found["estimate"], np.asarray(exact.params)[places], rtol=1e-6)
-    np.testing.assert_allclose(found["std_error"], np.asarray(exact.bse)[places], rtol=1e-5)
+    actual = table.loc[chosen]
+    np.testing.assert_allclose(actual["estimate"], np.asarray(exact.params)[places], rtol=1e-6)
+    np.testing.assert_allclose(actual["std_error"], np.asarray(exact.bse)[places], rtol=1e-5)
 
 
 def test_rows_without_a_cluster_are_dropped_and_counted_or_refused(tmp_path):
@@ -170,11 +170,11 @@ def test_an_integer_with_very_many_values_can_be_a_term(customers):
     assert fitted.summary["df_residual"] == df
     assert table.loc[("x", ""), "estimate"] == pytest.approx(slope, rel=1e-9)
     assert table.loc[("x", ""), "std_error"] == pytest.approx(error, rel=1e-9)
-    found = table.loc["C(customer)"]
-    assert set(found.index) == set(effects.index)
+    actual = table.loc["C(customer)"]
+    assert set(actual.index) == set(effects.index)
     intercept = table.loc[("Intercept", ""), "estimate"]
-    np.testing.assert_allclose(found["estimate"] + intercept, effects.loc[found.index], rtol=1e-7, atol=1e-9)
-    assert found["rows"].to_dict() == level.value_counts().to_dict()
+    np.testing.assert_allclose(actual["estimate"] + intercept, effects.loc[actual.index], rtol=1e-7, atol=1e-9)
+    assert actual["rows"].to_dict() == level.value_counts().to_dict()
 
 
 def test_as_a_number_an_integer_with_very_many_values_is_what_it_was(tmp_path):
@@ -214,7 +214,9 @@ def test_identifiers_beyond_two_to_the_53_stay_apart(tmp_path, most_codes):
     design, fitted, _ = fit_files([file], "y ~ x", "gaussian", std_errors="cluster(id)", limits=CR1)
     assert fitted.summary["std_errors"]["clusters"] == 7
     tables = list(predict.predictions(design, fitted, file, {}, ["id"], fitted.summary["df_residual"], 0.95))
-    assert [one for table in tables for one in table["id"].to_pylist()] == frame.loc[frame["day"] == 9, "id"].to_list()
+    assert [each for table in tables for each in table["id"].to_pylist()] == frame.loc[
+        frame["day"] == 9, "id"
+    ].to_list()
 
 
 def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
@@ -242,7 +244,7 @@ def test_what_cannot_be_told_apart_is_refused_by_name(tmp_path):
 
 def test_a_pass_with_very_many_sums_is_cut_into_fewer_calls(tmp_path):
     frame = flights(70_000, 11, 20_000)
-    files = [ingest_frame(one, tmp_path, name) for name, one in (("a", frame[:40_000]), ("b", frame[40_000:]))]
+    files = [ingest_frame(each, tmp_path, name) for name, each in (("a", frame[:40_000]), ("b", frame[40_000:]))]
     design = design_of("late ~ carrier + hour", "binomial", merge(files), files, std_errors="cluster(tail)")
 
     class Counting(LocalExecutor):

@@ -24,9 +24,9 @@ def linear_predictor(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return eta.to_numpy(), np.array([-0.4, 0.4, -0.3, 0.6, 0.5, -0.2])
 
 
-def coverage(fits: list[np.ndarray], truth: np.ndarray, which: int) -> tuple[np.ndarray, np.ndarray]:
+def coverage(fits: list[np.ndarray], truth: np.ndarray, chosen: int) -> tuple[np.ndarray, np.ndarray]:
     """The share of intervals of 1.96 errors that hold the truth, and the standard deviation of (estimate - truth) / error."""
-    z = np.stack([(fit[0] - truth) / fit[which] for fit in fits])
+    z = np.stack([(fit[0] - truth) / fit[chosen] for fit in fits])
     return (np.abs(z) <= 1.959964).mean(0), z.std(0)
 
 

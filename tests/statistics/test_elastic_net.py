@@ -33,9 +33,9 @@ def file(tmp_path_factory):
 
 def columns(frame: pd.DataFrame) -> np.ndarray:
     """Indicators of all levels and standardised numbers, in the order of our coefficients, without the intercept."""
-    made = [frame[name] == level for name in FACTORS for level in sorted(TRAIN[name].unique(), key=str)]
-    made += [(frame[name] - TRAIN[name].mean()) / TRAIN[name].std(ddof=0) for name in NUMBERS]
-    return np.stack(made, 1).astype(float)
+    columns = [frame[name] == level for name in FACTORS for level in sorted(TRAIN[name].unique(), key=str)]
+    columns += [(frame[name] - TRAIN[name].mean()) / TRAIN[name].std(ddof=0) for name in NUMBERS]
+    return np.stack(columns, 1).astype(float)
 
 
 def losses(family: str, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -77,12 +77,12 @@ RESPONSES = {"binomial": "late", "gaussian": "delay", "poisson": "bags"}
 )
 def test_it_has_the_least_objective_and_meets_the_kkt_conditions(file, family, l1, l2):
     y = TRAIN[RESPONSES[family]].to_numpy(float)
-    made, found, _ = fit_files([file], f"{RESPONSES[family]} ~ {TERMS}", family, l1=l1, l2=l2)
-    b, x = found.coefficients, columns(TRAIN)
+    design, fitted, _ = fit_files([file], f"{RESPONSES[family]} ~ {TERMS}", family, l1=l1, l2=l2)
+    b, x = fitted.coefficients, columns(TRAIN)
     violation = largest_violation(family, b, y, l1, l2)
     assert violation <= 1e-6 * l1
-    assert found.summary["largest_kkt_violation"] == pytest.approx(violation, abs=1e-9 * l1)
-    assert found.summary["converged"]
+    assert fitted.summary["largest_kkt_violation"] == pytest.approx(violation, abs=1e-9 * l1)
+    assert fitted.summary["converged"]
     assert 0 < np.count_nonzero(b[1:]) < len(b) - 1
     if family == "gaussian":
         theirs = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(x, y)
@@ -98,7 +98,7 @@ def test_it_has_the_least_objective_and_meets_the_kkt_conditions(file, family, l
     # Where solvers disagree, the lower objective decides.
     assert objective(family, b, y, l1, l2) <= objective(family, other, y, l1, l2) + 1e-12
     np.testing.assert_array_equal(b[1:] != 0, np.abs(other[1:]) > 1e-7)
-    table = table_of(made, found)
+    table = table_of(design, fitted)
     assert (table["status"] == np.where(b == 0, "zero", "")).all()
     assert table["std_error"].isna().all() and "p_value" not in table and "posterior_sd" not in table
 
@@ -142,12 +142,12 @@ def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
     penalties = [0.05, 0.01, 0.002]
     for l1_ratio in (1.0, 0.0):
         options = {"penalties": penalties[::-1], "l1_ratio": l1_ratio, "select": "aic"}
-        _, found, _ = fit_files([file], f"late ~ {TERMS}", "binomial", path=options)
-        steps = pd.DataFrame(found.summary["path"])
+        _, fitted, _ = fit_files([file], f"late ~ {TERMS}", "binomial", path=options)
+        steps = pd.DataFrame(fitted.summary["path"])
         assert steps["penalty"].tolist() == penalties
         assert steps["chosen"].tolist() == (steps["aic"] == steps["aic"].min()).tolist()
         x = np.c_[np.ones(len(TRAIN)), columns(TRAIN)]
-        for b, step in zip(found.path_coefficients, found.summary["path"], strict=True):
+        for b, step in zip(fitted.path_coefficients, fitted.summary["path"], strict=True):
             mean = mean_of("binomial", x @ b)
             active = np.flatnonzero(b)
             information = x[:, active].T @ (x[:, active] * (mean * (1 - mean))[:, None])
@@ -157,8 +157,8 @@ def test_aic_of_a_lasso_counts_what_is_not_zero_and_of_a_ridge_the_trace(file):
             assert step["effective_coefficients"] == pytest.approx(df, rel=1e-3)
             assert step["aic"] == pytest.approx(step["deviance"] + 2 * df, rel=1e-5)
             if step["chosen"]:
-                assert found.summary["effective_coefficients"] == pytest.approx(df, rel=1e-7)
-                assert found.summary["aic"] == pytest.approx(step["deviance"] + 2 * df, rel=1e-10)
+                assert fitted.summary["effective_coefficients"] == pytest.approx(df, rel=1e-7)
+                assert fitted.summary["aic"] == pytest.approx(step["deviance"] + 2 * df, rel=1e-10)
     assert np.isfinite(table_of(*fit_files([file], f"late ~ {TERMS}", "binomial", l2=0.01)[:2])["posterior_sd"]).all()
 
 
@@ -207,15 +207,15 @@ def test_the_quadratic_problem_is_solved_for_any_start():
     information, slope = x.T @ x, -x.T @ target
     blocks = Blocks(np.arange(12), np.zeros(0, int), information, np.zeros((12, 0)), np.zeros(0))
     threshold = np.full(12, 25.0)
-    found = []
+    actual = []
     for start in (np.zeros(12), random.normal(size=12)):
         step = quadratic.solve(blocks, slope + information @ start, start, threshold, 1e-8)
         b = start + step
         residual = slope + information @ b
         assert np.all(np.abs(residual + threshold * np.sign(b))[b != 0] < 1e-7)
         assert np.all(np.abs(residual)[b == 0] <= 25.0 + 1e-7)
-        found.append(slope @ b + b @ information @ b / 2 + threshold @ np.abs(b))
-    assert found[0] == pytest.approx(found[1], rel=1e-12)
+        actual.append(slope @ b + b @ information @ b / 2 + threshold @ np.abs(b))
+    assert actual[0] == pytest.approx(actual[1], rel=1e-12)
 
 
 def test_the_picture_of_a_path_is_drawn(path, tmp_path):

@@ -29,21 +29,21 @@ def test_the_golden_file_is_that_of_this_engine_and_has_each_case():
 
 @pytest.mark.parametrize("name", golden_cases.CASES)
 def test_numbers_are_those_of_the_golden_file(files, name):
-    found = golden_cases.numbers(golden_cases.tables(files, *golden_cases.CASES[name]))
+    actual = golden_cases.numbers(golden_cases.tables(files, *golden_cases.CASES[name]))
     expected = GOLDEN["cases"][name]
     for table in ("coefficients", "terms"):
-        same(*(pd.read_csv(io.StringIO(of_one[table])) for of_one in (found, expected)))
+        same(*(pd.read_csv(io.StringIO(of_one[table])) for of_one in (actual, expected)))
     for part in ("fit", "predicted"):
-        assert found[part] == pytest.approx(expected[part], rel=1e-9)
+        assert actual[part] == pytest.approx(expected[part], rel=1e-9)
 
 
-def same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+def same(actual: pd.DataFrame, expected: pd.DataFrame) -> None:
     texts = expected.select_dtypes(exclude="number").columns
-    pd.testing.assert_frame_equal(found[texts], expected[texts])
+    pd.testing.assert_frame_equal(actual[texts], expected[texts])
     for name in expected.columns.difference(texts):
         scale = np.abs(expected[name])
         if name in ("estimate", "ci_lower", "ci_upper") and "std_error" in expected:
             scale = np.fmax(scale, expected["std_error"])
-        near = np.abs(found[name] - expected[name]) <= SAME * np.fmax(scale, 1e-6)
-        near |= (found[name] == expected[name]) | (found[name].isna() & expected[name].isna())
-        assert near.all(), (name, found[name][~near], expected[name][~near])
+        near = np.abs(actual[name] - expected[name]) <= SAME * np.fmax(scale, 1e-6)
+        near |= (actual[name] == expected[name]) | (actual[name].isna() & expected[name].isna())
+        assert near.all(), (name, actual[name][~near], expected[name][~near])

@@ -155,8 +155,8 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
         method="newton", tol=1e-12, **ROBUST[kind]
     )
     design, fitted = fit_frame(FRAME, formula, "binomial", tmp_path, std_errors=kind, limits=CR1)
-    found = estimates_of(design, fitted)
-    table = coefficients.table(found, 0.9).set_index(["term", "level"])
+    estimated = estimates_of(design, fitted)
+    table = coefficients.table(estimated, 0.9).set_index(["term", "level"])
     # HC1 is HC0 times n / (n - p); statsmodels' HC1 of a GLM is without it in some versions.
     factor = 1.0 if by_cluster else np.sqrt(len(FRAME) / exact.df_resid)
     ours = table.loc[list(matrix.columns)]
@@ -171,18 +171,18 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
     classical = sm.GLM(FRAME["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton")
     np.testing.assert_allclose(ours["classical_std_error"], classical.bse, rtol=1e-5)
 
-    covariance = coefficients.covariance_table(found)
+    covariance = coefficients.covariance_table(estimated)
     np.testing.assert_allclose(
         covariance,
         np.asarray(exact.cov_params()) * factor**2,
         rtol=1e-4,
         atol=1e-9 * np.asarray(exact.cov_params()).max(),
     )
-    terms = coefficients.joint_tests(found).set_index("term")
+    terms = coefficients.joint_tests(estimated).set_index("term")
     pick = np.eye(len(matrix.columns))[[name[0] == "C(month)" for name in matrix.columns]]
     wald = exact.wald_test(pick, scalar=True, use_f=False)
-    places = np.flatnonzero(found.kept & (np.array([term for term, _ in design.coefficients()]) == "C(month)"))
-    value, df, problem = coefficients.wald(found, places, False)
+    places = np.flatnonzero(estimated.kept & (np.array([term for term, _ in design.coefficients()]) == "C(month)"))
+    value, df, problem = coefficients.wald(estimated, places, False)
     assert (value, df, problem) == (pytest.approx(wald.statistic / factor**2, rel=1e-5), 5, "")
     assert terms.loc["C(month)", "df"] == 5
     if by_cluster:
@@ -199,14 +199,14 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
     contrast = {
         "DL against UA at noon": {"carrier[DL]": 1, "carrier[UA]": -1, "carrier:hour[DL]": 12, "carrier:hour[UA]": -12}
     }
-    row = coefficients.contrasts(found, contrast, 0.9).iloc[0]
+    row = coefficients.contrasts(estimated, contrast, 0.9).iloc[0]
     names = [f"{term}[{level}]" if level else term for term, level in matrix.columns]
     weights = np.array([contrast["DL against UA at noon"].get(name, 0.0) for name in names])
     test = exact.t_test(weights)
     assert row["estimate"] == pytest.approx(test.effect.item(), rel=1e-6)
     assert row["std_error"] == pytest.approx(test.sd.item() * factor, rel=1e-5)
     with pytest.raises(UserError, match=r"no coefficient `carrier\[DX\]`; did you mean `carrier\[DL\]`"):
-        coefficients.contrasts(found, {"x": {"carrier[DX]": 1}}, 0.9)
+        coefficients.contrasts(estimated, {"x": {"carrier[DX]": 1}}, 0.9)
 
 
 def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_path):
@@ -217,10 +217,10 @@ def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_p
     model = sm.OLS(frame["delay"], matrix.to_numpy())
     for kind, exact in (("robust", model.fit(cov_type="HC1")), ("classical", model.fit())):
         design, fitted = fit_frame(frame, formula, "gaussian", tmp_path / kind, std_errors=kind)
-        found = estimates_of(design, fitted)
-        table = coefficients.table(found, 0.95).set_index(["term", "level"])
+        estimated = estimates_of(design, fitted)
+        table = coefficients.table(estimated, 0.95).set_index(["term", "level"])
         assert_agrees(table, exact, list(matrix.columns))
-        terms = coefficients.joint_tests(found).set_index("term")
+        terms = coefficients.joint_tests(estimated).set_index("term")
         pick = np.eye(len(matrix.columns))[[name[0] == "plane" for name in matrix.columns]]
         wald = exact.wald_test(pick, scalar=True, use_f=True)
         assert terms.loc["plane", "F"] == pytest.approx(wald.statistic, rel=1e-6)
@@ -315,25 +315,25 @@ def test_values_that_training_has_not_seen(tmp_path):
     later.loc[10:12, "seats"] = 0
     frame = pd.concat([train, later], ignore_index=True)
     split = {"split": {"train": "year = 1", "evaluate": "year = 2"}}
-    found = {}
+    actual = {}
     for most_codes in (MOST_CODES, 1000):
         limits = IngestLimits(most_codes=most_codes)
         file = ingest_frame(frame, tmp_path / str(most_codes), limits=limits, **split)
         design, fitted, _ = fit_files([file], "late ~ bs(distance, df=4) + log(seats)", "binomial")
         scored = predict.score(Workload(design, [file], "evaluate"), fitted)
-        found[most_codes] = metrics.evaluate(design, scored, 0.5)
+        actual[most_codes] = metrics.evaluate(design, scored, 0.5)
         limits = FRAME["distance"].agg(["min", "max"])
         outside = ~later["distance"].between(*limits)
-        assert found[most_codes]["rows_outside_spline_range"] == outside.sum() >= 10
-        assert found[most_codes]["rows_without_finite_value"] == 3
-        assert found[most_codes]["rows"] == len(later) - 3
+        assert actual[most_codes]["rows_outside_spline_range"] == outside.sum() >= 10
+        assert actual[most_codes]["rows_without_finite_value"] == 3
+        assert actual[most_codes]["rows"] == len(later) - 3
     matrix = model_matrix(FRAME, "late ~ bs(distance, df=4) + log(seats)")
     exact = sm.GLM(FRAME["late"].to_numpy(), matrix.to_numpy(), sm.families.Binomial()).fit(method="newton")
     spec = formulaic.ModelSpec.from_spec(formulaic.model_matrix("bs(distance, df=4) + log(seats)", FRAME).model_spec)
     kept = later[later["seats"] > 0].assign(distance=later["distance"].clip(*limits))
     eta = spec.get_model_matrix(kept).to_numpy() @ exact.params
     log_loss = np.mean(np.logaddexp(0, eta) - kept["late"] * eta)
-    assert [one["log_loss"] for one in found.values()] == pytest.approx([log_loss] * 2, rel=1e-8)
+    assert [each["log_loss"] for each in actual.values()] == pytest.approx([log_loss] * 2, rel=1e-8)
 
 
 def test_a_function_that_is_not_finite_for_a_training_row_stops_the_fit(tmp_path):

@@ -94,11 +94,11 @@ def gradients(offset: np.ndarray, weight: np.ndarray):
 
 def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remembering | None = None, **model):
     """Train without what comes before and after. Returns what a journal would have, and the summary."""
-    made = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
-    executor, workload = executor or Remembering(), Workload(made, [file], "train")
-    weight = TRAIN["weight"].sum() if made.weights else len(TRAIN)
-    objective = training.Objective(workload, {"weight_sum": weight}, made.l1, made.l2, 1.0)
-    begin = np.r_[start, np.zeros(made.size - 1)]
+    design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
+    executor, workload = executor or Remembering(), Workload(design, [file], "train")
+    weight = TRAIN["weight"].sum() if design.weights else len(TRAIN)
+    objective = training.Objective(workload, {"weight_sum": weight}, design.l1, design.l2, 1.0)
+    begin = np.r_[start, np.zeros(design.size - 1)]
     _, summary = training.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
     return executor.remembered, summary
 
@@ -106,14 +106,14 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
 @pytest.fixture(scope="module")
 def learnt(file) -> dict[str, list[np.ndarray]]:
     """The coefficients after each epoch of one step on all rows."""
-    found = {}
+    actual = {}
     for case, (_, l1, l2, decay) in CASES.items():
         settings = {"batch_size": len(TRAIN), "epochs": STEPS, "learning_rate": RATE, "average": False, "decay": decay}
         settings["synchronous"] = case == "adam"
         model = {"weights": "weight", "offset": "log(seats)", "l1": l1, "l2": l2}
         remembered, _ = train(file, case.split()[0], settings, -0.5, **model)
-        found[case] = [one["coefficients"] for one in remembered]
-    return found
+        actual[case] = [each["coefficients"] for each in remembered]
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -175,21 +175,21 @@ def test_each_step_is_that_of_keras(learnt):
 
 def rows_of(calls) -> list[tuple[str, int]]:
     """File and number of each row that these calls go through."""
-    found = []
+    actual = []
     for signature, (order, paths, _, blocks, counts, *_) in calls:
         for (multiplier, offset), block, count in zip(order, blocks, counts, strict=True):
             where = (np.arange(count, dtype=np.int64) * multiplier + offset) % max(count, 1)
             shard, inside = divmod(int(block), signature.blocks)
-            found += [(paths[shard, 0], inside * 8192 + int(row)) for row in where]
-    return found
+            actual += [(paths[shard, 0], inside * 8192 + int(row)) for row in where]
+    return actual
 
 
 def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
     frame = flights(120_000, seed=6)
     half = ingest_frame(frame[:80_000], tmp_path, "first"), ingest_frame(frame[80_000:], tmp_path, "second")
     empty = ingest_frame(frame[:100], tmp_path, "empty", split={"train": "FALSE", "evaluate": "TRUE"})
-    made = design_of("late ~ carrier + hour", "binomial", merge([*half, empty]), half)
-    workload = Workload(made, [*half, empty], "train", cutting=Cutting(reads_to_shuffle=1))
+    design = design_of("late ~ carrier + hour", "binomial", merge([*half, empty]), half)
+    workload = Workload(design, [*half, empty], "train", cutting=Cutting(reads_to_shuffle=1))
     epochs = [workload.epoch(np.random.default_rng([1, epoch]), fewest) for epoch, fewest in ((1, 1), (2, 7))]
     # Few calls read several blocks at once.
     assert [max(counts.max() for _, (_, _, _, _, counts, *_) in calls) for calls in epochs] == [16_000, 8_192]
@@ -206,10 +206,10 @@ def test_a_block_is_read_in_any_order_of_its_runs():
     stored = [np.arange(most).astype(kind) for kind in types]
     words = np.concatenate([column.view(np.int64) for column in stored])
     for count in (1, 31, 32, 33, 100, 5_000, 8_191, 8_192):
-        found = np.zeros_like(words)
+        actual = np.zeros_like(words)
         ((multiplier, offset),) = orders([count], np.random.default_rng(count))
-        kernels.in_runs(words, starts, sizes * kernels.RUN // 8, count, int(multiplier), int(offset), found)
-        of_columns = [part.view(kind)[:count] for part, kind in zip(np.split(found, starts[1:]), types, strict=True)]
+        kernels.in_runs(words, starts, sizes * kernels.RUN // 8, count, int(multiplier), int(offset), actual)
+        of_columns = [part.view(kind)[:count] for part, kind in zip(np.split(actual, starts[1:]), types, strict=True)]
         order = of_columns[1].astype(int)
         assert sorted(order) == list(range(count))
         assert count < 100 or list(order) != sorted(order)
@@ -220,14 +220,14 @@ def test_a_block_is_read_in_any_order_of_its_runs():
 FORMULA = "late ~ carrier * origin + C(month) + hour + scale(distance)"
 
 
-def fit(file, solver: SolverConfig, said: list[str] | None = None, workers: int = 1, formula=FORMULA, **settings):
+def fit(file, solver: SolverConfig, messages: list[str] | None = None, workers: int = 1, formula=FORMULA, **settings):
     return fit_files(
         [file],
         formula,
         settings.pop("family", "binomial"),
         solver=solver,
         executor=Remembering(workers),
-        tell=(said if said is not None else []).append,
+        tell=(messages if messages is not None else []).append,
         **settings,
     )[:2]
 
@@ -247,31 +247,33 @@ def exact(large):
 
 @pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
 def test_it_comes_close_and_says_how_close(large, exact, synchronous):
-    said = []
+    messages = []
     settings = {"epochs": 10, "batch_size": 256, "learning_rate": 0.1, "report_every": 20}
     settings |= {"synchronous": synchronous, "parts": 2}
-    made, found = fit(large, SolverConfig(solver="adagrad", online=settings), said, workers=2)
-    gap = exact[1].summary["log_likelihood"] - found.summary["log_likelihood"]
+    design, fitted = fit(large, SolverConfig(solver="adagrad", online=settings), messages, workers=2)
+    gap = exact[1].summary["log_likelihood"] - fitted.summary["log_likelihood"]
     assert 0 < gap < 1e-4 * 50_000
-    assert found.summary["gap"]["log_likelihood"] == pytest.approx(gap, rel=0.1)
-    assert found.summary["gap"]["unreliable"] == (
-        found.summary["gap"]["log_likelihood"] > 0.01 * found.summary["coefficients"]
+    assert fitted.summary["gap"]["log_likelihood"] == pytest.approx(gap, rel=0.1)
+    assert fitted.summary["gap"]["unreliable"] == (
+        fitted.summary["gap"]["log_likelihood"] > 0.01 * fitted.summary["coefficients"]
     )
     blocks = [8192] * 6 + [50_000 - 6 * 8192]
-    assert found.summary["online"]["steps"] == 10 * sum(-(-rows // 256) for rows in blocks)
-    assert not found.summary["exact"] and not found.summary["converged"]
-    table = table_of(made, found)
+    assert fitted.summary["online"]["steps"] == 10 * sum(-(-rows // 256) for rows in blocks)
+    assert not fitted.summary["exact"] and not fitted.summary["converged"]
+    table = table_of(design, fitted)
     assert table["std_error"].isna().all() and table["p_value"].isna().all()
     assert np.isfinite(table["estimate"]).all()
-    assert any(re.fullmatch(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", line) for line in said)
-    assert any("steps in" in line and "final loss 0." in line for line in said)
+    assert any(
+        re.fullmatch(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", line) for line in messages
+    )
+    assert any("steps in" in line and "final loss 0." in line for line in messages)
 
 
 def test_an_exact_solver_goes_on_from_there(large, exact):
     assert SolverConfig(solver="sgd", finish="newton").is_exact
-    made, found = fit(large, SolverConfig(solver=["sgd", "newton"], online={"epochs": 1}))
-    assert found.summary["exact"] and found.summary["converged"]
-    ours, theirs = table_of(made, found), table_of(*exact)
+    design, fitted = fit(large, SolverConfig(solver=["sgd", "newton"], online={"epochs": 1}))
+    assert fitted.summary["exact"] and fitted.summary["converged"]
+    ours, theirs = table_of(design, fitted), table_of(*exact)
     error = theirs["std_error"].fillna(1.0)
     assert (np.abs(ours["estimate"] - theirs["estimate"]) <= 1e-7 * error).all()
     np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-7)
@@ -281,19 +283,19 @@ def test_an_exact_solver_goes_on_from_there(large, exact):
 def test_linear_regression_with_a_large_mean_and_poisson_regression(large, family, response):
     settings = {"epochs": 8, "batch_size": 256, "learning_rate": 0.1}
     formula = FORMULA.replace("late", response)
-    _, found = fit(large, SolverConfig(solver="adagrad", online=settings), formula=formula, family=family)
-    assert found.summary["gap"]["log_likelihood"] < 3e-4 * 50_000
+    _, fitted = fit(large, SolverConfig(solver="adagrad", online=settings), formula=formula, family=family)
+    assert fitted.summary["gap"]["log_likelihood"] < 3e-4 * 50_000
 
 
 def test_the_epoch_with_the_least_loss_on_other_rows_counts(file):
-    said = []
+    messages = []
     solver = SolverConfig(solver="sgd", online={"epochs": 30, "patience": 2, "learning_rate": 8.0, "decay": 0.0})
-    _, found = fit(file, solver, said, formula="late ~ carrier + hour")
-    lines = [line for line in said if "held out" in line]
+    _, fitted = fit(file, solver, messages, formula="late ~ carrier + hour")
+    lines = [line for line in messages if "held out" in line]
     losses = [float(line.split(" held out")[0].split()[-1]) for line in lines]
     assert len(losses) == int(np.argmin(losses)) + 1 + 2 < 30
-    assert found.summary["online"]["epochs"] == int(np.argmin(losses)) + 1
-    assert found.summary["online"]["loss_a_row_held_out"] == pytest.approx(min(losses), rel=1e-5)
+    assert fitted.summary["online"]["epochs"] == int(np.argmin(losses)) + 1
+    assert fitted.summary["online"]["loss_a_row_held_out"] == pytest.approx(min(losses), rel=1e-5)
 
 
 def test_it_stops_at_the_last_step(file):
@@ -318,8 +320,10 @@ def test_repeated_calls_are_counted(file):
 @pytest.mark.parametrize("rate", [1e3, 1e30])
 def test_a_learning_rate_whose_loss_stays_finite_far_off_is_refused(file, rate, penalty):
     solver = SolverConfig(solver=["sgd", "newton"], online={"learning_rate": rate, "epochs": 2})
-    said = r"models.m.online.learning_rate: with .* the steps are too long: sgd began at a deviance of .*\n.*such as 1$"
-    with pytest.raises(UserError, match=said):
+    message = (
+        r"models.m.online.learning_rate: with .* the steps are too long: sgd began at a deviance of .*\n.*such as 1$"
+    )
+    with pytest.raises(UserError, match=message):
         fit(file, solver, **penalty)
 
 
@@ -364,12 +368,12 @@ def test_curves_can_be_read_by_tensorboard(tmp_path):
     record(3, {"online/loss": 0.5})
     record(4, {"online/loss": 0.25})
     (path,) = (tmp_path / "events").iterdir()
-    found = []
+    actual = []
     for event in tf.compat.v1.train.summary_iterator(str(path)):
         for value in event.summary.value:
             assert value.metadata.plugin_data.plugin_name == "scalars"
-            found.append((event.step, value.tag, float(tf.make_ndarray(value.tensor))))
-    assert found == [(3, "online/loss", 0.5), (4, "online/loss", 0.25)]
+            actual.append((event.step, value.tag, float(tf.make_ndarray(value.tensor))))
+    assert actual == [(3, "online/loss", 0.5), (4, "online/loss", 0.25)]
 
 
 @pytest.mark.parametrize(

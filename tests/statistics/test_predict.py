@@ -44,8 +44,8 @@ def scored(eta, y, weight=None, parts=3):
         "outside": np.zeros(len(y), bool),
     }
     pieces = [
-        dict(zip(rows, one, strict=True))
-        for one in zip(*(np.array_split(v, parts) for v in rows.values()), strict=True)
+        dict(zip(rows, each, strict=True))
+        for each in zip(*(np.array_split(v, parts) for v in rows.values()), strict=True)
     ]
     return [Scored(None, None, piece) for piece in pieces]
 
@@ -61,7 +61,7 @@ def rated():
 def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weighted):
     eta, y, weights = rated
     weight = weights if weighted else np.ones(len(y))
-    found = metrics.evaluate(Named("binomial"), scored(eta, y, weight), 0.3)
+    report = metrics.evaluate(Named("binomial"), scored(eta, y, weight), 0.3)
     p, guess = expit(eta), expit(eta) >= 0.3
     expected = {
         "auc": sklearn_metrics.roc_auc_score(y, eta, sample_weight=weight),
@@ -73,21 +73,21 @@ def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weigh
         "recall": sklearn_metrics.recall_score(y, guess, sample_weight=weight),
         "f1": sklearn_metrics.f1_score(y, guess, sample_weight=weight),
     }
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    assert found["auc_bound"] == 0
+    assert {name: report[name] for name in expected} == pytest.approx(expected, rel=1e-12)
+    assert report["auc_bound"] == 0
     matrix = sklearn_metrics.confusion_matrix(y, guess, sample_weight=weight).ravel().tolist()
     assert [
-        found[f"{name}"] for name in ("true_negative", "false_positive", "false_negative", "true_positive")
+        report[f"{name}"] for name in ("true_negative", "false_positive", "false_negative", "true_positive")
     ] == matrix
     slope = sm.GLM(y, sm.add_constant(eta), sm.families.Binomial(), freq_weights=weight).fit(method="newton")
     large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=eta, freq_weights=weight).fit(method="newton")
-    assert found["calibration_slope"] == pytest.approx(slope.params[1], rel=1e-8)
-    assert found["calibration_slope_std_error"] == pytest.approx(slope.bse[1], rel=1e-6)
-    assert found["calibration_in_the_large"] == pytest.approx(large.params[0], rel=1e-8)
-    assert found["calibration_in_the_large_std_error"] == pytest.approx(large.bse[0], rel=1e-6)
+    assert report["calibration_slope"] == pytest.approx(slope.params[1], rel=1e-8)
+    assert report["calibration_slope_std_error"] == pytest.approx(slope.bse[1], rel=1e-6)
+    assert report["calibration_in_the_large"] == pytest.approx(large.params[0], rel=1e-8)
+    assert report["calibration_in_the_large_std_error"] == pytest.approx(large.bse[0], rel=1e-6)
     # Every point of the curve is one of scikit-learn's.
     rates, recalls, _ = sklearn_metrics.roc_curve(y, eta, sample_weight=weight, drop_intermediate=False)
-    points = np.array([(one["false_positive_rate"], one["recall"]) for one in found["curve"]])
+    points = np.array([(each["false_positive_rate"], each["recall"]) for each in report["curve"]])
     distance = np.abs(points[:, None] - np.stack([rates, recalls], 1)[None]).max(2).min(1)
     assert distance.max() < 1e-12 and len(points) > 300
     assert points[-1] == pytest.approx([1, 1])
@@ -96,17 +96,17 @@ def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weigh
 def test_lift_and_calibration_divide_the_rows_equally(rated):
     eta, y, _ = rated
     eta = eta + 1e-7 * np.arange(len(eta))  # no ties
-    found = metrics.evaluate(Named("binomial"), scored(eta, y), 0.5)
+    report = metrics.evaluate(Named("binomial"), scored(eta, y), 0.5)
     tenths = y[np.argsort(-eta)].reshape(10, 500)
-    assert [one["observed"] for one in found["lift"]] == pytest.approx(tenths.mean(1))
-    assert [one["lift"] for one in found["lift"]] == pytest.approx(tenths.mean(1) / y.mean())
-    assert found["lift"][-1]["share_of_events"] == pytest.approx(1)
+    assert [each["observed"] for each in report["lift"]] == pytest.approx(tenths.mean(1))
+    assert [each["lift"] for each in report["lift"]] == pytest.approx(tenths.mean(1) / y.mean())
+    assert report["lift"][-1]["share_of_events"] == pytest.approx(1)
     parts = y[np.argsort(eta)].reshape(20, 250)
     means = expit(np.sort(eta)).reshape(20, 250).mean(1)
-    assert [one["predicted"] for one in found["calibration"]] == pytest.approx(means)
-    for one, of_part in zip(found["calibration"], parts, strict=True):
+    assert [each["predicted"] for each in report["calibration"]] == pytest.approx(means)
+    for each, of_part in zip(report["calibration"], parts, strict=True):
         interval = sm.stats.proportion_confint(of_part.sum(), 250, method="wilson")
-        assert (one["observed"], one["lower"], one["upper"]) == pytest.approx((of_part.mean(), *interval))
+        assert (each["observed"], each["lower"], each["upper"]) == pytest.approx((of_part.mean(), *interval))
 
 
 def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated):
@@ -114,9 +114,9 @@ def test_with_more_scores_than_bins_the_auc_is_within_its_bound(rated):
     eta = eta + np.random.default_rng(1).normal(0, 1e-3, len(eta))
     exact = sklearn_metrics.roc_auc_score(y, eta)
     # Most rows are not known when the bins are laid out.
-    found = metrics.evaluate(Named("binomial"), scored(eta, y, parts=5), 0.5, sample_rows=1000, bins=200)
-    assert 0 < abs(found["auc"] - exact) <= found["auc_bound"] < 0.01
-    assert found["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, expit(eta)), rel=1e-12)
+    report = metrics.evaluate(Named("binomial"), scored(eta, y, parts=5), 0.5, sample_rows=1000, bins=200)
+    assert 0 < abs(report["auc"] - exact) <= report["auc_bound"] < 0.01
+    assert report["log_loss"] == pytest.approx(sklearn_metrics.log_loss(y, expit(eta)), rel=1e-12)
 
 
 @pytest.mark.parametrize(("rows", "bins"), [(1000, 7), (1000, 999), (1000, 1000), (3, 1000), (0, 7)])
@@ -131,24 +131,24 @@ def test_metrics_of_means_are_those_of_scikit_learn(rated):
     eta, _, weight = rated
     random = np.random.default_rng(2)
     y = 1e6 + eta + random.normal(0, 1, len(eta))
-    found = metrics.evaluate(Named("gaussian"), scored(1e6 + eta, y, weight), 0.5)
+    report = metrics.evaluate(Named("gaussian"), scored(1e6 + eta, y, weight), 0.5)
     expected = {
         "rmse": sklearn_metrics.root_mean_squared_error(y, 1e6 + eta, sample_weight=weight),
         "mae": sklearn_metrics.mean_absolute_error(y, 1e6 + eta, sample_weight=weight),
         "r_squared": sklearn_metrics.r2_score(y, 1e6 + eta, sample_weight=weight),
     }
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-9)
+    assert {name: report[name] for name in expected} == pytest.approx(expected, rel=1e-9)
     residuals = np.repeat(y - (1e6 + eta), weight.astype(int))
     exact = np.quantile(residuals, tally.QUANTILES, method="inverted_cdf")
-    assert list(found["residual_quantiles"].values()) == pytest.approx(exact, abs=1e-9)
+    assert list(report["residual_quantiles"].values()) == pytest.approx(exact, abs=1e-9)
     counts = random.poisson(np.exp(eta)).astype(float)
-    found = metrics.evaluate(Named("poisson"), scored(eta, counts, weight), 0.5)
+    report = metrics.evaluate(Named("poisson"), scored(eta, counts, weight), 0.5)
     expected = {
         "mean_poisson_deviance": sklearn_metrics.mean_poisson_deviance(counts, np.exp(eta), sample_weight=weight),
         "d_squared": sklearn_metrics.d2_tweedie_score(counts, np.exp(eta), sample_weight=weight, power=1),
         "rmse": sklearn_metrics.root_mean_squared_error(counts, np.exp(eta), sample_weight=weight),
     }
-    assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-10)
+    assert {name: report[name] for name in expected} == pytest.approx(expected, rel=1e-10)
 
 
 # Predictions ------------------------------------------------------------------------------------------------------------
@@ -199,8 +199,8 @@ def exact(train, kind):
     done = model.fit(method="newton", tol=1e-14, maxiter=100, **options)
 
     def predicted(rows):
-        made = matrix.model_spec.get_model_matrix(rows).to_numpy()
-        return done.get_prediction(made, offset=np.log(rows["seats"])).summary_frame(alpha=0.05)
+        matrix_of_rows = matrix.model_spec.get_model_matrix(rows).to_numpy()
+        return done.get_prediction(matrix_of_rows, offset=np.log(rows["seats"])).summary_frame(alpha=0.05)
 
     return predicted
 
@@ -224,46 +224,46 @@ def new(tmp_path_factory):
 
 
 def table_of(fitted, file, identity=()):
-    design, found, _ = fitted
-    tables = list(predictions(design, found, file, {}, list(identity), found.summary["df_residual"], 0.95))
+    design, model, _ = fitted
+    tables = list(predictions(design, model, file, {}, list(identity), model.summary["df_residual"], 0.95))
     assert tables[0].num_rows == 0
-    return pd.concat([one.to_pandas() for one in tables[1:]], ignore_index=True)
+    return pd.concat([each.to_pandas() for each in tables[1:]], ignore_index=True)
 
 
 def test_predictions_and_their_errors_are_those_of_statsmodels(fitted, exact, new, kind):
     rows, file = new
-    found = table_of(fitted, file, ["carrier", "distance"])
+    actual = table_of(fitted, file, ["carrier", "distance"])
     kept = rows[rows["day"] > 0]
-    assert found["row"].tolist() == (kept.index + 1).tolist()  # in order, each with its number in the file
-    assert found["carrier"].fillna("").tolist() == kept["carrier"].fillna("").tolist()
-    assert found["distance"].fillna(0).tolist() == kept["distance"].fillna(0).tolist()
-    assert found["file"].str.endswith("new.csv").all()
-    remarks = dict(zip(found["row"], found["remark"], strict=True))
+    assert actual["row"].tolist() == (kept.index + 1).tolist()  # in order, each with its number in the file
+    assert actual["carrier"].fillna("").tolist() == kept["carrier"].fillna("").tolist()
+    assert actual["distance"].fillna(0).tolist() == kept["distance"].fillna(0).tolist()
+    assert actual["file"].str.endswith("new.csv").all()
+    remarks = dict(zip(actual["row"], actual["remark"], strict=True))
     assert [remarks[row] for row in (4, 8, 9)] == ["unseen level", "missing value", "missing value"]
-    assert found.set_index("row").loc[4, "unseen"] == "carrier"
-    good = found["remark"].isna()
-    assert good.sum() == len(found) - 3 and found.loc[~good, "probability"].isna().all()
+    assert actual.set_index("row").loc[4, "unseen"] == "carrier"
+    good = actual["remark"].isna()
+    assert good.sum() == len(actual) - 3 and actual.loc[~good, "probability"].isna().all()
     expected = exact(kept[good.to_numpy()])
-    assert found.loc[good, "probability"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-8)
+    assert actual.loc[good, "probability"].to_numpy() == pytest.approx(expected["mean"].to_numpy(), rel=1e-8)
     if kind == "robust":
         # statsmodels' HC1 of a GLM lacks the factor n / (n - p) that its linear regression has.
         model = fitted[1]
         factor = np.sqrt(3000 / (3000 - model.summary["coefficients"]))
-        assert found.loc[good, "std_error"].to_numpy() == pytest.approx(
+        assert actual.loc[good, "std_error"].to_numpy() == pytest.approx(
             factor * expected["mean_se"].to_numpy(), rel=1e-5
         )
         return
     if kind != "classical":
-        assert found.loc[good, "std_error"].to_numpy() == pytest.approx(expected["mean_se"].to_numpy(), rel=1e-5)
+        assert actual.loc[good, "std_error"].to_numpy() == pytest.approx(expected["mean_se"].to_numpy(), rel=1e-5)
         # By t with as many degrees of freedom as there are effective clusters, 40 to 59.
-        tested = found[good & found["ci_upper"].notna()]
+        tested = actual[good & actual["ci_upper"].notna()]
         assert len(tested) > 0.5 * good.sum()
         quantile = (logit(tested["ci_upper"]) - tested["linear_predictor"]) / tested["linear_predictor_std_error"]
         fewest, most = t([59, 40]).ppf(0.975)
         assert quantile.between(fewest - 1e-9, most + 1e-9).all()
         return
     for mine, theirs in (("std_error", "mean_se"), ("ci_lower", "mean_ci_lower"), ("ci_upper", "mean_ci_upper")):
-        assert found.loc[good, mine].to_numpy() == pytest.approx(expected[theirs].to_numpy(), rel=1e-5), mine
+        assert actual.loc[good, mine].to_numpy() == pytest.approx(expected[theirs].to_numpy(), rel=1e-5), mine
 
 
 @pytest.mark.parametrize("kind", ["classical"], indirect=True)
@@ -282,8 +282,8 @@ def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted
         predictions=tmp_path / "made.parquet",
     )
     predict_script.main(arguments)
-    made = pq.read_table(arguments.predictions)
-    assert made.num_rows == sum(shard.rows for shard in file.manifest.shards)
+    predicted = pq.read_table(arguments.predictions)
+    assert predicted.num_rows == sum(shard.rows for shard in file.manifest.shards)
     arguments.settings, arguments.predictions = ResultsConfig(unseen="error"), tmp_path / "none.parquet"
     with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 rows\)"):
         predict_script.main(arguments)
@@ -312,36 +312,36 @@ def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted,
     arguments = [sys.executable, "-c", LOAD, str(tmp_path / "saved_model"), str(tmp_path / "rows.json")]
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = np.array(json.loads(done.stdout.strip().splitlines()[-1]), float)
-    assert found == pytest.approx(table_of(fitted, file)["probability"].to_numpy(), rel=1e-12, nan_ok=True)
-    assert np.isnan(found).sum() == 3
-    said = export.description(
+    actual = np.array(json.loads(done.stdout.strip().splitlines()[-1]), float)
+    assert actual == pytest.approx(table_of(fitted, file)["probability"].to_numpy(), rel=1e-12, nan_ok=True)
+    assert np.isnan(actual).sum() == 3
+    description = export.description(
         design, estimates_of(design, model), {"converged": True, "rows": 3000}, {"hour": "x / 100"}
     )
-    assert {one["name"]: one["type"] for one in said["inputs"]} == {
+    assert {each["name"]: each["type"] for each in description["inputs"]} == {
         **dict.fromkeys(("carrier", "origin"), "text"),
         **dict.fromkeys(("hour", "distance", "seats"), "number"),
     }
-    assert [one.get("derived_as") for one in said["inputs"] if one["name"] == "hour"] == ["x / 100"]
-    assert len(said["coefficients"]) == design.size
-    json.dumps(said, allow_nan=False)
+    assert [each.get("derived_as") for each in description["inputs"] if each["name"] == "hour"] == ["x / 100"]
+    assert len(description["coefficients"]) == design.size
+    json.dumps(description, allow_nan=False)
 
 
 def test_curves_are_differences_of_predictions(train, tmp_path):
     formula = "late ~ bs(distance, df=4) + carrier"
     file = ingest_frame(train, tmp_path)
     design, model, dictionary = fit_files([file], formula, "binomial")
-    found = effects.curves(design, model, dictionary, np.inf, 0.95)
-    assert found["value"].tolist() == sorted(train["distance"].unique())
+    actual = effects.curves(design, model, dictionary, np.inf, 0.95)
+    assert actual["value"].tolist() == sorted(train["distance"].unique())
     matrix = model_matrix(formula.partition("~")[2], train)
     done = sm.GLM(train["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton", tol=1e-14)
-    rows = pd.DataFrame({"distance": [*found["value"], found["reference"][0]], "carrier": "A"})
-    made = matrix.model_spec.get_model_matrix(rows).to_numpy()
-    test = done.t_test(made[:-1] - made[-1])
-    assert found["effect"].to_numpy() == pytest.approx(test.effect, abs=1e-8)
-    away = found["value"] != found["reference"]
-    assert found["std_error"][away].to_numpy() == pytest.approx(np.ravel(test.sd)[away], rel=1e-5)
-    assert found["std_error"][~away].to_numpy() == pytest.approx(0, abs=1e-12)
+    rows = pd.DataFrame({"distance": [*actual["value"], actual["reference"][0]], "carrier": "A"})
+    predicted = matrix.model_spec.get_model_matrix(rows).to_numpy()
+    test = done.t_test(predicted[:-1] - predicted[-1])
+    assert actual["effect"].to_numpy() == pytest.approx(test.effect, abs=1e-8)
+    away = actual["value"] != actual["reference"]
+    assert actual["std_error"][away].to_numpy() == pytest.approx(np.ravel(test.sd)[away], rel=1e-5)
+    assert actual["std_error"][~away].to_numpy() == pytest.approx(0, abs=1e-12)
 
 
 # Models side by side ----------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_a_logistic_regression_with_few_rows_a_level_is_warned_of(tmp_path):
     for rows_a_level in (2, 40):
         levels = 4000 // rows_a_level
         plane = np.repeat(np.arange(levels), rows_a_level)
-        frame = pd.DataFrame({"plane": [f"N{one}" for one in plane], "x": random.normal(size=4000)})
+        frame = pd.DataFrame({"plane": [f"N{each}" for each in plane], "x": random.normal(size=4000)})
         eta = frame["x"] + random.normal(size=levels)[plane]
         frame["late"] = (random.random(4000) < scipy.special.expit(eta)).astype(int)
         design, fitted = fit_frame(frame, "late ~ plane + x", "binomial", tmp_path / str(rows_a_level))
@@ -107,13 +107,13 @@ def test_penalised_fits_have_no_tests(tmp_path):
     frame = pd.DataFrame({"x": random.normal(size=500), "g": random.choice(["a", "b", "c"], 500)})
     frame["late"] = (random.random(500) < scipy.special.expit(frame["x"])).astype(int)
     for name, penalty in {"ridge": {"l2": 0.01}, "lasso": {"l1": 0.001}}.items():
-        made, fitted, _ = fit_files([ingest_frame(frame, tmp_path / name)], "late ~ x + g", "binomial", **penalty)
-        found = estimates_of(made, fitted)
-        terms = coefficients.joint_tests(found)
+        design, fitted, _ = fit_files([ingest_frame(frame, tmp_path / name)], "late ~ x + g", "binomial", **penalty)
+        estimated = estimates_of(design, fitted)
+        terms = coefficients.joint_tests(estimated)
         assert terms["term"].tolist() == ["x", "g"]
         assert terms[["df", "chi_squared", "p_value", "neg_log10_p"]].isna().all(axis=None)
         assert set(terms["note"]) == {"the fit is penalised, so there are no tests"}
-        contrasts = coefficients.contrasts(found, {"b against a": {"g[b]": 1, "g[a]": -1}}, 0.95)
+        contrasts = coefficients.contrasts(estimated, {"b against a": {"g[b]": 1, "g[a]": -1}}, 0.95)
         shown = ["posterior_sd"] if name == "ridge" else []
         assert list(contrasts.columns) == ["contrast", "estimate", *shown]
 

@@ -35,17 +35,17 @@ def test_rows_without_a_finite_prediction_are_counted_and_left_out(fitted, tmp_p
     design, model = fitted
     rows = pd.DataFrame({"late": [0, 1, 1, 1, 0], "carrier": ["AA", "B6", "XX", "ZZ", "ZZ"]})
     file = ingest_frame(rows, tmp_path, split={"train": "FALSE", "evaluate": "TRUE"})
-    found = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
-    assert (found["rows"], found["rows_with_unseen_level"], found["rows_with_separated_level"]) == (2, 2, 1)
-    assert found["events"] == 1
+    report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
+    assert (report["rows"], report["rows_with_unseen_level"], report["rows_with_separated_level"]) == (2, 2, 1)
+    assert report["events"] == 1
 
 
 def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     design, model = fitted
     file = ingest_frame(pd.DataFrame({"late": [0, 1], "carrier": ["AA", "B6"]}), tmp_path)
-    found = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
+    report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
     counts = ("rows", "rows_with_unseen_level", "rows_with_separated_level", "rows_without_finite_value")
-    assert found == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
+    assert report == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
 
 
 def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
@@ -57,9 +57,9 @@ def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
         "weight": np.ones(3),
         "outside": np.zeros(3, bool),
     }
-    found = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)
-    assert (found["auc"], found["average_precision"], found["precision"], found["recall"]) == (None,) * 4
-    assert (found["accuracy"], found["true_negative"]) == (1.0, 2)
+    report = metrics.evaluate(design, [predict.Scored(None, None, rows)], 0.5)
+    assert (report["auc"], report["average_precision"], report["precision"], report["recall"]) == (None,) * 4
+    assert (report["accuracy"], report["true_negative"]) == (1.0, 2)
     new = predict.Scored(None, None, rows | {"flag": np.full(3, UNSEEN_LEVEL)})
     unseen = metrics.evaluate(design, [new], 0.5)
     assert unseen["rows"] == 0 and unseen["rows_with_unseen_level"] == 3
@@ -88,8 +88,8 @@ def fit_flights(frame: pd.DataFrame, folder: Path) -> tuple[IngestedFile, Design
     split = {"train": "year = 2006", "evaluate": "year = 2007"}
     file = ingest_frame(frame, folder, split=split, columns=["late", "carrier", "dest", "hour"])
     formula = "late ~ carrier + dest + hour"
-    made, model, _ = fit_files([file], formula, "binomial", {"carrier": "level"}, {"carrier": 100})
-    return file, made, model
+    design, model, _ = fit_files([file], formula, "binomial", {"carrier": "level"}, {"carrier": 100})
+    return file, design, model
 
 
 @pytest.fixture(scope="module")
@@ -140,23 +140,23 @@ STANDS_FOR = {
 def test_an_unseen_level_counts_as_the_policy_says_and_is_counted(known, tmp_path, policy):
     frame, file, design, fitted = known
     unseen, reference, carriers, dests = STANDS_FOR[policy]
-    found = run_evaluate(file, design, fitted, tmp_path, unseen, reference)
+    report = run_evaluate(file, design, fitted, tmp_path, unseen, reference)
     rows = frame[frame["year"] == 2007].dropna(subset="hour").copy()
     new = rows["dest"].isin(["W", "V"])
-    assert found["unseen"] == {
+    assert report["unseen"] == {
         "carrier": {"rows": (rows["carrier"] == "ZZ").sum(), "level_count": 1, "levels": ["ZZ"]},
         "dest": {"rows": new.sum(), "level_count": 2, "levels": ["V", "W"]},
     }
     predicted = rows if dests else rows[~new]
-    assert found["rows"] == len(predicted)
-    assert found["rows"] + found["rows_with_unseen_level"] == len(rows)
-    made = {"C1": "(rare)", "C2": "(rare)", **carriers}
+    assert report["rows"] == len(predicted)
+    assert report["rows"] + report["rows_with_unseen_level"] == len(rows)
+    lumped = {"C1": "(rare)", "C2": "(rare)", **carriers}
     predicted = predicted.assign(
-        carrier=predicted["carrier"].replace(made).fillna("(missing)"), dest=predicted["dest"].replace(dests)
+        carrier=predicted["carrier"].replace(lumped).fillna("(missing)"), dest=predicted["dest"].replace(dests)
     )
     table = table_of(design, fitted, reference)
     assert table.loc["carrier"].index.tolist() == ["AA", "B6", "(rare)", "(missing)"]
-    assert found["log_loss"] == pytest.approx(log_loss(predicted, table), rel=1e-12)
+    assert report["log_loss"] == pytest.approx(log_loss(predicted, table), rel=1e-12)
 
 
 def test_unseen_levels_may_be_an_error_that_names_them(known, tmp_path):
@@ -176,12 +176,12 @@ def test_a_missing_value_is_unseen_if_no_training_row_lacks_it(tmp_path):
     frame.loc[frame["year"] == 2006, "carrier"] = frame["carrier"].fillna("AA")
     file, design, fitted = fit_flights(frame, tmp_path / "fit")
     assert design.categorical[0].levels == ("AA", "B6", "(rare)")
-    found = run_evaluate(file, design, fitted, tmp_path, "missing", {})
+    report = run_evaluate(file, design, fitted, tmp_path, "missing", {})
     rows = frame[frame["year"] == 2007].dropna(subset="hour")
     carrier = rows["carrier"].fillna("(missing)").isin(["(missing)", "ZZ"])
-    assert found["unseen"]["carrier"] == {"rows": carrier.sum(), "level_count": 2, "levels": ["(missing)", "ZZ"]}
+    assert report["unseen"]["carrier"] == {"rows": carrier.sum(), "level_count": 2, "levels": ["(missing)", "ZZ"]}
     # Counted from the table of levels, and by the passes from the rows themselves.
-    assert found["rows_with_unseen_level"] == (carrier | rows["dest"].isin(["W", "V"])).sum()
+    assert report["rows_with_unseen_level"] == (carrier | rows["dest"].isin(["W", "V"])).sum()
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------

@@ -152,12 +152,12 @@ def test_what_depends_on_earlier_columns_is_aliased_and_the_last_one_is_dropped(
     # R drops the last flight of every carrier that is not the reference, and that of the reference carrier stays.
     assert flagged(table) == {**last, ("km", ""): "aliased", ("constant", ""): "aliased"}
     # Each says of what it is made: these columns, times these weights, are its column.
-    said = table.loc[list(flagged(table)), "aliased_with"]
-    assert said["km", ""] == "1.609 distance" and said["constant", ""] == "3 Intercept"
-    assert said["flight", "DL17"] == "carrier[DL] - flight[DL10] - flight[DL11] - flight[DL12] and 4 more"
+    texts = table.loc[list(flagged(table)), "aliased_with"]
+    assert texts["km", ""] == "1.609 distance" and texts["constant", ""] == "3 Intercept"
+    assert texts["flight", "DL17"] == "carrier[DL] - flight[DL10] - flight[DL11] - flight[DL12] and 4 more"
     assert (table.loc[table["status"] == "", "aliased_with"] == "").all()
     listed = coefficients.aliased_by_default(design, fitted)
-    assert {(one["term"], one["level"]): one["aliased_with"] for one in listed} == said.to_dict()
+    assert {(each["term"], each["level"]): each["aliased_with"] for each in listed} == texts.to_dict()
     matrix = treatment_contrasts(frame, {"carrier": "carrier", "flight": "flight"}, ["distance", "hour"])
     matrix = matrix.drop(columns=list(last))
     exact = linear_regression(frame["delay"], matrix)

@@ -35,7 +35,7 @@ def said(tmp_path: Path, ending: str, *, terminal: bool) -> tuple[str, list[str]
     text = os.read(reading, 100_000).decode().replace("\r\n", "\n")
     for end in (reading, writing):
         os.close(end)
-    return text, [one.split(" ", 1)[1] for one in (tmp_path / "log").read_text().splitlines()]
+    return text, [each.split(" ", 1)[1] for each in (tmp_path / "log").read_text().splitlines()]
 
 
 LONG = "iteration 2" + " and more" * 30

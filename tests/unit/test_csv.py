@@ -32,7 +32,7 @@ def rows_of(file: IngestedFile, split: str, names: list[str]) -> list[tuple]:
         stored = file.column(name)
         shards = [shard for shard in file.manifest.shards if shard.split == split]
         codes = np.concatenate(
-            [np.zeros(0), *(np.fromfile(file.folder / one.path / name, stored.dtype) for one in shards)]
+            [np.zeros(0), *(np.fromfile(file.folder / each.path / name, stored.dtype) for each in shards)]
         )
         meaning = [None, *file.values(name)]
         columns.append([plain(meaning[int(code)]) for code in codes])
@@ -68,9 +68,9 @@ def check(case: csv_cases.Case, folder: Path, what: str) -> None:
         dropped = sum(n for reason, n in file.manifest.dropped.items() if reason.startswith("unreadable"))
         assert dropped == len(expected.bad), f"{where}: {file.manifest.dropped}"
         for split, rows in expected.rows.items():
-            found = rows_of(file, split, settings.columns)
+            actual = rows_of(file, split, settings.columns)
             wanted = [tuple(map(plain, row)) for _, row in rows]
-            assert sorted(map(repr, found)) == sorted(map(repr, wanted)), f"{where}, {split}"
+            assert sorted(map(repr, actual)) == sorted(map(repr, wanted)), f"{where}, {split}"
         places = [place for place, _ in expected.rows["predict"]]
         assert np.load(file.folder / "predicted_rows.npy").tolist() == places, where
         shutil.rmtree(folder / "out")
@@ -161,8 +161,8 @@ def test_the_column_random_goes_by_the_line_alone(tmp_path):
     expected = days(ingested(tmp_path, HEADER + "\n".join(lines), **keys))
     for number in (3, 50, 51, 200):
         lines[number] = "" if number == 51 else f"{number},A,N"
-    found = days(ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", **keys))
-    assert found == [day for day in expected if day not in (3, 50, 51, 200)]
+    actual = days(ingested(tmp_path, HEADER + "\n".join(lines), bad_rows="drop", **keys))
+    assert actual == [day for day in expected if day not in (3, 50, 51, 200)]
 
 
 def test_thousands_of_bad_lines_take_no_longer_and_too_many_stop_the_run(tmp_path):

@@ -270,8 +270,8 @@ def test_columns_derived_from_late_ones_are_late_too():
             "split": {"train": "TRUE"},
         }
     )
-    found = columns_from(layout, settings, layout.after_departure)
-    assert found == {"arr_delay", "air_time", "late", "fast"}
+    actual = columns_from(layout, settings, layout.after_departure)
+    assert actual == {"arr_delay", "air_time", "late", "fast"}
 
 
 @pytest.mark.parametrize("path", LAYOUTS, ids=lambda path: path.stem)

@@ -83,9 +83,9 @@ def test_levels_and_counts_are_those_of_pandas(two_years, policy):
     for name in ("carrier", "dest", "month"):
         column = merged.columns[name]
         expected = train[name].value_counts().to_dict()
-        made = [level.replace("~", "(") + ")" for level in ("~rare", "~missing") if level in expected]
+        labels = [level.replace("~", "(") + ")" for level in ("~rare", "~missing") if level in expected]
         ordinary = sorted(set(expected) - {"~rare", "~missing"}, key=float if name == "month" else str)
-        assert column.labels == [*ordinary, *made]
+        assert column.labels == [*ordinary, *labels]
         counts = dict(zip([str(level) for level in column.levels], column.train_rows, strict=True))
         if name == "month":
             counts = {level.removesuffix(".0"): rows for level, rows in counts.items()}
@@ -232,9 +232,9 @@ def test_a_number_column_is_summed_over_shards_and_patterns(tmp_path):
 # The account ----------------------------------------------------------------------------------------------------------
 
 
-def assert_adds_up(one: dict) -> None:
-    splits = one["splits"].values()
-    assert one["read"] == sum(one["dropped"].values()) + sum(split["rows"] for split in splits)
+def assert_adds_up(each: dict) -> None:
+    splits = each["splits"].values()
+    assert each["read"] == sum(each["dropped"].values()) + sum(split["rows"] for split in splits)
     for split in splits:
         assert split["rows"] == sum(split["dropped"].values()) + split["used"]
 
@@ -244,21 +244,21 @@ def test_the_account_adds_up_by_file_and_split_and_agrees_with_pandas(two_years,
     files, frame = two_years
     missing, rare = POLICIES[policy]
     merged = merge(files, missing, rare)
-    found = account(files, merged)
-    assert list(found["files"]) == ["2006", "2007"]
-    for one in (found, *found["files"].values()):
-        assert_adds_up(one)
-    assert found["read"] == len(frame)
-    for name, one in found["files"].items():
+    accounted = account(files, merged)
+    assert list(accounted["files"]) == ["2006", "2007"]
+    for each in (accounted, *accounted["files"].values()):
+        assert_adds_up(each)
+    assert accounted["read"] == len(frame)
+    for name, each in accounted["files"].items():
         rows = frame[(frame["file"] == name) & (frame["day"] <= 20)]
         lacking = rows[merged.required].isna()
         reasons = lacking[lacking.any(axis=1)].apply(lambda row: "missing: " + ",".join(row.index[row]), axis=1)
-        assert one["splits"]["train"]["dropped"] == reasons.value_counts().to_dict()
-    assert found["splits"]["predict"] == {"rows": (used := (frame["day"] > 26).sum()), "dropped": {}, "used": used}
+        assert each["splits"]["train"]["dropped"] == reasons.value_counts().to_dict()
+    assert accounted["splits"]["predict"] == {"rows": (used := (frame["day"] > 26).sum()), "dropped": {}, "used": used}
     lumped = as_table(frame, missing, rare).isin(["~rare"]).sum().to_dict()
-    assert {name: one["rows"] for name, one in found["rare"].items()} == {name: lumped[name] for name in rare}
-    for name, one in found["rare"].items():
-        assert one["levels"] == len(merged.columns[name].rare) > 1
+    assert {name: each["rows"] for name, each in accounted["rare"].items()} == {name: lumped[name] for name in rare}
+    for name, each in accounted["rare"].items():
+        assert each["levels"] == len(merged.columns[name].rare) > 1
 
 
 def test_an_account_that_does_not_add_up_is_not_written(tmp_path):
@@ -274,16 +274,16 @@ def test_an_account_that_does_not_add_up_is_not_written(tmp_path):
 
 def test_the_page_of_the_account_has_a_line_for_each_file_and_all_rows(two_years):
     files, _ = two_years
-    found = account(files, merge(files, {"carrier": "level"}, {"dest": 150}))
-    lines = render_rows.table({**found["files"], "all files": found})
+    accounted = account(files, merge(files, {"carrier": "level"}, {"dest": 150}))
+    lines = render_rows.table({**accounted["files"], "all files": accounted})
     assert lines["", "file"].tolist() == ["2006", "2007", "all files"]
     numbers = lines.drop(columns=[("", "file")]).map(lambda text: int(text.replace(",", "").replace("–", "0")))
     assert (numbers["", "read"] == numbers[["dropped", "used to"]].sum(axis=1)).all()
     for split, rows in numbers["used to"].items():
-        assert rows.tolist()[-1] == rows.tolist()[0] + rows.tolist()[1] == found["splits"][split]["used"]
-    rare = found["rare"]["dest"]
+        assert rows.tolist()[-1] == rows.tolist()[0] + rows.tolist()[1] == accounted["splits"][split]["used"]
+    rare = accounted["rare"]["dest"]
     assert f"The {rare['levels']} rarest levels of dest, {rare['rows']:,} training rows" in " ".join(
-        render_rows.text(found)
+        render_rows.text(accounted)
     )
 
 

@@ -22,7 +22,7 @@ DF = np.array([0.0, 0.5, 1.0, 2.0, 3.7, 8.0, 29.5, 1000.0, 317_000.0, 1e12, np.n
 )
 def test_tails_are_those_of_scipy_to_the_last_digit(tail, reference, dfs):
     for df in dfs:
-        shapes = [np.full(len(VALUES), one) for one in df]
+        shapes = [np.full(len(VALUES), each) for each in df]
         probability, logarithm = tail(VALUES, *shapes)
         np.testing.assert_array_equal(probability, reference.sf(VALUES, *shapes), strict=True)
         np.testing.assert_array_equal(logarithm, reference.logsf(VALUES, *shapes), strict=True)

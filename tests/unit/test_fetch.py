@@ -60,12 +60,12 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    made = Server()
-    thread = Thread(target=made.serve_forever)
+    server = Server()
+    thread = Thread(target=server.serve_forever)
     thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    yield server
+    server.shutdown()
+    server.server_close()
     thread.join()
 
 
@@ -151,7 +151,7 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "results/data/rows.json").read_text())
     assert rows["read"] == 6000
-    assert {name: one["splits"]["train"]["used"] for name, one in rows["files"].items()} == {
+    assert {name: each["splits"]["train"]["used"] for name, each in rows["files"].items()} == {
         "flights": 2000,
         "more": 2000,
     }
@@ -240,7 +240,7 @@ def test_no_message_of_the_network_shows_a_password(tmp_path, server, path):
     assert "hunter2" not in refused(address, tmp_path, retries=0)
     server.shutdown()
     server.server_close()
-    assert "cannot be fetched" in (said := refused(address, tmp_path, retries=0)) and "hunter2" not in said
+    assert "cannot be fetched" in (message := refused(address, tmp_path, retries=0)) and "hunter2" not in message
 
 
 def test_files_of_any_name_are_read(tmp_path):

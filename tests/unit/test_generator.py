@@ -21,9 +21,9 @@ LAYOUT = load_layout("asa2009")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("asa")
-    asa.write(made, 300_000, range(1994, 2004), seed=7)
-    return made
+    folder = tmp_path_factory.mktemp("asa")
+    asa.write(folder, 300_000, range(1994, 2004), seed=7)
+    return folder
 
 
 def test_columns_are_those_of_the_layout(folder):

@@ -50,7 +50,7 @@ def bts(names: dict[str, str]) -> str:
     cancelled = flight | {"DepTime": '""', "DepDelay": "", "ArrTime": '""', "ArrDelay": "", "Cancelled": "1.00",
                           "CancellationCode": '"B"', "AirTime": ""}  # fmt: skip
     header = ",".join(f'"{names.get(name, name)}"' for name in BTS)
-    lines = [",".join(one.get(name, "") for name in BTS) for one in (flight, cancelled)]
+    lines = [",".join(each.get(name, "") for name in BTS) for each in (flight, cancelled)]
     return "".join(f"{line},\n" for line in (header, *lines))
 
 
@@ -81,12 +81,12 @@ SETTINGS = SelectionConfig.model_validate(
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, IngestedFile]:
     folder = tmp_path_factory.mktemp("layouts")
-    made = {}
+    layouts = {}
     for name, text in FILES.items():
         (folder / f"{name}.csv").write_text(text)
         ingest(folder / f"{name}.csv", name, LAYOUTS, SETTINGS, folder / name)
-        made[name] = IngestedFile.load(folder / name / "manifest.json")
-    return made
+        layouts[name] = IngestedFile.load(folder / name / "manifest.json")
+    return layouts
 
 
 def test_there_is_a_file_of_each_layout_and_bts_has_109_columns():

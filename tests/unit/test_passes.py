@@ -55,36 +55,36 @@ def workload(file) -> Workload:
     return Workload(design_of(FORMULA, "binomial", merge([file])), [file], "train")
 
 
-def matrix(made, frame: pd.DataFrame) -> np.ndarray:
+def matrix(design, frame: pd.DataFrame) -> np.ndarray:
     """The full design matrix, every level of every categorical term."""
     columns = [np.ones(len(frame))]
-    for part in made.parts[1:]:
+    for part in design.parts[1:]:
         if part.grouping:
-            factor = made.categorical_by_name[part.grouping[0]]
+            factor = design.categorical_by_name[part.grouping[0]]
             columns += [(frame[factor.column].astype(str) == level).to_numpy(float) for level in factor.levels]
         else:
-            number = made.numeric_by_name[part.term.name]
+            number = design.numeric_by_name[part.term.name]
             columns.append((frame[number.column].to_numpy(float) - number.center[0]) / number.scale[0])
     return np.array(columns).T
 
 
-def state(made, coefficients: np.ndarray) -> dict[str, np.ndarray]:
-    return {term: coefficients[where] for term, where in made.slices.items()}
+def state(design, coefficients: np.ndarray) -> dict[str, np.ndarray]:
+    return {term: coefficients[where] for term, where in design.slices.items()}
 
 
 def test_sums_equal_those_of_numpy(workload, file, frame):
-    made = workload.design
+    design = workload.design
     assert [file.column(name).coded for name in ("hour", "real")] == [True, False]
     assert len(file.manifest.shards) > 3
-    coefficients = np.random.default_rng(8).normal(0, 0.3, made.size)
+    coefficients = np.random.default_rng(8).normal(0, 0.3, design.size)
     train = frame[frame["day"] <= 24]
-    x, y = matrix(made, train), train["late"].to_numpy(float)
+    x, y = matrix(design, train), train["late"].to_numpy(float)
     eta = x @ coefficients
     mean = scipy.special.expit(eta)
-    sums = workload.sum(LocalExecutor(), "information", state(made, coefficients))
+    sums = workload.sum(LocalExecutor(), "information", state(design, coefficients))
     assert sums["loss"] == pytest.approx(np.sum(np.logaddexp(0, eta) - y * eta), rel=1e-12)
-    blocks = assemble(made, sums)
-    np.testing.assert_allclose(gradient(made, sums), x.T @ (mean - y), rtol=1e-10, atol=1e-8)
+    blocks = assemble(design, sums)
+    np.testing.assert_allclose(gradient(design, sums), x.T @ (mean - y), rtol=1e-10, atol=1e-8)
     information = (x * (mean * (1 - mean))[:, None]).T @ x
     assert len(blocks.eliminated) == 300
     for part, rows, columns in (
@@ -93,36 +93,36 @@ def test_sums_equal_those_of_numpy(workload, file, frame):
         (np.diag(blocks.d), blocks.eliminated, blocks.eliminated),
     ):
         np.testing.assert_allclose(part, information[np.ix_(rows, columns)], rtol=1e-10, atol=1e-9)
-    first = workload.sum(LocalExecutor(), "gradient", state(made, coefficients))
+    first = workload.sum(LocalExecutor(), "gradient", state(design, coefficients))
     for key, value in first.items():
         np.testing.assert_allclose(value, sums[key], rtol=1e-12, atol=1e-9)
 
 
 def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
-    made = workload.design
-    sums = workload.sum(LocalExecutor(), "information", state(made, np.zeros(made.size)))
-    blocks = assemble(made, sums)
-    free = np.ones(made.size, bool)
-    for one in made.categorical:
-        free[made.slices[one.name].start] = False
+    design = workload.design
+    sums = workload.sum(LocalExecutor(), "information", state(design, np.zeros(design.size)))
+    blocks = assemble(design, sums)
+    free = np.ones(design.size, bool)
+    for each in design.categorical:
+        free[design.slices[each.name].start] = False
     blocks = blocks.restrict(free)
     order = np.concatenate([blocks.dense, blocks.eliminated])
     whole = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
-    factored, slope = factor(blocks), gradient(made, sums)
+    factored, slope = factor(blocks), gradient(design, sums)
     np.testing.assert_allclose(factored.solve(slope)[order], np.linalg.solve(whole, slope[order]), rtol=1e-9)
     u = np.vstack([np.eye(len(blocks.dense)), -factored.loadings.T])
     inverse = u @ factored.schur_inverse() @ u.T
     inverse[len(blocks.dense) :, len(blocks.dense) :] += np.diag(1 / blocks.d)
     np.testing.assert_allclose(inverse, np.linalg.inv(whole), rtol=1e-8, atol=1e-12)
-    assert len(null_vectors(blocks, made.size)[0]) == 0
+    assert len(null_vectors(blocks, design.size)[0]) == 0
 
 
 def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
-    made = workload.design
+    design = workload.design
     train = frame[frame["day"] <= 24]
     rest = workload.without({("carrier",): frozenset([1])})
     for part, expected in ((workload, train), (rest, train[train["carrier"] != "B6"])):
-        counts = part.sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
+        counts = part.sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
         assert (counts["rows"], counts["response"]) == (len(expected), expected["late"].sum())
         by_month = expected.groupby("month")["late"].agg(["size", "sum"])
         assert counts["rows_1"].tolist() == by_month["size"].tolist()
@@ -130,10 +130,10 @@ def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):
 
 
 def test_predictions_say_why_a_row_has_none(workload, file, frame):
-    made = workload.design
-    known = tuple(level for level in made.categorical[0].levels if level != "DL")
-    carrier, *others = made.categorical
-    narrower = replace(made, categorical=(replace(carrier, levels=known), *others))
+    design = workload.design
+    known = tuple(level for level in design.categorical[0].levels if level != "DL")
+    carrier, *others = design.categorical
+    narrower = replace(design, categorical=(replace(carrier, levels=known), *others))
     evaluation = Workload(narrower, [file], "evaluate", {("carrier",): frozenset([known.index("B6")])})
     coefficients = np.random.default_rng(9).normal(0, 0.3, narrower.size)
     values = state(narrower, coefficients)
@@ -186,39 +186,39 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
     assert len(numbers) == 4
     assert max(numbers) - min(numbers) <= 1
     zero = state(twice.design, np.zeros(twice.design.size))
-    whole, cut = (one.sum(LocalExecutor(), "counts", zero) for one in (workload, twice))
+    whole, cut = (each.sum(LocalExecutor(), "counts", zero) for each in (workload, twice))
     assert cut["rows"] == 2 * whole["rows"] == 2 * (frame["day"] <= 24).sum()
     np.testing.assert_array_equal(cut["response_1"], 2 * whole["response_1"])
 
 
 def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     ids = np.repeat(np.arange(40_000), 2)
-    wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{one:05d}" for one in ids]}), tmp_path)
-    made = design_of("late ~ id", "binomial", merge([wide]))
-    (grouping,) = made.groupings
-    counts = Workload(made, [wide], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
-    assert made.levels_of(grouping) == 40_000
+    wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{each:05d}" for each in ids]}), tmp_path)
+    design = design_of("late ~ id", "binomial", merge([wide]))
+    (grouping,) = design.groupings
+    counts = Workload(design, [wide], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
+    assert design.levels_of(grouping) == 40_000
     assert (counts["rows_0"] == 2).all()
-    late = [int(level[1:]) % 2 for level in made.categorical[0].levels]
+    late = [int(level[1:]) % 2 for level in design.categorical[0].levels]
     np.testing.assert_array_equal(counts["response_0"], 2.0 * np.array(late))
 
 
 def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
     lost = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
-    made = design_of("late ~ carrier", "binomial", merge([lost]))
+    design = design_of("late ~ carrier", "binomial", merge([lost]))
     path = tmp_path / "table" / lost.manifest.shards[0].path / "carrier"
     path.unlink()
     with pytest.raises(
         UserError, match=rf"{path.parent.name}/carrier, a part of a shard, cannot be read: No such file"
     ):
-        Workload(made, [lost], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
+        Workload(design, [lost], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
 
 
 @pytest.mark.parametrize(("rows", "place", "block"), [(1000, 500, 0), (80_000, 8192 + 500, 1)])
 def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, place, block):
     columns = {"late": np.arange(rows) % 2, "carrier": np.where(np.arange(rows) % 3, "AA", "B6")}
     damaged = ingest_frame(pd.DataFrame(columns), tmp_path)
-    made = design_of("late ~ carrier", "binomial", merge([damaged]))
+    design = design_of("late ~ carrier", "binomial", merge([damaged]))
     path = tmp_path / "table" / damaged.manifest.shards[0].path / "carrier"
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -227,4 +227,4 @@ def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, pl
         UserError,
         match=rf"{path.parent.name}/carrier: the shard has changed.*in block {block} of 8192 rows",
     ):
-        Workload(made, [damaged], "train").sum(LocalExecutor(), "counts", state(made, np.zeros(made.size)))
+        Workload(design, [damaged], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))

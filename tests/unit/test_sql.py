@@ -33,8 +33,8 @@ KNOWN = dict(FRAME.schema)
 
 
 def evaluated(sql: str, frame: pl.DataFrame = FRAME) -> list:
-    made, _ = column_of(expression(sql, "data.derive.x", KNOWN), "data.derive.x", KNOWN)
-    return frame.with_columns(made.alias("x"))["x"].to_list()
+    values, _ = column_of(expression(sql, "data.derive.x", KNOWN), "data.derive.x", KNOWN)
+    return frame.with_columns(values.alias("x"))["x"].to_list()
 
 
 EXACT = {
@@ -161,8 +161,8 @@ def test_a_derived_number_is_a_number_in_the_model_and_its_type_is_shown(tmp_pat
     kinds = [file.column(name).kind for name in ("late", "km", "half", "carrier")]
     assert kinds == ["integer", "number", "number", "text"]
     assert file.values("km").to_list() == [number * 1.609 for number in range(40)]
-    made = design_of("late ~ carrier + km", "binomial", merge([file]), [file])
-    assert [(term.categorical, term.numeric) for term in made.terms if term.name == "km"] == [((), ("km",))]
+    design = design_of("late ~ carrier + km", "binomial", merge([file]), [file])
+    assert [(term.categorical, term.numeric) for term in design.terms if term.name == "km"] == [((), ("km",))]
     merge_dictionary.main(
         merge_dictionary.argparse.Namespace(
             manifests=[tmp_path / "table" / "manifest.json"],

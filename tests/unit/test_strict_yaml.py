@@ -66,7 +66,9 @@ def test_the_workflow_reads_the_files_of_the_config_strictly(tmp_path):
     config = tmp_path / "config" / "config.yaml"
     sound = config.read_text()
     config.write_text(sound + "cluster: {workers: 1}\n")
-    assert "config/config.yaml, line " in (said := dry_run(tmp_path).stdout) and "the key `cluster` stands in" in said
+    assert (
+        "config/config.yaml, line " in (output := dry_run(tmp_path).stdout) and "the key `cluster` stands in" in output
+    )
     config.write_text(BOMB)
     assert "config/config.yaml, line 15: 131,069 values" in dry_run(tmp_path).stdout
     config.write_text(CODE)
@@ -75,9 +77,9 @@ def test_the_workflow_reads_the_files_of_the_config_strictly(tmp_path):
     config.write_text(sound)
     for name, text in {"mine.yaml": "fit: [late_arrival]\nfit: []\n", "mine.json": '{"fit": [], "fit": []}'}.items():
         (tmp_path / name).write_text(text)
-        assert f"{tmp_path}/{name}" in (said := dry_run(tmp_path, "--configfile", name).stdout) and "`fit`" in said
+        assert f"{tmp_path}/{name}" in (output := dry_run(tmp_path, "--configfile", name).stdout) and "`fit`" in output
     (tmp_path / "mine.yaml").write_text(CODE)
-    said = dry_run(tmp_path, "--configfile", "mine.yaml").stdout
-    assert f"{tmp_path}/mine.yaml: `__use_yte__` lets Snakemake run" in said
-    said = dry_run(tmp_path, "--config", "cluster={workers: 1, workers: 2}").stdout
-    assert "--config cluster, line 1: the key `workers` stands in line 1 already" in said
+    output = dry_run(tmp_path, "--configfile", "mine.yaml").stdout
+    assert f"{tmp_path}/mine.yaml: `__use_yte__` lets Snakemake run" in output
+    output = dry_run(tmp_path, "--config", "cluster={workers: 1, workers: 2}").stdout
+    assert "--config cluster, line 1: the key `workers` stands in line 1 already" in output

@@ -56,8 +56,8 @@ def test_files_keep_their_order_and_globs_are_sorted(folder):
 def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
     files = ["data/2007.csv", {"path": "data/2008.csv.bz2", "layout": "asa2009"}]
     for layout, expected in ((None, shipped_layouts()), ("mine.yaml", ["mine.yaml"]), (["a", "b"], ["a", "b"])):
-        found = expand_files(SourceConfig.model_validate({"files": files, "layout": layout}))
-        assert [list(file.layouts) for file in found.values()] == [expected, ["asa2009"]]
+        actual = expand_files(SourceConfig.model_validate({"files": files, "layout": layout}))
+        assert [list(file.layouts) for file in actual.values()] == [expected, ["asa2009"]]
 
 
 @pytest.mark.parametrize(
@@ -197,9 +197,9 @@ def test_two_addresses_are_not_fetched_to_the_same_file():
     ],
 )
 def test_what_no_run_could_use_is_refused(path, value, expected):
-    said = message(load, changed(path, value), "c.yaml")
-    assert expected in said
-    assert (len(said) < 3000 and said.isprintable()) or "\n" in said
+    text = message(load, changed(path, value), "c.yaml")
+    assert expected in text
+    assert (len(text) < 3000 and text.isprintable()) or "\n" in text
 
 
 def test_words_of_a_formula_that_are_no_columns():
@@ -225,8 +225,8 @@ def test_words_of_a_formula_that_are_no_columns():
 def test_names_of_files_that_nothing_could_read_are_refused(folder, files, expected):
     for name in ("é" * 110 + ".csv", "{a}.csv"):
         Path(name).touch()
-    said = message(expand, *files)
-    assert expected in said and len(said) < 1000
+    text = message(expand, *files)
+    assert expected in text and len(text) < 1000
 
 
 def test_a_package_within_one_that_is_not_there_is_named():

@@ -46,7 +46,7 @@ def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, inde
     digests.write_json(path, value, indent)
     good = path.read_bytes()
     assert digests.read_json(path) == value
-    assert [one.name for one in tmp_path.iterdir()] == ["some.json"]
+    assert [each.name for each in tmp_path.iterdir()] == ["some.json"]
     for place in range(len(good)):
         for bit in range(8):
             flip(path, place, bit)
@@ -104,7 +104,7 @@ def test_journal_design_and_provenance_depend_on_the_content_of_the_shards(tmp_p
     keys, designs = set(), set()
     for late in (15, 30):
         file = ingested(tmp_path / str(late), late=late)
-        made = design_of("late ~ carrier", "binomial", merge([file]), [file])
+        design = design_of("late ~ carrier", "binomial", merge([file]), [file])
         # The same file as an empty one of the design: what counts is the manifest.
         (tmp_path / "design.json").write_text("")
         manifests = [file.folder / "manifest.json"]
@@ -113,8 +113,8 @@ def test_journal_design_and_provenance_depend_on_the_content_of_the_shards(tmp_p
                 argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, settings=SolverConfig())
             )
         )
-        designs.add(made.data)
-        assert made.data == (file.manifest.digest,)
+        designs.add(design.data)
+        assert design.data == (file.manifest.digest,)
     assert len(keys) == len(designs) == 2
 
 
@@ -165,8 +165,8 @@ def test_what_the_design_reads_of_training_rows_is_checked(tmp_path):
 
 def test_a_read_that_brings_less_than_there_is_goes_on(tmp_path, monkeypatch):
     file = ingested(tmp_path, flights(20_000))
-    made = design_of("late ~ carrier + real", "binomial", merge([file]), [file])
-    workload, state = Workload(made, [file], "train"), made.by_term(np.full(made.size, 0.1))
+    design = design_of("late ~ carrier + real", "binomial", merge([file]), [file])
+    workload, state = Workload(design, [file], "train"), design.by_term(np.full(design.size, 0.1))
     exact = workload.sum(LocalExecutor(), "gradient", state)
     preadv, calls = os.preadv, []
 
@@ -175,10 +175,10 @@ def test_a_read_that_brings_less_than_there_is_goes_on(tmp_path, monkeypatch):
         return preadv(descriptor, [buffers[0][:1000]], place)
 
     monkeypatch.setattr(os, "preadv", little)
-    found = workload.sum(LocalExecutor(), "gradient", state)
+    actual = workload.sum(LocalExecutor(), "gradient", state)
     assert len(calls) > 100
     for name, value in exact.items():
-        np.testing.assert_array_equal(found[name], value)
+        np.testing.assert_array_equal(actual[name], value)
 
 
 @pytest.fixture(scope="module")
@@ -186,41 +186,41 @@ def fit(tmp_path_factory):
     """A folder with a fit, as the chief leaves it."""
     folder = tmp_path_factory.mktemp("fit")
     file = ingested(folder)
-    made, found, dictionary = fit_files([file], "real ~ carrier + day", "gaussian", std_errors="robust")
+    design, fitted, dictionary = fit_files([file], "real ~ carrier + day", "gaussian", std_errors="robust")
     dictionary.write(folder / "dictionary.json")
-    made.write(folder / "design.json")
-    write_fit(found, made, folder)
-    return folder, made, found, dictionary
+    design.write(folder / "design.json")
+    write_fit(fitted, design, folder)
+    return folder, design, fitted, dictionary
 
 
 def test_every_number_of_a_checkpoint_comes_back_as_it_was(fit):
-    folder, made, found, _ = fit
-    again = checkpoint.load(made, folder / "checkpoint")
-    assert all(float(np.float32(one)) != one for one in (found.dispersion, found.correction))
-    for name in found.__dataclass_fields__:
+    folder, design, fitted, _ = fit
+    again = checkpoint.load(design, folder / "checkpoint")
+    assert all(float(np.float32(each)) != each for each in (fitted.dispersion, fitted.correction))
+    for name in fitted.__dataclass_fields__:
         if name != "summary":
-            before, after = np.asarray(getattr(found, name)), np.asarray(getattr(again, name))
+            before, after = np.asarray(getattr(fitted, name)), np.asarray(getattr(again, name))
             assert after.dtype == before.dtype and np.array_equal(after, before), name
 
 
 def test_design_and_dictionary_read_back_as_they_were_written(fit):
-    folder, made, _, dictionary = fit
-    assert Design.load(folder / "design.json") == made
+    folder, design, _, dictionary = fit
+    assert Design.load(folder / "design.json") == design
     assert Dictionary.load(folder / "dictionary.json") == dictionary
 
 
 @pytest.mark.parametrize("name", ["fitted.index", "fitted.data-00000-of-00001", "checkpoint", "design.json"])
 def test_a_fit_is_not_read_with_another_checkpoint_or_design(fit, name, tmp_path):
-    folder, made, _, _ = fit
+    folder, design, _, _ = fit
     arguments = argparse.Namespace(
         design=folder / "design.json", checkpoint=folder / "checkpoint", fit=folder / "fit.json"
     )
     path = arguments.design if name == "design.json" else arguments.checkpoint / name
     good = path.read_bytes()
-    read.fitted(arguments, made, read.fit(arguments))
+    read.fitted(arguments, design, read.fit(arguments))
     try:
         flip(path, len(good) // 2)
         with pytest.raises(UserError, match=rf"{name}: the content has changed .*\n  delete .*fit.json; the next run"):
-            read.fitted(arguments, made, read.fit(arguments))
+            read.fitted(arguments, design, read.fit(arguments))
     finally:
         path.write_bytes(good)

@@ -113,13 +113,13 @@ def test_the_metrics_are_those_of_scikit_learn_on_the_rows_kept_back(finished, f
         for term, column in COVARIATES.items():
             eta += rows[column].astype(str).map(estimate[term]).to_numpy()
         predictions[model] = eta + sum(rows[name].to_numpy() * estimate[name, ""] for name in NUMERIC)
-    late, found = rows["late"].to_numpy(), read_json(finished, "models", "late_arrival", "metrics.json")
+    late, report = rows["late"].to_numpy(), read_json(finished, "models", "late_arrival", "metrics.json")
     probability = 1 / (1 + np.exp(-predictions["late_arrival"]))
     predicted = probability >= 0.5
     rank = np.round(predictions["late_arrival"], 10)  # rows of equal covariates are ties
-    assert (found["rows"], found["events"]) == (len(rows), late.sum())
-    assert found["rows_with_unseen_level"] == found["rows_with_separated_level"] == 0
-    assert [found["auc"], found["average_precision"], found["log_loss"], found["brier"]] == pytest.approx(
+    assert (report["rows"], report["events"]) == (len(rows), late.sum())
+    assert report["rows_with_unseen_level"] == report["rows_with_separated_level"] == 0
+    assert [report["auc"], report["average_precision"], report["log_loss"], report["brier"]] == pytest.approx(
         [
             metrics.roc_auc_score(late, rank),
             metrics.average_precision_score(late, rank),
@@ -128,15 +128,15 @@ def test_the_metrics_are_those_of_scikit_learn_on_the_rows_kept_back(finished, f
         ],
         rel=1e-9,
     )
-    assert [found["accuracy"], found["precision"], found["recall"]] == pytest.approx(
+    assert [report["accuracy"], report["precision"], report["recall"]] == pytest.approx(
         [
             metrics.accuracy_score(late, predicted),
             metrics.precision_score(late, predicted),
             metrics.recall_score(late, predicted),
         ]
     )
-    delay, found = rows["arr_delay"].to_numpy(), read_json(finished, "models", "arrival_delay", "metrics.json")
-    assert [found["rmse"], found["mae"], found["r_squared"]] == pytest.approx(
+    delay, report = rows["arr_delay"].to_numpy(), read_json(finished, "models", "arrival_delay", "metrics.json")
+    assert [report["rmse"], report["mae"], report["r_squared"]] == pytest.approx(
         [
             metrics.root_mean_squared_error(delay, predictions["arrival_delay"]),
             metrics.mean_absolute_error(delay, predictions["arrival_delay"]),

@@ -31,8 +31,8 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     log = (finished / "logs" / "models" / "online" / "chief.log").read_text()
     assert re.search(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", log)
     assert list((finished / "logs" / "models" / "online" / "events").iterdir())
-    said = (finished / page).read_text()
-    assert "stopped after 3 epochs (1,524 steps) of ftrl" in said and "finish: newton" in said
+    text = (finished / page).read_text()
+    assert "stopped after 3 epochs (1,524 steps) of ftrl" in text and "finish: newton" in text
     assert not (finished / "results" / "resume" / "online").exists()
     shutil.rmtree(finished / "results" / "models" / "online")
     assert results(finished) == expected
@@ -56,17 +56,17 @@ def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
     succeed(finished, *arguments)
     assert not planned(finished, *arguments)
     folder = finished / "results" / "models" / "late_arrival"
-    found = pd.read_parquet(folder / "scores" / "tomorrow.parquet")
-    assert found["row"].tolist() == list(range(1, 301)) and found["dest"].tolist() == rows["dest"].tolist()
+    actual = pd.read_parquet(folder / "scores" / "tomorrow.parquet")
+    assert actual["row"].tolist() == list(range(1, 301)) and actual["dest"].tolist() == rows["dest"].tolist()
     estimate = read_table(finished, "late_arrival")["estimate"]
     known = flights.iloc[-300:].reset_index(drop=True)
     eta = estimate["Intercept", ""] + sum(estimate[name, ""] * known[name] for name in NUMERIC)
     for term, column in COVARIATES.items():
         eta = eta + known[column].astype(str).map(estimate[term])
-    good = found["remark"].isna().to_numpy()
-    assert found.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
-    assert found["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
-    assert (found["std_error"][good] > 0).all()
+    good = actual["remark"].isna().to_numpy()
+    assert actual.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
+    assert actual["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
+    assert (actual["std_error"][good] > 0).all()
     shutil.rmtree(folder / "scores")
     shutil.rmtree(finished / "results" / "models" / "arrival_delay" / "scores")
     shutil.rmtree(finished / "results" / "data" / "scored")

@@ -58,12 +58,12 @@ def test_a_model_that_is_not_in_the_config_is_named(finished):
 
 
 @pytest.mark.parametrize(
-    ("target", "said"), [("score", "names no files to score"), ("compare", "names no models to set side by side")]
+    ("target", "message"), [("score", "names no files to score"), ("compare", "names no models to set side by side")]
 )
-def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, target, said):
+def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, target, message):
     asked = snakemake(finished, "--dry-run", target)
     assert asked.returncode == 1
-    assert said in asked.stdout and "Traceback (most recent call last)" not in asked.stdout
+    assert message in asked.stdout and "Traceback (most recent call last)" not in asked.stdout
 
 
 def test_a_model_without_covariates_is_planned(tmp_path):

@@ -48,13 +48,13 @@ COMMON = {"addresses", "command", "digests", "errors", "tensorflow_setup"}
 
 def imports(path: Path) -> set[str]:
     """The modules that a file imports, those inside functions too."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
 
 
 @pytest.mark.parametrize("folder", MAY_IMPORT)
@@ -90,8 +90,8 @@ def test_what_the_snakefile_imports_is_light():
     ]:
         assert {module.split(".")[0] for module in imports(path)} <= allowed, path.name
     for name in ("announce", "launch", "memory", "network", "pending"):
-        found = imports(PACKAGE / "roles" / f"{name}.py")
-        assert {module.split(".")[0] for module in found} <= {"tfglm", *sys.stdlib_module_names}
+        modules = imports(PACKAGE / "roles" / f"{name}.py")
+        assert {module.split(".")[0] for module in modules} <= {"tfglm", *sys.stdlib_module_names}
 
 
 def test_no_file_is_too_long_to_read_at_a_stretch():

@@ -79,11 +79,11 @@ DOCUMENTED = {
 def test_the_documentation_says_what_runs_again():
     text = (REPOSITORY / "config" / "README.md").read_text()
     table = text.partition("<!-- reruns:begin -->")[2].partition("<!-- reruns:end -->")[0]
-    found = {}
+    actual = {}
     for changes, rules in re.findall(r"^\| (`.+?) \| (.+) \|$", table, re.MULTILINE):
         for change in re.findall(r"`(\w+)`", changes):
-            found[change] = DOCUMENTED.get(rules) if rules in DOCUMENTED else set(re.findall(r"`(\w+)`", rules))
-    assert found == {case: set(expected) for case, (_, expected) in CHANGES.items()}
+            actual[change] = DOCUMENTED.get(rules) if rules in DOCUMENTED else set(re.findall(r"`(\w+)`", rules))
+    assert actual == {case: set(expected) for case, (_, expected) in CHANGES.items()}
 
 
 @pytest.fixture(scope="module")
