@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psutil
 
+from path_run import PASSES, TARGET
 from runs import ENVIRONMENT, command_line, processes_in
 from tfglm.roles import probe
 
-TARGET = "results/models/path/coefficients.csv"
 SOLVED = ("fit.json", "coefficients.csv", "checkpoint/fitted.data-00000-of-00001")
-PASSES = 25
 
 A_MINUTE_OR_SO = 75
 """Seconds until a run ends that cannot go on, as the README says."""

@@ -16,7 +16,6 @@ import pytest
 
 from interruptions import (
     A_MINUTE_OR_SO,
-    PASSES,
     ends,
     fitting,
     goes_on,
@@ -28,6 +27,7 @@ from interruptions import (
     starting_late,
     wait_for,
 )
+from path_run import PASSES
 
 drill = pytest.mark.drill
 

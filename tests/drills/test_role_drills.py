@@ -9,7 +9,6 @@ import yaml
 
 from interruptions import (
     A_MINUTE_OR_SO,
-    PASSES,
     digests,
     ends,
     fitting,
@@ -21,6 +20,7 @@ from interruptions import (
     wait_for,
     workers,
 )
+from path_run import PASSES
 from runs import processes_in
 from tfglm.roles import announce
 

@@ -10,7 +10,6 @@ import yaml
 
 from interruptions import (
     A_MINUTE_OR_SO,
-    PASSES,
     cut_short,
     digests,
     ends,
@@ -23,6 +22,7 @@ from interruptions import (
     running,
     wait_for,
 )
+from path_run import PASSES
 from runs import ENVIRONMENT, command_line
 
 pytestmark = pytest.mark.drill

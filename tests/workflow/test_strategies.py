@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -9,36 +10,23 @@ from pathlib import Path
 import psutil
 import pytest
 
+import path_run
 from processes import wait_until
-from runs import ENVIRONMENT, command_line, configure, contents, planned, processes_in, snakemake, write_asa
+from runs import ENVIRONMENT, command_line, contents, planned, processes_in, snakemake, succeed
+from shared_runs import filled_once
 
-MODELS = {
-    "path": {"path": {"number": 30, "select": "held_out"}},
-    "learnt": {"solver": ["adagrad", "newton"], "online": {"epochs": 2, "synchronous": True}, "std_errors": "robust"},
-}
-TARGETS = [f"results/models/{model}/{name}" for model in MODELS for name in ("coefficients.csv", "metrics.json")]
+TARGETS = [
+    f"results/models/{model}/{name}" for model in path_run.MODELS for name in ("coefficients.csv", "metrics.json")
+]
 ONE_DEVICE = ["--config", "cluster={strategy: one_device}"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Where the models have been fitted on a cluster."""
-    folder = tmp_path_factory.mktemp("strategies")
-    write_asa(folder, 2006, 20_000)
-
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 24", "evaluate": "day > 24"},
-            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
-        )
-        formula = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
-        config["models"] = {name: {"formula": formula, "family": "binomial", **keys} for name, keys in MODELS.items()}
-
-    configure(folder, change)
-    done = snakemake(folder, "--", *TARGETS)
-    assert done.returncode == 0, done.stdout
+    folder = tmp_path_factory.mktemp("strategies") / "run"
+    shutil.copytree(filled_once(tmp_path_factory, "path", path_run.run), folder)
+    succeed(folder, "--", *TARGETS)
     return folder
 
 
@@ -61,7 +49,7 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
     on_cluster = results(folder)
     assert {"path/fit.json", "learnt/coefficients.csv"} <= set(on_cluster)
     plan = planned(folder, *ONE_DEVICE, "--", *TARGETS)
-    assert plan["fit"] == len(MODELS) and not plan.keys() & {"ps", "workers", "chief"}
+    assert plan["fit"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "chief"}
 
     line = command_line(*ONE_DEVICE, "--", "results/models/path/coefficients.csv")
     (folder / "logs" / "models" / "path" / "progress.json").unlink()
