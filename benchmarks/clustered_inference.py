@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from replicates import Replicates  # noqa: E402
 from tfglm.results import coefficients  # noqa: E402
+from tfglm.results.joint import joint_tests  # noqa: E402
 
 FORMULA = "carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
 UNEQUAL, SPREAD = 400, 1.5
@@ -104,7 +105,7 @@ def simulate(frame: pd.DataFrame, family: str, replications: int, folder: Path, 
         estimates = replicates.estimates(responses(family, clusters, random))
         table = coefficients.table(estimates, 1 - LEVEL)
         of_coefficients.append(table[table["term"] != "Intercept"])  # which is not 0
-        of_terms.append(coefficients.joint_tests(estimates))
+        of_terms.append(joint_tests(estimates))
         if done % 10 == 0 or done == replications:
             tell(described(frame, of_coefficients, of_terms))
 

@@ -6,12 +6,13 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.results import coefficients, csv_files, read
+from tfglm.results.joint import joint_tests
 
 
 def main(arguments: argparse.Namespace) -> None:
     estimated = read.estimates(arguments)
     table = coefficients.table(estimated, arguments.settings.confidence)
-    terms = coefficients.joint_tests(estimated, read.fit(arguments)["likelihood_ratio_tests"])
+    terms = joint_tests(estimated, read.fit(arguments)["likelihood_ratio_tests"])
     csv_files.write(table, arguments.table)
     table.to_parquet(arguments.parquet, index=False)
     csv_files.write(terms, arguments.terms)

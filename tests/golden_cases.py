@@ -21,6 +21,7 @@ from tfglm import ENGINE  # noqa: E402
 from tfglm.config import SolverConfig  # noqa: E402
 from tfglm.engine.workload import Workload  # noqa: E402
 from tfglm.results import coefficients, metrics, predict  # noqa: E402
+from tfglm.results.joint import joint_tests  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "golden" / "engine.json"
 
@@ -99,7 +100,7 @@ def tables(files: list, formula: str, family: str, model: dict, solver: dict) ->
     design, fitted, _ = fit_files(files, formula, family, solver=settings, **model)
     estimated = estimates_of(design, fitted)
     scored = list(predict.score(Workload(design, files, "evaluate"), fitted))
-    tests = coefficients.joint_tests(estimated, fitted.summary["likelihood_ratio_tests"])
+    tests = joint_tests(estimated, fitted.summary["likelihood_ratio_tests"])
     predicted = [f"{eta!r}" for piece in scored for eta in piece.rows["eta"].tolist()]
     return {
         "coefficients.csv": coefficients.table(estimated, 0.95).to_csv(index=False),

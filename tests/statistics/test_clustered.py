@@ -15,6 +15,7 @@ from tfglm import checkpoint
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients, effects
+from tfglm.results.joint import joint_tests
 from tfglm.results.reference import FEWEST, Fewest
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.describe import standard_errors
@@ -160,7 +161,7 @@ def test_the_table_of_a_fit_has_cr2_errors_satterthwaite_tests_and_an_aht_test(t
     )
     assert (kept["note"] == "").all()
 
-    term = coefficients.joint_tests(estimated).set_index("term").loc["carrier"]
+    term = joint_tests(estimated).set_index("term").loc["carrier"]
     chosen = np.eye(6)[1:4]
     estimates = chosen @ kept["estimate"].to_numpy()
     statistic = estimates @ np.linalg.solve(chosen @ exact.covariance @ chosen.T, estimates)
@@ -230,7 +231,7 @@ def test_what_single_clusters_determine_has_no_error_and_no_test(tmp_path):
     # Of x there are seven clusters, too few.
     x = table.loc["x", ""]
     assert x["std_error"] > 0 and x["df"] < 7 and np.isnan(x["p_value"]) and "degrees of freedom" in x["note"]
-    terms = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term")
+    terms = joint_tests(estimates_of(design, fitted)).set_index("term")
     assert terms["p_value"].isna().all() and terms["chi_squared"].isna().all() and (terms["note"] != "").all()
 
 
@@ -245,7 +246,7 @@ def test_a_level_of_one_cluster_leaves_the_joint_test_of_the_others(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         design, fitted = fit_frame(rows, "y ~ port", "gaussian", folder, std_errors="cluster(day)")
-        terms[name] = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term").loc["port"]
+        terms[name] = joint_tests(estimates_of(design, fitted)).set_index("term").loc["port"]
     assert terms["with"]["df"] == terms["without"]["df"] == 3
     assert "without 1 of its coefficients" in terms["with"]["note"] and not terms["without"]["note"]
     for name in ("F", "df_denominator", "p_value"):
@@ -258,7 +259,7 @@ def test_a_rank_deficient_joint_test_is_empty(tmp_path):
     frame["port"] = frame["origin"] + (frame["day"] % 15).astype(str)
     frame["y"] = random.normal(size=2000) + random.normal(size=4)[frame["origin"].map(ord) - 65]
     design, fitted = fit_frame(frame, "y ~ origin", "gaussian", tmp_path, std_errors="cluster(origin)")
-    term = coefficients.joint_tests(estimates_of(design, fitted)).set_index("term").loc["origin"]
+    term = joint_tests(estimates_of(design, fitted)).set_index("term").loc["origin"]
     assert np.isnan(term["p_value"]) and np.isnan(term["F"]) and "too few" in term["note"]
 
 
@@ -330,7 +331,7 @@ def test_tests_by_cluster_keep_their_level_where_clusters_are_few_and_unequal(tm
     for _ in range(250):
         actual = replicates.estimates(0.7 * random.normal(size=50)[day] + random.normal(size=len(day)))
         p_values.append(coefficients.table(actual, 0.95)["p_value"].to_numpy()[actual.kept])
-        joint.append(coefficients.joint_tests(actual)["p_value"].to_numpy())
+        joint.append(joint_tests(actual)["p_value"].to_numpy())
     rates = np.concatenate([np.mean(np.array(p_values) < 0.05, axis=0), np.mean(np.array(joint) < 0.05, axis=0)])
     low, high = scipy.stats.binom.ppf([0.0005, 0.9995], 250, 0.05) / 250
     assert np.all((rates >= low) & (rates <= high)), rates

@@ -18,7 +18,7 @@ from tfglm.data.limits import MOST_CODES, IngestLimits
 from tfglm.design.build import build_design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import coefficients, metrics, predict
+from tfglm.results import coefficients, joint, metrics, predict
 from tfglm.results.reference import Reference
 from tfglm.solvers.limits import Limits
 
@@ -178,11 +178,11 @@ def test_robust_errors_joint_tests_contrasts_and_their_covariance(tmp_path, kind
         rtol=1e-4,
         atol=1e-9 * np.asarray(exact.cov_params()).max(),
     )
-    terms = coefficients.joint_tests(estimated).set_index("term")
+    terms = joint.joint_tests(estimated).set_index("term")
     pick = np.eye(len(matrix.columns))[[name[0] == "C(month)" for name in matrix.columns]]
     wald = exact.wald_test(pick, scalar=True, use_f=False)
     places = np.flatnonzero(estimated.kept & (np.array([term for term, _ in design.coefficients()]) == "C(month)"))
-    value, df, problem = coefficients.wald(estimated, places, False)
+    value, df, problem = joint.wald(estimated, places, False)
     assert (value, df, problem) == (pytest.approx(wald.statistic / factor**2, rel=1e-5), 5, "")
     assert terms.loc["C(month)", "df"] == 5
     if by_cluster:
@@ -220,7 +220,7 @@ def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_p
         estimated = estimates_of(design, fitted)
         table = coefficients.table(estimated, 0.95).set_index(["term", "level"])
         assert_agrees(table, exact, list(matrix.columns))
-        terms = coefficients.joint_tests(estimated).set_index("term")
+        terms = joint.joint_tests(estimated).set_index("term")
         pick = np.eye(len(matrix.columns))[[name[0] == "plane" for name in matrix.columns]]
         wald = exact.wald_test(pick, scalar=True, use_f=True)
         assert terms.loc["plane", "F"] == pytest.approx(wald.statistic, rel=1e-6)
@@ -230,7 +230,7 @@ def test_robust_errors_of_a_linear_regression_with_a_large_eliminated_part(tmp_p
             or kind == "robust"
         )
     # The same from the information that is left of the eliminated part, without its covariance.
-    assert coefficients.eliminated_wald(fitted) == pytest.approx(149 * terms.loc["plane", "F"], rel=1e-9)
+    assert joint.eliminated_wald(fitted) == pytest.approx(149 * terms.loc["plane", "F"], rel=1e-9)
 
 
 def test_ridge_does_not_depend_on_reference_levels_and_has_no_standard_errors(tmp_path):
@@ -299,7 +299,7 @@ def test_a_term_with_separated_levels_is_tested_by_its_likelihood_ratio(tmp_path
     frame = FRAME.assign(dest=[f"D{number}" for number in np.random.default_rng(4).integers(0, 8, len(FRAME))])
     frame.loc[frame["dest"] == "D3", "late"] = 0
     design, fitted = fit_frame(frame, "late ~ dest + carrier + hour", "binomial", tmp_path)
-    terms = coefficients.joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"])
+    terms = joint.joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"])
     row = terms.set_index("term").loc["dest"]
     less = sm.GLM(frame["late"], model_matrix(frame, "late ~ carrier + hour").to_numpy(), sm.families.Binomial()).fit()
     rest = frame[frame["dest"] != "D3"]
@@ -376,7 +376,7 @@ def test_the_logarithm_of_a_p_value_goes_on_where_the_p_value_is_zero():
     assert of(None, [1.959963984540054, 50.0]) == pytest.approx([-np.log10(0.05), far], rel=1e-9)
     assert of(1e5, [10.0])[0] == pytest.approx(-np.log10(2 * scipy.stats.t.sf(10.0, 1e5)), rel=1e-12)
     assert of(1e5, [60.0])[0] == pytest.approx(log10_p_of_t(60.0, 1e5), rel=1e-4)
-    far = coefficients.log_chi2_sf(np.array([1200.0, 300.0]), np.array([5.0, 12.0]))
+    far = joint.log_chi2_sf(np.array([1200.0, 300.0]), np.array([5.0, 12.0]))
     assert far == pytest.approx(scipy.stats.chi2.logsf([1200.0, 300.0], [5.0, 12.0]), rel=1e-9)
 
 

@@ -11,6 +11,7 @@ from tfglm import digests
 from tfglm.config import SolverConfig
 from tfglm.report.pages import render
 from tfglm.results import accuracy, coefficients, csv_files
+from tfglm.results.joint import joint_tests
 
 
 def warnings_of(frame: pd.DataFrame, formula: str, family: str, folder, **settings) -> list[str]:
@@ -34,7 +35,7 @@ def test_an_exact_linear_regression_has_converged_and_has_no_standard_errors(tmp
         assert table.loc[("x", ""), "estimate"] == pytest.approx(2, rel=1e-6 if name == "far" else 1e-12)
         assert table[["std_error", "t", "p_value", "ci_lower"]].isna().all(axis=None)
         assert (summary["log_likelihood"], summary["aic"], summary["bic"]) == (None, None, None)
-        assert coefficients.joint_tests(estimates_of(design, fitted))["p_value"].isna().all()
+        assert joint_tests(estimates_of(design, fitted))["p_value"].isna().all()
     noisy = frame.assign(y=3 + 2 * frame["x"] + 1e-7 * random.normal(size=400))
     _, fitted = fit_frame(noisy, "y ~ x + g", "gaussian", tmp_path / "noisy")
     assert fitted.summary["converged"] and not fitted.summary["perfect_fit"]
@@ -109,7 +110,7 @@ def test_penalised_fits_have_no_tests(tmp_path):
     for name, penalty in {"ridge": {"l2": 0.01}, "lasso": {"l1": 0.001}}.items():
         design, fitted, _ = fit_files([ingest_frame(frame, tmp_path / name)], "late ~ x + g", "binomial", **penalty)
         estimated = estimates_of(design, fitted)
-        terms = coefficients.joint_tests(estimated)
+        terms = joint_tests(estimated)
         assert terms["term"].tolist() == ["x", "g"]
         assert terms[["df", "chi_squared", "p_value", "neg_log10_p"]].isna().all(axis=None)
         assert set(terms["note"]) == {"the fit is penalised, so there are no tests"}

@@ -4,7 +4,7 @@ A fit holds some coefficients at zero, the model is the same whichever they are 
 those of the reference levels, and of columns that depend on each other, the last ones in formula order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,16 +16,11 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES
-from tfglm.results import distributions
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import (
-    DETERMINED_ALONE,
     FEWEST,
     Fewest,
-    JointReference,
     Reference,
-    determined_alone,
-    joint_reference,
     rare_events,
     reference_of,
     statistic,
@@ -109,13 +104,22 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
 
 
 def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
-    """One row for each coefficient, on the scale of the data.
+    """The table of coefficients, on the scale of the data.
 
-    Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked for), z (t for a family
-    with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the
-    family (odds_ratio, rate_ratio), rows, events (binomial), status; aliased_with, if something is aliased; note (by cluster:
-    why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither if the penalty
-    sets coefficients to zero.
+    Parameters
+    ----------
+    estimated
+        The coefficients.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    A row for each coefficient. Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked
+    for), z (t for a family with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower,
+    ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows, events (binomial), status; aliased_with, if something is
+    aliased; note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or
+    neither if the penalty sets coefficients to zero.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
@@ -202,145 +206,28 @@ def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) 
     return chosen
 
 
-# Tests of several coefficients ----------------------------------------------------------------------------------------
-
-WIDEST_JOINT_TEST = 4_000
-"""Coefficients of a term whose covariance matrix is made for a joint test; of a wider one only the eliminated part of a fit with
-classical standard errors has one."""
-
-
-def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
-    """A test for each term that all its coefficients are zero: a Wald test, or the likelihood ratio test of fit.json for it.
-
-    Columns: term, df, chi_squared, F (for a family with unknown dispersion, or errors by cluster), df_denominator (by cluster),
-    p_value, neg_log10_p, note.
-    """
-    by_term = {ratio["term"]: ratio for ratio in likelihood_ratios if "df" in ratio}
-    marginal = marginal_terms(estimated.design)
-    rows = [
-        joint_test(estimated, term, term in marginal, by_term.get(term))
-        for term in estimated.design.slices
-        if term != "Intercept"
-    ]
-    frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "F", "df_denominator", "note"])
-    value, df, denominator = (frame[name].to_numpy(float) for name in ("chi_squared", "df", "df_denominator"))
-    if estimated.statistic == "t":
-        with np.errstate(invalid="ignore", divide="ignore"):
-            frame["F"] *= value / df
-        ratio = frame["F"].to_numpy(float)
-        p, log_p = distributions.f(ratio, df, denominator)
-        # Where that underflows, the chi-squared variable whose tail falls as fast.
-        value = denominator * np.log1p(ratio * df / denominator)
-    else:
-        frame = frame.drop(columns="F")
-        p, log_p = distributions.chi_squared(value, df)
-    if not estimated.design.by_cluster:
-        frame = frame.drop(columns="df_denominator")
-    tiny = np.isneginf(log_p)
-    log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
-    frame.insert(frame.columns.get_loc("note"), "p_value", p)
-    frame.insert(frame.columns.get_loc("note"), "neg_log10_p", np.abs(log_p) / np.log(10))
-    return frame
-
-
-def marginal_terms(design: Design) -> set[str]:
-    """The terms whose factors are all in another term too, as those of a main effect are in an interaction."""
-    return {
-        term.name
-        for term in design.terms
-        for other in design.terms
-        if term is not other
-        and set(term.categorical) <= set(other.categorical)
-        and set(term.numeric) <= set(other.numeric)
-        and (term.categorical or term.numeric)
-    }
-
-
-def joint_test(
-    estimated: Estimates, term: str, is_marginal: bool, likelihood_ratio: Mapping | None
-) -> tuple[str, float, float, float, float, str]:
-    """Of a term: its name, degrees of freedom, Wald or likelihood ratio statistic, what that is multiplied with to refer it to
-    F, the degrees of freedom of the denominator, and a note."""
-    design, where = estimated.design, estimated.design.slices[term]
-    if design.penalised:
-        return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
-    if likelihood_ratio:
-        note = "likelihood ratio, as there are separated levels"
-        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, note
-    notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
-    separated = int(estimated.separated[where].sum())
-    if separated:
-        notes.append(f"without {separated:,} separated level{'s' if separated > 1 else ''}")
-    places = np.arange(where.start, where.stop)[estimated.kept[where]]
-    if design.by_cluster and len(places) and len(estimated.fitted.scores):
-        alone = determined_alone(estimated.fitted, estimated.transform[places])
-        if alone.any() and not alone.all():
-            places = places[~alone]
-            notes.append(f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}")
-    value, df, problem = wald(estimated, places, is_marginal)
-    reference = JointReference(1.0, estimated.df_residual)
-    if design.by_cluster and np.isfinite(value):
-        reference = of_clusters(estimated, places, df)
-        value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
-    note = "; ".join(filter(None, [*notes, problem]))
-    return term, df, value, reference.scale, reference.df, note
-
-
-def of_clusters(estimated: Estimates, places: np.ndarray, rank: int) -> JointReference:
-    """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
-    if rank < len(places):
-        return JointReference(problem=f"the covariance matrix of {len(places)} coefficients by cluster has rank {rank}")
-    return joint_reference(estimated.fitted, estimated.transform[places], estimated.fewest)
-
-
-def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
-    """Logarithm of the upper tail of chi-squared far out, by the series of the incomplete gamma function (DLMF 8.11.2)."""
-    shape, x = df / 2, value / 2
-    term = total = np.ones_like(x)
-    for number in range(1, 30):
-        term = term * (shape - number) / x
-        total = total + term
-    return (shape - 1) * np.log(x) - x - scipy.special.gammaln(shape) + np.log(total)
-
-
-def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[float, int, str]:
-    """The Wald statistic of the coefficients at `places`, its degrees of freedom, and what there is to say of it."""
-    fitted = estimated.fitted
-    if not len(places) or not np.isfinite(fitted.dispersion):
-        return np.nan, 0, "no coefficient with a standard error"
-    if len(fitted.scores) and len(places) >= len(fitted.scores) - 1:
-        return np.nan, len(places), f"{len(fitted.scores)} clusters are too few for {len(places)} coefficients"
-    if len(places) > WIDEST_JOINT_TEST:
-        if fitted.is_robust or is_marginal or not np.isin(places, fitted.eliminated).mean() > 0.5:
-            return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
-        return eliminated_wald(fitted), len(places), ""
-    values = estimated.values[places]
-    covariance = fitted.covariance(estimated.transform[places])
-    scale = np.sqrt(np.diag(covariance))
-    eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
-    good = eigenvalues > 1e-12 * eigenvalues.max()
-    projected = (values / scale) @ vectors[:, good]
-    return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
-
-
-def eliminated_wald(fitted: Fitted) -> float:
-    """The Wald statistic that the eliminated part has no effect, from the information that is left of it once the dense part
-    is eliminated in turn: b'Db - (Bb)' A^-1 (Bb), so that its covariance is never made."""
-    b = fitted.coefficients[fitted.eliminated]
-    mixed = fitted.loadings * fitted.diagonal
-    dense = np.linalg.inv(fitted.schur_inverse) + fitted.loadings @ mixed.T
-    coupled = mixed @ b
-    return float(
-        (fitted.diagonal @ b**2 - coupled @ np.linalg.solve(dense, coupled)) / (fitted.dispersion * fitted.correction)
-    )
-
-
 def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:
-    """Linear combinations of coefficients, each given as weights by `term` or `term[level]`.
+    """Linear combinations of coefficients.
 
-    Columns: contrast, estimate, std_error, z or t, df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, note (by cluster:
-    why there is no error or no test); of a penalised fit posterior_sd instead of the errors and tests, or neither of a lasso.
-    Raises UserError for a coefficient that is not there or has no finite estimate.
+    Parameters
+    ----------
+    estimated
+        The coefficients.
+    wanted
+        By the name of a contrast: weights by `term` or `term[level]`.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    A row for each contrast. Columns: contrast, estimate, std_error, z or t, df (by cluster), p_value, neg_log10_p, ci_lower,
+    ci_upper, note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests,
+    or neither of a lasso.
+
+    Raises
+    ------
+    UserError
+        For a coefficient that is not there or has no finite estimate.
     """
     names = [f"{term}[{level}]" if level else term for term, level in estimated.design.coefficients()]
     places = {name: place for place, name in enumerate(names)}

@@ -19,8 +19,21 @@ def curves(
 ) -> pd.DataFrame:
     """The difference that each value of a number makes to the linear predictor, against the value nearest the mean.
 
-    Columns: term, column, value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper
-    (`confidence`). A term that is a product of several factors has no curve of its own.
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    dictionary
+        Tells the values of each number in the training rows.
+    df_residual
+        Of the fit.
+    confidence
+        Of the intervals.
+
+    Returns
+    -------
+    A row for each value of each number; a term that is a product of several factors has no curve of its own. Columns: term,
+    column, value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper.
     """
     tables = []
     for term in design.terms:
