@@ -53,15 +53,15 @@ def csv_blocks(
 
     Parameters
     ----------
-    path : Path
+    path
         The file, packed or not.
-    block_bytes : int
+    block_bytes
         Size of a block; a longer line makes it larger.
-    threads : int
+    threads
         Threads that unpack.
-    fields : int
+    fields
         If given, the number of fields of a row: then no block ends within a quoted text of several lines.
-    numbered : bool
+    numbered
         Whether the number of each block's first line is to be known; counting lines takes time.
 
     Raises

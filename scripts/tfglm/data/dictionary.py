@@ -127,11 +127,11 @@ def merge(
 
     Parameters
     ----------
-    files : sequence of IngestedFile
+    files
         Files with the same columns.
-    missing : mapping of str to str, optional
+    missing
         By column, whether a row without a value is dropped (`drop`, the default) or the lack of it is a level (`level`).
-    rare : mapping of str to int, optional
+    rare
         By column, the number of training rows below which a level is rare.
 
     Returns

@@ -39,24 +39,24 @@ def ingest(
 
     Parameters
     ----------
-    path : Path
+    path
         A CSV file, plain or packed, or a Parquet file.
-    file : str
+    file
         What results call it; random numbers of its rows depend on it.
-    layouts : mapping of str to Layout
+    layouts
         Those that the file may have, by name.
-    settings : SelectionConfig
+    settings
         Which rows and columns are kept, and which split each row is in. With `bad_rows` "drop", lines that cannot be read are
         counted and the first ones logged.
-    folder : Path
+    folder
         Where all is written; it appears complete or not at all.
-    threads : int
+    threads
         Threads that parse, shuffle and write; no byte depends on their number.
-    log : callable
+    log
         Takes each message.
-    compiled : bool, optional
+    compiled
         Whether plain lines are parsed by compiled code; by default those of a large file are. No byte depends on it.
-    limits : IngestLimits
+    limits
         From how many values on a column is stored in another way, and the size of pieces.
 
     Returns

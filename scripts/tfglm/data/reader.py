@@ -102,11 +102,11 @@ class InputReader:
 
         Parameters
         ----------
-        executor : ThreadPoolExecutor
+        executor
             Parses the blocks.
-        threads : int
+        threads
             Blocks that are parsed at the same time; one more is waiting.
-        compiled : bool, optional
+        compiled
             Whether plain lines are parsed by compiled code from the first block on. By default that is loaded beside the first
             blocks of a large file.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfglm.config import DesignConfig
-from tfglm.data import tally
+from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, labels, training_values
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
@@ -36,23 +36,23 @@ def build_design(
     dictionary: Dictionary,
     files: Sequence[IngestedFile],
     known_late: Collection[str] = (),
-    most_sampled: int = tally.MOST_SAMPLED,
+    most_sampled: int = training_rows.MOST_SAMPLED,
 ) -> Design:
     """Build the design of one model.
 
     Parameters
     ----------
-    model : str
+    model
         Its name in the config, for messages.
-    settings : DesignConfig
+    settings
         Formula, family, and what else the config says that the fit depends on.
-    dictionary : Dictionary
+    dictionary
         Columns and levels of all files together.
-    files : sequence of IngestedFile
+    files
         All ingested files, for what the dictionary does not hold: occurring interactions, quantiles of a column.
-    known_late : collection of str
+    known_late
         Columns that are known only after departure.
-    most_sampled : int
+    most_sampled
         Rows from which quantiles of a column are taken that has too many values to count.
 
     Returns
@@ -179,7 +179,7 @@ class _DesignBuilder:
             mean, variance = column.moments
             return Numeric(factor.name, column.name, (), (mean,), (math.sqrt(variance) or 1.0,))
         if column.levels is None:
-            values, rows = tally.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
+            values, rows = training_rows.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
             if rows.sum() < self.dictionary.rows["train"] and any(
                 call.function in transforms.LEARNING for call in factor.calls
             ):
@@ -191,7 +191,9 @@ class _DesignBuilder:
             values, rows = np.array(column.levels, float), np.array(column.train_rows)
             values, rows = values[rows > 0], rows[rows > 0]
         if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
-            values, rows = tally.repeated(self.files, column.name, self.settings.frequency, self.dictionary.required)
+            values, rows = training_rows.repeated(
+                self.files, column.name, self.settings.frequency, self.dictionary.required
+            )
         # Of a plain column these are known exactly, while values and rows are those of a sample.
         moments = (self.dictionary.rows["train"], *column.moments) if column.levels is None else None
         learnt, columns = transforms.learn(
@@ -214,7 +216,7 @@ class _DesignBuilder:
         seen = np.zeros(0, np.int64)
         for file in self.files:
             columns = [factor.column for factor in factors]
-            codes = tally.combinations(file, columns, self.dictionary.required)
+            codes = training_rows.combinations(file, columns, self.dictionary.required)
             numbers = []
             for k, factor in enumerate(factors):
                 levels = factor.levels_of(file.values(file.codes(factor.column).name), -1)

@@ -12,7 +12,7 @@ import polars as pl
 
 from tfglm.data.dictionary import lacks, training_values
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
-from tfglm.data.tally import number_table
+from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical

@@ -17,10 +17,11 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
 
     Parameters
     ----------
-    file : IngestedFile
-    columns : sequence of str
+    file
+        The file, ingested.
+    columns
         Columns of the data that have codes.
-    required : collection of str
+    required
         Columns without a value of which a row does not count.
 
     Returns
@@ -48,12 +49,13 @@ def sample(
 
     Parameters
     ----------
-    files : sequence of IngestedFile
-    column : str
+    files
+        All that are ingested.
+    column
         A column of numbers.
-    required : collection of str
+    required
         Columns without a value of which a row does not count.
-    most_rows : int
+    most_rows
         Rows of the sample, about.
 
     Returns
