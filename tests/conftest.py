@@ -21,8 +21,9 @@ SLOWEST = (
     "test_default_numbers",
     "test_strategies",
     "test_refusals",
+    "test_coverage",
     "test_executor",
-    "test_models",
+    "test_clustered",
     "test_online",
 )
 """These files first, so that no process is left alone with one of them while the others are done."""

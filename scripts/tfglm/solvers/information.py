@@ -190,9 +190,13 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
             loadings = blocks.b[first:last, chunk] / blocks.d[chunk]
             schur[first:last, :last] -= loadings @ blocks.b[:last, chunk].T
 
+    strips = range(0, len(schur), STRIP)
+    if len(strips) == 1:
+        fill(0)  # to start threads takes longer
+        return schur
     with ThreadPoolExecutor(THREADS) as threads:
         # The longest strips first, so that no thread waits long for another.
-        list(threads.map(fill, reversed(range(0, len(schur), STRIP))))
+        list(threads.map(fill, reversed(strips)))
     return schur
 
 
