@@ -4,10 +4,8 @@ import argparse
 import gzip
 import hashlib
 import json
-import os
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,12 +15,11 @@ import pytest
 import yaml
 
 import fetch
-from runs import succeed
+from runs import snakemake, succeed
 from tfglm import addresses
 from tfglm.config import expand_files, load
 from tfglm.errors import UserError
 
-ROOT = Path(__file__).parents[2]
 HEADER = "carrier,delay\n"
 CONTENT = gzip.compress((HEADER + "AA,5\nB6,20\nDL,NA\n" * 1000).encode(), mtime=0)
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -141,14 +138,10 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
         (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(config))
-        command = ["snakemake", "--cores", "2", "--printshellcmds", "--snakefile", str(ROOT / "Snakefile"), *arguments]
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        return subprocess.run(
-            [*command, "results/data/rows.json"], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
+        return snakemake(tmp_path, "--printshellcmds", *arguments, "results/data/rows.json")
 
     done = run()
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout
     rows = json.loads((tmp_path / "results/data/rows.json").read_text())
     assert rows["read"] == 6000
     assert {name: each["splits"]["train"]["used"] for name, each in rows["files"].items()} == {
@@ -160,19 +153,19 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
     assert f"sha256 {SUM}" in log
     assert "http://***@" in log and "?token=***&year=***" in log
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "config"]
-    assert "Fetching http://***@" in done.stderr and "hunter2" not in done.stdout + done.stderr
+    assert "Fetching http://***@" in done.stdout and "hunter2" not in done.stdout
     assert not [path for path in written if b"hunter2" in path.read_bytes()]
     config["data"]["files"][0] = with_password("two")
     # Another setting reads the same files again, but from where they were brought to.
     config["data"]["where"] = {"on time": "delay < 15"}
     assert run().returncode == 0
     assert sum(server.requests.values()) == 3
-    assert "Nothing to be done" in run().stderr
+    assert "Nothing to be done" in run().stdout
     shutil.rmtree(tmp_path / "results/data/fetched")
     config["data"]["files"][1]["sha256"] = "0" * 64
     done = run("--retries", "0", "--forcerun", "fetch_verified")
     assert done.returncode == 1
-    assert f"its sha256 is {SUM}, not {'0' * 64}" in done.stderr + done.stdout
+    assert f"its sha256 is {SUM}, not {'0' * 64}" in done.stdout
     assert not (tmp_path / "results/data/fetched/more.csv.gz").exists()
 
 
