@@ -153,10 +153,10 @@ def standard_errors_seconds(folder: Path, design, report: dict) -> float:
         return 0.0
     with tensorflow_setup.quiet():
         from tfglm import checkpoint
-        from tfglm.results import coefficients
+        from tfglm.results.estimates import estimated
     model = checkpoint.load(design, folder / "checkpoint")
     started = time.perf_counter()
-    estimates = coefficients.estimates(design, model, {}, report["df_residual"])
+    estimates = estimated(design, model, {}, report["df_residual"])
     model.variances(estimates.transform)
     return time.perf_counter() - started
 

@@ -8,7 +8,7 @@ from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
-from tfglm.design.checks import check_reference
+from tfglm.design.references import check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:

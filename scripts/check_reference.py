@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.design.checks import check_reference
 from tfglm.design.design import Design
+from tfglm.design.references import check_reference
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
-from tfglm.results import metrics, predict, read
+from tfglm.results import metrics, options, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -16,20 +16,22 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     metrics.check_groups(design, files, arguments.settings.by)
     model = read.fitted(arguments, design, read.fit(arguments))
-    unseen, substitutes = read.substitutes(arguments, design, model, files, arguments.split)
+    levels, substitutes = unseen.resolved(
+        design, model, files, arguments.split, arguments.settings.unseen, read.reference(arguments)
+    )
     scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
     report = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
-    report |= {"split": arguments.split, "unseen": unseen}
+    report |= {"split": arguments.split, "unseen": levels}
     digests.write_json(arguments.metrics, report, indent=2, allow_nan=False)
     command.log(f"{report['rows']:,} rows")
 
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
+    options.add_fit(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
     add_settings(parser, ResultsConfig)
-    read.add_reference(parser, required=False)
+    options.add_reference(parser, required=False)
     parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
     command.run(main, parser.parse_args())

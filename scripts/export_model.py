@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.results import read, unseen
+from tfglm.results import options, read, unseen
 
 with tensorflow_setup.quiet():
     from tfglm.results import export
@@ -26,8 +26,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
-    read.add_reference(parser)
+    options.add_fit(parser)
+    options.add_reference(parser)
     add_settings(parser, ResultsConfig)
     parser.add_argument("--derived", default="{}", help="the SQL expressions of derived columns, as JSON")
     parser.add_argument("--saved-model", type=Path, required=True, help="folder for the SavedModel")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from tfglm import command
-from tfglm.results import coefficients, csv_files, read
+from tfglm.results import coefficients, csv_files, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -16,8 +16,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
-    read.add_reference(parser)
+    options.add_fit(parser)
+    options.add_reference(parser)
     parser.add_argument(
         "--table", type=Path, required=True, help="CSV to write, with names in the first row and column"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import LevelsConfig, add_settings
 from tfglm.data.dictionary import account, merge
-from tfglm.data.shards import MEANINGS, IngestedFile
+from tfglm.data.kinds import MEANINGS
+from tfglm.data.shards import IngestedFile
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from tfglm import command
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import predict, read
+from tfglm.results import options, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -19,13 +19,15 @@ def main(arguments: argparse.Namespace) -> None:
     fit = read.fit(arguments)
     model = read.fitted(arguments, design, fit)
     file = IngestedFile.load(arguments.manifest)
-    unseen, substitutes = read.substitutes(arguments, design.to_predict, model, [file], "predict")
+    without_rows, substitutes = unseen.resolved(
+        design.to_predict, model, [file], "predict", arguments.settings.unseen, read.reference(arguments)
+    )
     tables = predict.predictions(
         design, model, file, substitutes, arguments.settings.identity, fit["df_residual"], arguments.settings.confidence
     )
     rows = write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
-    for term, levels in unseen.items():
+    for term, levels in without_rows.items():
         command.log(
             f"  levels of {term} that no training row has: {', '.join(levels['levels'])} ({levels['rows']:,} rows)"
         )
@@ -45,9 +47,9 @@ def write(path: Path, tables: Iterator[pa.Table]) -> int:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
+    options.add_fit(parser)
     parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
     add_settings(parser, ResultsConfig)
-    read.add_reference(parser, required=False)
+    options.add_reference(parser, required=False)
     parser.add_argument("--predictions", type=Path, required=True, help="Parquet file to write")
     command.run(main, parser.parse_args())

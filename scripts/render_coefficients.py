@@ -2,29 +2,29 @@
 
 import argparse
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
-from tfglm import command
+from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import FAMILIES
 from tfglm.report.pages import four_digits, p_value, read_table, render
 from tfglm.report.plots import coefficient_plot, ranked_plot, use_colour
-from tfglm.results import read
+from tfglm.results import options
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    fit = read.fit(arguments)
+    fit = digests.read_json(arguments.fit)
     table = read_table(arguments.table)
     effect = FAMILIES[fit["family"]].effect
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:
         intervals = "posterior intervals"
-        margin = ndtri(0.5 + arguments.settings.confidence / 2) * table["posterior_sd"]
+        margin = NormalDist().inv_cdf(0.5 + arguments.settings.confidence / 2) * table["posterior_sd"]
         shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
     elif fit["std_errors"]["kind"] == "none":
         shown = table.assign(ci_lower=np.nan, ci_upper=np.nan)
@@ -106,7 +106,7 @@ if __name__ == "__main__":
     parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     add_settings(parser, ResultsConfig)
-    read.add_plots(parser)
+    options.add_plots(parser)
     parser.add_argument("--ranked", type=Path, nargs="+", required=True, help="pictures of the levels by size to write")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

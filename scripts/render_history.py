@@ -8,12 +8,12 @@ import pandas as pd
 
 from tfglm import command, digests
 from tfglm.report.plots import history_plot, use_colour
-from tfglm.results import read
+from tfglm.results import options
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    fit = read.fit(arguments)
+    fit = digests.read_json(arguments.fit)
     history = digests.read_beside(arguments.history)
     history_plot(pd.read_csv(io.BytesIO(history)), f"{fit['model']}: how the fit went", arguments.plots)
 
@@ -22,5 +22,5 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--history", type=Path, required=True, help="what the chief recorded")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-    read.add_plots(parser)
+    options.add_plots(parser)
     command.run(main, parser.parse_args())

@@ -8,7 +8,7 @@ import pandas as pd
 from tfglm import command, digests
 from tfglm.report.pages import four_digits, render
 from tfglm.report.plots import binomial_plot, mean_plot, nothing_plot, use_colour
-from tfglm.results import read
+from tfglm.results import options
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -57,6 +57,6 @@ def shown(value: str | float | None) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
-    read.add_plots(parser)
+    options.add_plots(parser)
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

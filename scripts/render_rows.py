@@ -8,10 +8,10 @@ import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import SPLITS
-from tfglm.data.shards import MEANINGS
+from tfglm.data.kinds import MEANINGS
 from tfglm.report.pages import render
 from tfglm.report.plots import rows_plot, use_colour
-from tfglm.results import read
+from tfglm.results import options
 
 MOST_REASONS = 8
 """Further reasons share a column; rows.json has them all."""
@@ -98,6 +98,6 @@ def types(columns: dict[str, str]) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
-    read.add_plots(parser)
+    options.add_plots(parser)
     parser.add_argument("--page", type=Path, required=True, help="page to write (HTML)")
     command.run(main, parser.parse_args())

@@ -11,8 +11,7 @@ from tfglm import command, digests
 from tfglm.families import FAMILIES
 from tfglm.report.pages import four_digits, p_value, read_table, render
 from tfglm.results import csv_files
-from tfglm.results.accuracy import convergence, errors
-from tfglm.results.aliases import NO_ROWS
+from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import response_of
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfglm import command
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.results import coefficients, csv_files, read
+from tfglm.results import coefficients, csv_files, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -17,8 +17,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
-    read.add_reference(parser)
+    options.add_fit(parser)
+    options.add_reference(parser)
     add_settings(parser, ResultsConfig)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     command.run(main, parser.parse_args())

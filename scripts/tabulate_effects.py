@@ -9,7 +9,7 @@ from tfglm.data.dictionary import Dictionary
 from tfglm.design.design import Design
 from tfglm.families import FAMILIES
 from tfglm.report.plots import effects_plot, use_colour
-from tfglm.results import csv_files, effects, read
+from tfglm.results import csv_files, effects, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -27,9 +27,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
+    options.add_fit(parser)
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
     add_settings(parser, ResultsConfig)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
-    read.add_plots(parser)
+    options.add_plots(parser)
     command.run(main, parser.parse_args())

@@ -8,7 +8,7 @@ import pandas as pd
 from tfglm import command
 from tfglm.design.design import Design
 from tfglm.report.plots import path_plot, use_colour
-from tfglm.results import csv_files, read
+from tfglm.results import csv_files, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -27,7 +27,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    read.add_fit(parser)
+    options.add_fit(parser)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
-    read.add_plots(parser)
+    options.add_plots(parser)
     command.run(main, parser.parse_args())

@@ -15,6 +15,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.results import coefficients
+from tfglm.results.estimates import Estimates, estimated
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.limits import DEFAULTS, Limits
@@ -105,8 +106,8 @@ def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **se
     return design, fitted
 
 
-def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> coefficients.Estimates:
-    return coefficients.estimates(design, fitted, reference or {}, fitted.summary["df_residual"])
+def estimates_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> Estimates:
+    return estimated(design, fitted, reference or {}, fitted.summary["df_residual"])
 
 
 def write_fit(fitted: Fitted, design: Design, folder: Path) -> None:

@@ -10,7 +10,7 @@ from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
-from tfglm.results.coefficients import Estimates
+from tfglm.results.estimates import Estimates
 from tfglm.solvers.fit import fit
 from tfglm.solvers.reporter import Reporter
 

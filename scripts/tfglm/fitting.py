@@ -68,7 +68,7 @@ def _fit(
     with tensorflow_setup.quiet():
         from tfglm import checkpoint, resume
         from tfglm.engine.workload import Workload
-        from tfglm.results import coefficients
+        from tfglm.results.estimates import aliased_by_default
         from tfglm.solvers.fit import fit as fit_design
 
     workload = Workload(design, files, "train")
@@ -84,7 +84,7 @@ def _fit(
     command.log(f"fitted in {history.seconds():.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)
     history.write(arguments.history)
-    content = fitted.summary | {"aliased": coefficients.aliased_by_default(design, fitted)}
+    content = fitted.summary | {"aliased": aliased_by_default(design, fitted)}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)

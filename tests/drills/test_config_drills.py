@@ -32,8 +32,8 @@ from tfglm.data.layouts import choose
 from tfglm.data.packages import located
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
-from tfglm.design.checks import check_reference
 from tfglm.design.design import Design
+from tfglm.design.references import check_reference
 from tfglm.errors import UserError
 
 CASES = 2000

@@ -9,9 +9,9 @@ from pools import design_of, ingest_frame
 from tfglm.config import Layout, SelectionConfig, columns_from, load_layout
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.shards import IngestedFile
-from tfglm.design.checks import check_reference
 from tfglm.design.design import Design
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse
+from tfglm.design.references import check_reference
 from tfglm.design.transforms import Call
 from tfglm.errors import UserError
 

@@ -10,11 +10,9 @@ import polars as pl
 from tfglm import digests
 from tfglm.config import SPLITS
 from tfglm.data.encoding import EXACT_BELOW
-from tfglm.data.shards import MISSING, IngestedFile, Kind
+from tfglm.data.kinds import ABSENT, RARE, Kind
+from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
-
-RARE, ABSENT = "(rare)", "(missing)"
-"""How the level of rare values and the level of missing values are written. They come after all others."""
 
 MOST_LISTED = 2**16
 """Distinct texts of a column that the dictionary lists; more are read from the tables of levels (`training_values`)."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 from tfglm.config import SPLITS
 from tfglm.data import shards
 from tfglm.data.distinct import Distinct
+from tfglm.data.kinds import Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
-from tfglm.data.shards import Kind, StoredColumn
+from tfglm.data.shards import StoredColumn
 from tfglm.errors import UserError
 
 EXACT_BELOW = 2**53

@@ -15,10 +15,11 @@ from tfglm.config import SPLITS, Layout, SelectionConfig
 from tfglm.data import shards
 from tfglm.data.encoding import groups_of, levels_table, moments
 from tfglm.data.header import read_header
+from tfglm.data.kinds import MEANINGS
 from tfglm.data.layouts import choose
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.reader import InputReader, in_order
-from tfglm.data.shards import MEANINGS, Manifest, Shard
+from tfglm.data.shards import Manifest, Shard
 from tfglm.data.shuffle import ShuffledFile, ShuffledShard, Shuffler
 
 PREDICT = SPLITS.index("predict")

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
 from xxhash import xxh3_64_intdigest
 
 from tfglm import digests
+from tfglm.data.kinds import Kind
 from tfglm.errors import UserError
 
 BLOCK_ROWS = 8192
@@ -38,10 +38,6 @@ LEVELS, CHECKSUMS, PREDICTED_ROWS = "levels.parquet", "checksums.npy", "predicte
 
 MISSING = "__missing__"
 """The column that every shard has beside its own: which of the others lack a value in a row, as a coded pattern."""
-
-Kind = Literal["text", "integer", "number"]
-MEANINGS = {"text": "text, a factor in a formula", "integer": "whole numbers", "number": "numbers"}
-"""What the kinds of columns are called to a reader."""
 
 
 def codes_name(column: str) -> str:

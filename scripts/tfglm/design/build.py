@@ -18,11 +18,12 @@ from tfglm.design.checks import (
     check_rows,
     check_scores_size,
     multiplicity_problem,
-    there_are,
 )
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Clusters, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
+from tfglm.design.levels import levels_by_code
+from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
 
@@ -219,8 +220,7 @@ class _DesignBuilder:
             codes = training_rows.combinations(file, columns, self.dictionary.required)
             numbers = []
             for k, factor in enumerate(factors):
-                levels = factor.levels_of(file.values(file.codes(factor.column).name), -1)
-                numbers.append(np.append(np.int32(factor.level_of_missing(-1)), levels)[codes[:, k]])
+                numbers.append(levels_by_code(factor, file, -1)[codes[:, k]])
             seen = np.union1d(seen, np.ravel_multi_index(tuple(numbers), sizes))
         return tuple(seen.tolist())
 

@@ -1,18 +1,14 @@
 """What is refused before training: a response that the family cannot take, too many levels, a matrix too large to hold."""
 
 import math
-from collections.abc import Sequence
 
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.design.design import Design
-from tfglm.errors import UserError, nearest
+from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.families.family import Response
-
-MANY_LEVELS = 1000
-"""From which on a message does not list them."""
 
 LARGEST_INFORMATION = 4e9
 """Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
@@ -82,13 +78,6 @@ def check_levels(name: str, column: Column, where: str) -> int:
     )
 
 
-def there_are(name: str, levels: Sequence[str]) -> str:
-    """What a message says of the levels that there are, where one is not."""
-    if len(levels) > MANY_LEVELS:
-        return f"\n  there are {len(levels):,}, from {levels[0]} to {levels[-1]}"
-    return f"{nearest(name, levels)}\n  there are: {', '.join(levels)}"
-
-
 def check_information_size(design: Design, where: str) -> None:
     """Raise UserError if the information matrix would be too large to hold."""
     sizes = [part.size for part in design.parts]
@@ -117,16 +106,3 @@ def check_scores_size(design: Design, where: str) -> None:
             "are the limit\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )
-
-
-def check_reference(design: Design, reference: dict[str, str]) -> None:
-    """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
-    levels = {factor.name: factor.levels for factor in design.categorical}
-    where = f"models.{design.model}.reference"
-    for name, level in reference.items():
-        if name not in levels:
-            raise UserError(
-                f"{where}: no categorical term `{name}`{nearest(name, levels)}\n  there are: {', '.join(levels)}"
-            )
-        if level not in levels[name]:
-            raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")

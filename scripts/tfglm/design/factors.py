@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import polars as pl
-
-from tfglm.data.dictionary import ABSENT, RARE, VALUE_TYPES, written
-from tfglm.data.shards import Kind
+from tfglm.data.kinds import ABSENT, RARE, Kind
 
 
 @dataclass(frozen=True)
@@ -32,20 +28,6 @@ class Categorical:
         numbers: dict[str | None, int] = {level: number for number, level in enumerate(values)}
         numbers |= dict.fromkeys(self.rare, len(values))
         return numbers | ({None: len(self.levels) - 1} if self.missing else {})
-
-    @cached_property
-    def _table(self) -> pl.DataFrame:
-        """The same as a table."""
-        known = {value: number for value, number in self.numbers.items() if value is not None}
-        columns = {"value": list(known), "level": list(known.values())}
-        return pl.DataFrame(columns, {"value": pl.String, "level": pl.Int32})
-
-    def levels_of(self, values: pl.Series, otherwise: int) -> np.ndarray:
-        """The numbers of the levels of some values of the column, in which none is missing, int32; `otherwise` of one that has no
-        level."""
-        texts = written(values.cast(VALUE_TYPES[self.column_kind])).alias("value").to_frame()
-        levels = texts.join(self._table, on="value", how="left", maintain_order="left")["level"]
-        return levels.fill_null(otherwise).to_numpy()
 
     def level_of_missing(self, otherwise: int) -> int:
         """The number of the level of a missing value."""

@@ -16,6 +16,7 @@ from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
+from tfglm.design.levels import levels_by_code
 from tfglm.distribute.executor import Executor
 from tfglm.engine import updates
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
@@ -296,8 +297,7 @@ class Workload:
     def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
         """The number of the level of each code of a file, or why a row with it takes no part."""
         unseen = self.unseen.get(factor.name, UNSEEN_LEVEL)
-        values = file.values(file.codes(factor.column).name)
-        levels = np.append(np.int32(factor.level_of_missing(unseen)), factor.levels_of(values, unseen))
+        levels = levels_by_code(factor, file, unseen)
         return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED_LEVEL, levels)
 
 

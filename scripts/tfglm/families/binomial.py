@@ -1,7 +1,6 @@
 """Logistic regression."""
 
 import numpy as np
-import scipy.special
 
 from tfglm.families.family import Family, Response, Terms, ranges
 
@@ -47,11 +46,15 @@ class Binomial(Family):
         return Terms(loss, pearson, score, information)
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
-        return -scipy.special.xlogy(y, y) - scipy.special.xlogy(1.0 - y, 1.0 - y)
+        from scipy.special import xlogy  # slow to import, and only a fit needs it
+
+        return -xlogy(y, y) - xlogy(1.0 - y, 1.0 - y)
 
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Logarithm of the binomial coefficient, `weight` the number of trials, as R's binomial()$aic."""
-        events, log_factorial = weight * y, scipy.special.gammaln
+        from scipy.special import gammaln as log_factorial
+
+        events = weight * y
         return log_factorial(weight + 1.0) - log_factorial(events + 1.0) - log_factorial(weight - events + 1.0)
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:

@@ -3,7 +3,6 @@
 from typing import ClassVar
 
 import numpy as np
-import scipy.special
 
 from tfglm.families.family import Family, Response, ranges
 
@@ -33,10 +32,14 @@ class Poisson(Family):
         return mean
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
-        return y - scipy.special.xlogy(y, y)
+        from scipy.special import xlogy  # slow to import, and only a fit needs it
+
+        return y - xlogy(y, y)
 
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return -weight * scipy.special.gammaln(y + 1.0)
+        from scipy.special import gammaln
+
+        return -weight * gammaln(y + 1.0)
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         if response.minimum < self.smallest:

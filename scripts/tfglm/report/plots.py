@@ -1,11 +1,11 @@
 """Pictures of a fitted model."""
 
 from pathlib import Path
+from statistics import NormalDist
 
 import matplotlib
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from tfglm.command import visible
 
@@ -68,8 +68,10 @@ def coefficient_plot(table: pd.DataFrame, title: str, effect: str, paths: list[P
 
 
 def save(figure, paths: list[Path]) -> None:
+    """Write a picture in several formats. It is laid out for the first one: that takes as long as to draw it."""
     for path in paths:
         figure.savefig(path, dpi=120, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.set_layout_engine("none")
     plt.close(figure)
 
 
@@ -195,8 +197,8 @@ def mean_plot(metrics: dict, title: str, paths: list[Path]) -> None:
     )
     residual.set(xlabel="predicted mean", ylabel="mean residual")
     residual.set_title("residuals", fontsize=9, loc="left")
-    shares = np.array(list(metrics["residual_quantiles"]), float)
-    normal = ndtri(shares) * metrics["rmse"]
+    shares = [float(share) for share in metrics["residual_quantiles"]]
+    normal = [NormalDist().inv_cdf(share) * metrics["rmse"] for share in shares]
     values = list(metrics["residual_quantiles"].values())
     quantile.plot(normal, values, "o", markersize=3.5, color=MAIN)
     diagonal(quantile, normal[0], normal[-1])

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Mapping
 
+NO_ROWS = "no rows in the likelihood"
+"""Why a coefficient is aliased that is made of no other."""
+
 ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",
     "quasi": "classical, with the dispersion estimated",

@@ -4,11 +4,10 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, to_fit_scale
+from tfglm.results.accuracy import NO_ROWS
 
 SHOWN = 4
 """Columns that are named; of others the number is told."""
-
-NO_ROWS = "no rows in the likelihood"
 
 
 def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:

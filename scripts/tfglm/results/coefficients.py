@@ -1,106 +1,16 @@
-"""The table of coefficients: from the scale and the constraints of the fit to those that the reader asked for.
-
-A fit holds some coefficients at zero, the model is the same whichever they are (design.parametrisation). In a table they are
-those of the reference levels, and of columns that depend on each other, the last ones in formula order.
-"""
+"""The table of coefficients, and linear combinations of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import scipy.sparse
-import scipy.special
 
-from tfglm.design.design import Design
-from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES
-from tfglm.results.aliases import aliased_with
-from tfglm.results.reference import (
-    FEWEST,
-    Fewest,
-    Reference,
-    rare_events,
-    reference_of,
-    statistic,
-)
-from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
-
-    `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN, and `aliased_with` says by place what each is
-    made of. The others are `kept`. Tests by cluster need `fewest`.
-    """
-
-    design: Design
-    fitted: Fitted
-    levels: dict[str, str]
-    transform: scipy.sparse.csr_array
-    values: np.ndarray
-    reference: np.ndarray
-    separated: np.ndarray
-    aliased: np.ndarray
-    aliased_with: Mapping[int, str]
-    df_residual: float
-    fewest: Fewest = FEWEST
-
-    @property
-    def kept(self) -> np.ndarray:
-        return ~(self.reference | self.separated | self.aliased)
-
-    @property
-    def statistic(self) -> str:
-        return statistic(self.design)
-
-
-def estimates(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
-    """The coefficients under the constraints of a table.
-
-    Parameters
-    ----------
-    design, fitted
-        The model.
-    reference
-        Reference levels by term. The default is the one that the formula names, else the first that has a finite estimate.
-    df_residual
-        Of the fit.
-
-    Raises
-    ------
-    UserError
-        If a reference level asked for has no finite estimate.
-    """
-    scale = to_data_scale(design)
-    references = choose_references(design, fitted, reference)
-    held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, references))
-    transform = (holding_zero(held, basis) @ scale).tocsr()
-    separated = fitted.status == SEPARATED
-    is_held = np.isin(np.arange(design.size), held)
-    is_reference = is_held & (at_reference(design, references) > 0)
-    aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
-    # Sums of large numbers that cancel, such as an intercept far from the data, keep their digits in extended precision.
-    exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)
-    values = (transform.astype(np.longdouble) @ exact).astype(float)
-    values[is_reference] = 0.0
-    values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
-    values[aliased] = np.nan
-    levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
-    made_of = aliased_with(design, aliased, held, basis)
-    return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, made_of, df_residual)
-
-
-def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
-    """What fit.json says of aliased coefficients: those of the table whose reference levels are the first that can be."""
-    plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    names = list(design.coefficients())
-    made_of = estimates(plain, fitted, {}, np.nan).aliased_with
-    return [
-        {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
-    ]
+from tfglm.results.estimates import Estimates
+from tfglm.results.reference import Reference, rare_events, reference_of
 
 
 def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
@@ -180,30 +90,6 @@ def tests(
         "ci_lower": values - margin,
         "ci_upper": values + margin,
     }
-
-
-def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
-    """The reference level of each categorical factor, by its number."""
-    chosen = {}
-    for factor in design.categorical:
-        finite = np.zeros(len(factor.levels), bool)
-        parts = [part for part in design.parts if factor.name in part.grouping]
-        # A factor's own part, if it has one, decides.
-        for part in sorted(parts, key=lambda part: len(part.grouping))[:1]:
-            numbers = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
-            finite[numbers[np.isin(fitted.status[part.where], (FREE, REFERENCE, ALIASED))]] = True
-        wanted = asked.get(factor.name, factor.reference)
-        if wanted is None:
-            chosen[factor.name] = int(np.argmax(finite))
-            continue
-        chosen[factor.name] = factor.levels.index(wanted)
-        if not finite[chosen[factor.name]]:
-            raise UserError(
-                f"models.{design.model}.reference.{factor.name}: `{wanted}` cannot be the reference level: "
-                f"its training responses are all alike, so every difference from it is infinite\n"
-                f"  choose another level, or leave the key out"
-            )
-    return chosen
 
 
 def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], confidence: float) -> pd.DataFrame:

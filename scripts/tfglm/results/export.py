@@ -15,7 +15,7 @@ from tfglm.design.parametrisation import is_centred
 from tfglm.engine.rows import UNSEEN_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.results.coefficients import Estimates
+from tfglm.results.estimates import Estimates
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
 MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp}

@@ -8,7 +8,7 @@ import scipy.special
 
 from tfglm.design.design import Design
 from tfglm.results import distributions
-from tfglm.results.coefficients import Estimates
+from tfglm.results.estimates import Estimates
 from tfglm.results.reference import DETERMINED_ALONE, JointReference, determined_alone, joint_reference
 from tfglm.solvers.fitted import Fitted
 

@@ -10,7 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from tfglm.data.dictionary import ABSENT
+from tfglm.data.kinds import ABSENT
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL

@@ -11,6 +11,7 @@ import scipy.sparse
 from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
+from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -168,8 +169,7 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
     unseen = np.full(scored.shard.rows, "", object)
     for factor in design.categorical:
         column = scored.file.codes(factor.column).name
-        levels = factor.levels_of(scored.file.values(column), UNSEEN_LEVEL)
-        new = np.append(factor.level_of_missing(UNSEEN_LEVEL), levels) == UNSEEN_LEVEL
+        new = levels_by_code(factor, scored.file, UNSEEN_LEVEL) == UNSEEN_LEVEL
         new[0] &= factor.column not in design.required  # else the row lacks a value
         is_new = new[stored_values(scored.file, scored.shard, column)]
         unseen[is_new] = [f"{terms}, {factor.name}" if terms else factor.name for terms in unseen[is_new]]

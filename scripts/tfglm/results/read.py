@@ -1,37 +1,23 @@
-"""What the scripts that show a fit have in common on the command line, and what they read first."""
+"""What the scripts that show a fit read first, by the options of `results.options`."""
 
 import argparse
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 from tfglm import checkpoint, digests
-from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import coefficients, unseen
+from tfglm.results.estimates import Estimates, estimated
 from tfglm.solvers.fitted import Fitted
 
 
-def add_fit(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
-    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
-
-
-def add_reference(parser: argparse.ArgumentParser, required: bool = True) -> None:
-    """The option for the reference levels; where they are not required, only `unseen: reference` needs them."""
-    parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check_reference.py wrote")
-
-
-def add_plots(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
-
-
-def estimates(arguments: argparse.Namespace) -> coefficients.Estimates:
+def estimates(arguments: argparse.Namespace) -> Estimates:
     """The `Estimates` of the fit. Raises UserError if a reference level asked for has no finite estimate."""
     design, of_fit = Design.load(arguments.design), fit(arguments)
-    reference = digests.read_json(arguments.reference)
-    return coefficients.estimates(design, fitted(arguments, design, of_fit), reference, of_fit["df_residual"])
+    return estimated(design, fitted(arguments, design, of_fit), reference(arguments), of_fit["df_residual"])
+
+
+def reference(arguments: argparse.Namespace) -> dict[str, str]:
+    """The reference levels that the config asks for; none without the option."""
+    return digests.read_json(arguments.reference) if arguments.reference else {}
 
 
 def fit(arguments: argparse.Namespace) -> dict:
@@ -46,17 +32,3 @@ def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping) -> Fi
     for name, digest in of_fit["checkpoint"].items():
         digests.check(arguments.checkpoint / name, digest, delete=arguments.fit)
     return checkpoint.load(design, arguments.checkpoint)
-
-
-def substitutes(
-    arguments: argparse.Namespace, design: Design, model: Fitted, files: Sequence[IngestedFile], split: str
-) -> tuple[dict[str, dict], dict[str, int]]:
-    """The levels that no training row has, and what stands for them in the `Fitted` model.
-
-    Raises UserError if there are such levels and `unseen` is `error`.
-    """
-    levels = unseen.levels(design, files, split)
-    if arguments.settings.unseen == "error":
-        unseen.refuse(design, levels)
-    reference = digests.read_json(arguments.reference) if arguments.reference else {}
-    return levels, unseen.substitutes(design, model, arguments.settings.unseen, reference)

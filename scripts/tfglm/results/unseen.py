@@ -6,20 +6,39 @@ from typing import Literal
 
 import polars as pl
 
-from tfglm.data.dictionary import ABSENT, used_levels, value_of, written
+from tfglm.data.dictionary import used_levels, value_of, written
+from tfglm.data.kinds import ABSENT
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.results.coefficients import choose_references
+from tfglm.results.estimates import choose_references
 from tfglm.solvers.fitted import Fitted
 
 SHOWN = 20
 """Levels that are named."""
 
 
-def substitutes(
-    design: Design, fitted: Fitted, policy: Literal["missing", "reference", "error"], reference: Mapping[str, str]
-) -> dict[str, int]:
+Policy = Literal["missing", "reference", "error"]
+"""What to do about such a level: take the level of missing values for it, or the reference level, or refuse."""
+
+
+def resolved(
+    design: Design,
+    fitted: Fitted,
+    files: Sequence[IngestedFile],
+    split: str,
+    policy: Policy,
+    reference: Mapping[str, str],
+) -> tuple[dict[str, dict], dict[str, int]]:
+    """The `levels` that no training row has, and their `substitutes`. Raises UserError if there are such levels and `policy` is
+    `error`."""
+    unseen = levels(design, files, split)
+    if policy == "error":
+        refuse(design, unseen)
+    return unseen, substitutes(design, fitted, policy, reference)
+
+
+def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mapping[str, str]) -> dict[str, int]:
     """What stands for levels which no training row has.
 
     Parameters

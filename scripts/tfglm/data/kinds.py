@@ -1,0 +1,10 @@
+"""What the columns of the data hold. Apart from what reads them, as whoever only shows results needs no more."""
+
+from typing import Literal
+
+Kind = Literal["text", "integer", "number"]
+MEANINGS = {"text": "text, a factor in a formula", "integer": "whole numbers", "number": "numbers"}
+"""What the kinds of columns are called to a reader."""
+
+RARE, ABSENT = "(rare)", "(missing)"
+"""How the level of rare values and the level of missing values are written. They come after all others."""

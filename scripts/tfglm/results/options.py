@@ -1,0 +1,20 @@
+"""What the scripts that show a fit have in common on the command line."""
+
+import argparse
+from pathlib import Path
+
+
+def add_fit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
+
+
+def add_reference(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    """The option for the reference levels; where they are not required, only `unseen: reference` needs them."""
+    parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check_reference.py wrote")
+
+
+def add_plots(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--colour", required=True, help="that of points and lines")
+    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")
