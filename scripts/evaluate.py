@@ -1,9 +1,10 @@
 """Compute the metrics of a fitted model on the rows of one split."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
-from tfglm import command, digests
+from tfglm import command, digests, tensorflow_setup
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -15,11 +16,19 @@ def main(arguments: argparse.Namespace) -> None:
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     metrics.check_groups(design, files, arguments.settings.by)
-    model = read.fitted(arguments, design, read.fit(arguments))
-    levels, substitutes = unseen.resolved(
-        design, model, files, arguments.split, arguments.settings.unseen, read.reference(arguments)
-    )
-    scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
+    fit = read.fit(arguments)
+    scored: Iterator[predict.Scored]
+    if fit.get("kind") == "network":
+        with tensorflow_setup.quiet():
+            from tfglm.networks import stored
+        levels = unseen.checked(design, files, arguments.split, arguments.settings.unseen)
+        scored = stored.score(arguments, design, fit, files, arguments.split)
+    else:
+        model = read.fitted(arguments, design, fit)
+        levels, substitutes = unseen.resolved(
+            design, model, files, arguments.split, arguments.settings.unseen, read.reference(arguments)
+        )
+        scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
     report = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
     report |= {"split": arguments.split, "unseen": levels}
     digests.write_json(arguments.metrics, report, indent=2, allow_nan=False)
@@ -33,5 +42,6 @@ if __name__ == "__main__":
     parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
     add_settings(parser, ResultsConfig)
     options.add_reference(parser, required=False)
+    options.add_offset(parser)
     parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
     command.run(main, parser.parse_args())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tfglm import command
+from tfglm import command, tensorflow_setup
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -17,14 +17,20 @@ from tfglm.results import options, predict, read, unseen
 def main(arguments: argparse.Namespace) -> None:
     design = Design.load(arguments.design)
     fit = read.fit(arguments)
-    model = read.fitted(arguments, design, fit)
-    file = IngestedFile.load(arguments.manifest)
-    without_rows, substitutes = unseen.resolved(
-        design.to_predict, model, [file], "predict", arguments.settings.unseen, read.reference(arguments)
-    )
-    tables = predict.predictions(
-        design, model, file, substitutes, arguments.settings.identity, fit["df_residual"], arguments.settings.confidence
-    )
+    file, settings = IngestedFile.load(arguments.manifest), arguments.settings
+    if fit.get("kind") == "network":
+        with tensorflow_setup.quiet():
+            from tfglm.networks import stored
+        without_rows = unseen.checked(design.to_predict, [file], "predict", settings.unseen)
+        tables = stored.predictions(arguments, design, fit, file, settings.identity)
+    else:
+        model = read.fitted(arguments, design, fit)
+        without_rows, substitutes = unseen.resolved(
+            design.to_predict, model, [file], "predict", settings.unseen, read.reference(arguments)
+        )
+        tables = predict.predictions(
+            design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence
+        )
     rows = write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
     for term, levels in without_rows.items():
@@ -51,5 +57,6 @@ if __name__ == "__main__":
     parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
     add_settings(parser, ResultsConfig)
     options.add_reference(parser, required=False)
+    options.add_offset(parser)
     parser.add_argument("--predictions", type=Path, required=True, help="Parquet file to write")
     command.run(main, parser.parse_args())

@@ -40,6 +40,8 @@ def data(rows: dict) -> str:
 
 def of_model(fit: dict, metrics: dict, folder: Path) -> dict:
     """What the page says of a model."""
+    if fit.get("kind") == "network":
+        return of_network(fit, metrics)
     tests, notes = joint_tests(folder / "terms.csv")
     return {
         "fit": fit,
@@ -51,6 +53,23 @@ def of_model(fit: dict, metrics: dict, folder: Path) -> dict:
         "tests": tests,
         "notes": notes,
         "without_estimate": without_estimate(read_table(folder / "coefficients.csv")),
+    }
+
+
+def of_network(fit: dict, metrics: dict) -> dict:
+    """What the page says of a network."""
+    layers, offset = fit["layers"], fit["layers"]["offset_from"]
+    hidden = ", ".join(f"{units:,}" for units in layers["hidden"])
+    parts = [f"hidden layers of {hidden} units ({layers['activation']})"] if hidden else []
+    parts += ["a coefficient for each level and number"] if layers["wide"] or not hidden else []
+    parts += [f"the linear predictor of {offset}"] if offset else []
+    chosen = fit.get("epoch_of_smallest_loss")
+    return {
+        "fit": fit,
+        "response": response_of(fit),
+        "how_well": how_well(fit, metrics),
+        "parts": parts,
+        "chosen": chosen if fit["weights_by_held_out_loss"] else None,
     }
 
 

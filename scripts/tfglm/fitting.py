@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tfglm
 from tfglm import command, digests, provenance, tensorflow_setup
-from tfglm.config import SolverConfig, add_settings
+from tfglm.config import Section, SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
@@ -20,17 +20,15 @@ from tfglm.roles.progress import Progress
 from tfglm.solvers.reporter import Reporter
 
 
-def parser(description: str) -> argparse.ArgumentParser:
-    """The command line that all jobs which fit a model share."""
+def parser(description: str, section: type[Section] = SolverConfig) -> argparse.ArgumentParser:
+    """The command line that all jobs which fit a model share; `section` has its settings."""
     parser = command.parser(description)
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    add_settings(parser, SolverConfig)
+    add_settings(parser, section)
     parser.add_argument("--config", default="{}", help="the config of data and model, as JSON, for the provenance")
     parser.add_argument("--history", type=Path, required=True, help="CSV for the convergence of the fit")
-    parser.add_argument(
-        "--journal", type=Path, required=True, help="folder for the sums from which an interrupted fit resumes"
-    )
+    parser.add_argument("--journal", type=Path, required=True, help="folder for what an interrupted fit resumes from")
     parser.add_argument("--progress", type=Path, help="file for the progress of the fit")
     parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
@@ -44,15 +42,27 @@ def fit(arguments: argparse.Namespace, executor_of: Callable[[Progress], Executo
 
     Raises UserError if the design was made for other shards, and what a solver or the executor raises.
     """
+
+    def with_executor(design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
+        executor = executor_of(progress)
+        progress.fitting()
+        _fit(arguments, design, files, executor, progress)
+
+    watched(arguments, with_executor)
+
+
+def watched(arguments: argparse.Namespace, work: Callable[[Design, Sequence[IngestedFile], Progress], None]) -> None:
+    """Do the work of a command line with its design and its files; the file of its progress says how far it is, or why it failed.
+
+    Raises UserError if the design was made for other shards, and what `work` raises.
+    """
     design = Design.load(arguments.design)
     progress = Progress(arguments.progress, design.model)
     try:
         files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
         if design.data != tuple(file.manifest.digest for file in files):
             raise digests.changed(arguments.design, "it was made for other shards", delete=arguments.design)
-        executor = executor_of(progress)
-        progress.fitting()
-        _fit(arguments, design, files, executor, progress)
+        work(design, files, progress)
     except Exception as error:
         progress.update(state="failed", reason=str(error))
         raise
@@ -140,9 +150,9 @@ class History:
         digests.write_beside(path)
 
 
-def key(arguments: argparse.Namespace) -> str:
-    """What the fit depends on: the manifests tell the content of the shards."""
+def key(arguments: argparse.Namespace, *others: Path) -> str:
+    """What the fit depends on: the manifests tell the content of the shards; `others` are read besides."""
     digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.settings.model_dump_json()}".encode())
-    for path in (arguments.design, *arguments.manifests):
+    for path in (arguments.design, *arguments.manifests, *others):
         digest.update(digests.of(path).encode())
     return digest.hexdigest()

@@ -45,6 +45,9 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    # Keras 3, which trains networks, then reads no settings of the user's, and writes none.
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("KERAS_HOME", os.devnull)
     # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if "tensorflow" in sys.modules:

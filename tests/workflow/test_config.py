@@ -175,7 +175,11 @@ def test_column_of_a_layout_may_be_its_type_alone():
         ("data.columns", ["late", "a b"], f'data.columns (entry 2): expected {NAME}, received "a b"'),
         ("data.columns", ["late", "late"], "data.columns: `late` is listed more than once; keep one"),
         ("data.derive", {"new col": "1"}, f'data.derive.new col: expected {NAME}, received "new col"'),
-        ("models", {}, "models: expected sections, each under its name, received nothing"),
+        (
+            "models",
+            {},
+            "models: there is nothing to fit; give a regression under `models` or a network under `networks`",
+        ),
         ("models.2fast", MINIMAL["models"]["late_arrival"], f'models.2fast: expected {NAME}, received "2fast"'),
         (
             "models.late_arrival.std_errors",
@@ -219,8 +223,8 @@ def test_every_problem_is_reported_at_once():
 
 
 def test_empty_config():
-    expected = "c.yaml: expected a section with the keys data, models, fit, compare, score, pictures, cluster, received nothing"
-    assert message(load, None, "c.yaml") == expected
+    keys = "data, models, networks, fit, compare, score, pictures, cluster"
+    assert message(load, None, "c.yaml") == f"c.yaml: expected a section with the keys {keys}, received nothing"
 
 
 def test_config_does_not_change():

@@ -103,6 +103,8 @@ rule chief:
     # Not under logs/, in no rule: on a full log disk a fit that is complete would fail.
     benchmark:
         "timings/chief/{model}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
     threads: 0

@@ -9,9 +9,13 @@ from tfglm.config import (
     SPLITS,
     DesignConfig,
     LevelsConfig,
+    NetworkConfig,
+    PredictionConfig,
+    ResultsConfig,
     SelectionConfig,
     SolverConfig,
     SourceConfig,
+    TrainingConfig,
     columns_from,
     covariates_of,
     expand_files,
@@ -41,7 +45,10 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-MODELS = CONFIG.fit or list(CONFIG.models)
+MODELS = CONFIG.fit or list(CONFIG.all_models)
+# Of these, the regressions and the networks.
+REGRESSIONS = [name for name in MODELS if name in CONFIG.models]
+NETWORKS = [name for name in MODELS if name in CONFIG.networks]
 HAS_CLUSTER = CONFIG.cluster.strategy == "parameter_server"
 
 MODEL = "results/models/{model}"
@@ -61,6 +68,11 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_]*",
 
 
+# Any model but a network: also one that is not in the config, whose name is to be refused.
+NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + "[A-Za-z][A-Za-z0-9_]*"
+NETWORK = "|".join(CONFIG.networks) or "(?!)"
+
+
 class Unwatched:
     """A param that is no reason to run a job again: Snakemake compares plain values only."""
 
@@ -73,12 +85,13 @@ class Unwatched:
 
 def model_of(wildcards):
     """The section of the model that a job is for."""
-    if wildcards.model not in CONFIG.models:
+    models = CONFIG.all_models
+    if wildcards.model not in models:
         raise WorkflowError(
-            f"no model `{wildcards.model}` in the config{nearest(wildcards.model, CONFIG.models)}; "
-            f"there are: {', '.join(CONFIG.models)}"
+            f"no model `{wildcards.model}` in the config{nearest(wildcards.model, models)}; "
+            f"there are: {', '.join(models)}"
         )
-    return CONFIG.models[wildcards.model]
+    return models[wildcards.model]
 
 
 def settings(*keys):
@@ -100,7 +113,8 @@ def unwatched(function):
 def provenance_settings(wildcards):
     """What of the config the numbers depend on, as JSON."""
     data = CONFIG.data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True)
-    keys = set(DesignConfig.model_fields) | set(SolverConfig.model_fields)
+    of_fit = (DesignConfig, SolverConfig, TrainingConfig)
+    keys = {key for section in of_fit for key in section.model_fields}
     model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
     command = f"snakemake results/models/{wildcards.model}/fit.json"
     return json.dumps({"data": data, "model": model, "command": command}, sort_keys=True)
@@ -111,6 +125,19 @@ def derived_covariates(wildcards):
     needed = covariates_of(model_of(wildcards))
     derived = {name: sql for layout in LAYOUTS.values() for name, sql in layout.derive.items()} | CONFIG.data.derive
     return json.dumps({name: sql for name, sql in derived.items() if name in needed}, sort_keys=True)
+
+
+def offset_of(wildcards):
+    """The fit of the regression whose linear predictor is a part of a network's."""
+    model = model_of(wildcards)
+    offset = isinstance(model, NetworkConfig) and model.offset_from
+    return [f"results/models/{offset}/{name}" for name in ("design.json", "checkpoint", "fit.json")] if offset else []
+
+
+def threads_of_training(wildcards):
+    """The processors that the devices of a network and its input keep busy."""
+    network = model_of(wildcards)
+    return network.threads * (network.devices or 1) + 1
 
 
 def reference_of_unseen(wildcards):

@@ -5,6 +5,7 @@ rule evaluate:
     input:
         **FIT,
         reference=reference_of_unseen,
+        offset=offset_of,
         manifests=MANIFESTS,
     output:
         f"{MODEL}/metrics.json",
@@ -29,6 +30,7 @@ rule evaluate:
         " --split {params.split}"
         " --settings {params.settings:q}"
         " --reference {input.reference}"
+        " --offset {input.offset}"
         " --metrics {output}"
         " --log {log}"
 

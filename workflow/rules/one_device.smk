@@ -15,6 +15,8 @@ rule fit:
         "logs/models/{model}/fit.log",
     benchmark:
         "timings/fit/{model}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
     threads: 1

@@ -5,6 +5,7 @@ rule predict:
     input:
         **FIT,
         reference=reference_of_unseen,
+        offset=offset_of,
         manifest="results/data/ingested/{file}/manifest.json",
     output:
         f"{MODEL}/predictions/{{file}}.parquet",
@@ -27,6 +28,7 @@ rule predict:
         " --manifest {input.manifest}"
         " --settings {params.settings:q}"
         " --reference {input.reference}"
+        " --offset {input.offset}"
         " --predictions {output}"
         " --log {log}"
 
@@ -36,6 +38,7 @@ use rule predict as score_file with:
     input:
         **FIT,
         reference=reference_of_unseen,
+        offset=offset_of,
         manifest="results/data/scored/{file}/manifest.json",
     output:
         f"{MODEL}/scores/{{file}}.parquet",

@@ -124,8 +124,8 @@ rule render_summary:
     input:
         rows="results/data/rows.json",
         fits=expand(f"{MODEL}/fit.json", model=MODELS),
-        tables=expand(f"{MODEL}/{{table}}.csv", model=MODELS, table=["coefficients", "terms"]),
-        digests=expand(f"{MODEL}/{{table}}.sha256", model=MODELS, table=["coefficients", "terms"]),
+        tables=expand(f"{MODEL}/{{table}}.csv", model=REGRESSIONS, table=["coefficients", "terms"]),
+        digests=expand(f"{MODEL}/{{table}}.sha256", model=REGRESSIONS, table=["coefficients", "terms"]),
         metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
     output:
         report(

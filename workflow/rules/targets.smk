@@ -3,22 +3,25 @@
 
 def targets_of_all_models():
     """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
-    names = ["fit.json", "coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html", "history.svg"]
+    names = ["fit.json", "history.svg"]
     if CONFIG.data.split.evaluate:
         names += ["metrics.json", "metrics.html"]
     targets = expand("results/models/{model}/{name}", model=MODELS, name=names)
+    names = ["coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html"]
+    targets += expand("results/models/{model}/{name}", model=REGRESSIONS, name=names)
     if CONFIG.data.split.predict:
         targets += expand("results/models/{model}/predictions/{file}.parquet", model=MODELS, file=FILES)
+    groups = [model for model in MODELS if CONFIG.all_models[model].by and CONFIG.data.split.evaluate]
+    targets += expand("results/models/{model}/metrics_by.csv", model=groups)
     wanted = {
         "contrasts.csv": lambda model: model.contrasts,
         "path.csv": lambda model: model.path,
         "vcov.csv": lambda model: model.vcov,
-        "metrics_by.csv": lambda model: model.by and CONFIG.data.split.evaluate,
         "model.json": lambda model: model.export,
     }
     for name, is_wanted in wanted.items():
-        targets += [f"results/models/{model}/{name}" for model in MODELS if is_wanted(CONFIG.models[model])]
-    return targets + [f"results/models/{model}/effects.csv" for model in MODELS if has_curves(model)]
+        targets += [f"results/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]
+    return targets + [f"results/models/{model}/effects.csv" for model in REGRESSIONS if has_curves(model)]
 
 
 def has_curves(model):

@@ -46,8 +46,8 @@ class PathConfig(Section):
     )
 
 
-class DesignConfig(Section):
-    """What a fit depends on, whatever the solver."""
+class RowsConfig(Section):
+    """What a model takes from the rows: covariates, response, weights and offset."""
 
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
@@ -73,6 +73,35 @@ class DesignConfig(Section):
         default=None,
         description="Column, or a function of one, such as `log(seats)`, that is added with coefficient 1.",
     )
+
+    @property
+    def roles(self) -> dict[str, list[str]]:
+        """The columns that keys other than the formula name, by key."""
+        given = {key: getattr(self, key) for key in ("weights", "frequency", "trials")}
+        named = {key: [column] for key, column in given.items() if column}
+        return named | ({"offset": columns_of(self.offset)} if self.offset else {})
+
+    @model_validator(mode="after")
+    def _response_has_no_other_role(self) -> "RowsConfig":
+        """What is added, multiplied or grouped by the response knows the answer already."""
+        response = self.formula.partition("~")[0].strip(" `\t\n")
+        for key, columns in self.roles.items():
+            if response in columns:
+                raise ValueError(
+                    f"{key}: `{response}` is the response, which cannot be its own {key}; name another column"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _trials_of_events(self) -> "RowsConfig":
+        if self.trials and self.family != "binomial":
+            raise ValueError("trials: only family binomial has trials")
+        return self
+
+
+class DesignConfig(RowsConfig):
+    """What a fit depends on, whatever the solver."""
+
     std_errors: Annotated[
         str, StringConstraints(pattern=r"^(classical|quasi|robust|cluster\(\s*[A-Za-z_]\w*\s*\))$")
     ] = Field(
@@ -102,34 +131,18 @@ class DesignConfig(Section):
     )
 
     @property
+    def roles(self) -> dict[str, list[str]]:
+        _, clusters = self.errors
+        return super().roles | ({"std_errors": [clusters]} if clusters else {})
+
+    @property
     def errors(self) -> tuple[str, str | None]:
         """The kind of standard errors, and the column of the clusters."""
         kind, _, column = self.std_errors.rstrip(") ").partition("(")
         return kind, column.strip() or None
 
-    @property
-    def roles(self) -> dict[str, list[str]]:
-        """The columns that keys other than the formula name, by key."""
-        given = {key: getattr(self, key) for key in ("weights", "frequency", "trials")}
-        given |= {"std_errors": self.errors[1]}
-        named = {key: [column] for key, column in given.items() if column}
-        return named | ({"offset": columns_of(self.offset)} if self.offset else {})
-
-    @model_validator(mode="after")
-    def _response_has_no_other_role(self) -> "DesignConfig":
-        """What is added, multiplied or grouped by the response knows the answer already."""
-        response = self.formula.partition("~")[0].strip(" `\t\n")
-        for key, columns in self.roles.items():
-            if response in columns:
-                raise ValueError(
-                    f"{key}: `{response}` is the response, which cannot be its own {key}; name another column"
-                )
-        return self
-
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":
-        if self.trials and self.family != "binomial":
-            raise ValueError("trials: only family binomial has trials")
         if self.family == "gaussian" and self.std_errors == "quasi":
             raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already; use that")
         if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
@@ -146,7 +159,39 @@ PREDICTION_COLUMNS = (
 """Columns of a table of predictions beside those of `identity`."""
 
 
-class ResultsConfig(Section):
+class PredictionConfig(Section):
+    """Metrics and predictions: no key here is a reason to fit again."""
+
+    threshold: Number = Field(
+        default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
+    )
+    by: Names = Field(
+        default=[],
+        description="Columns for each of whose values the metrics are computed too, such as `[carrier, month]`: "
+        "`metrics_by.csv`.",
+    )
+    identity: Names = Field(
+        default=[],
+        description="Columns to copy into the predictions, beside the name of the file and the number of the row in "
+        "it.",
+    )
+    unseen: Literal["missing", "reference", "error"] = Field(
+        default="missing",
+        description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
+        "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
+        "`error`. Counted in any case.",
+    )
+
+    @field_validator("identity")
+    @classmethod
+    def _free_names(cls, identity: list[str]) -> list[str]:
+        taken = [name for name in identity if name in PREDICTION_COLUMNS]
+        if taken:
+            raise ValueError(f"predictions have a column `{taken[0]}` of their own; derive one of another name")
+        return identity
+
+
+class ResultsConfig(PredictionConfig):
     """Tables, metrics and predictions of a fit: no key here is a reason to fit again."""
 
     reference: dict[Text, Level] = Field(
@@ -165,37 +210,10 @@ class ResultsConfig(Section):
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
     )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
-    threshold: Number = Field(
-        default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
-    )
-    by: Names = Field(
-        default=[],
-        description="Columns for each of whose values the metrics are computed too, such as `[carrier, month]`: "
-        "`metrics_by.csv`.",
-    )
-    identity: Names = Field(
-        default=[],
-        description="Columns to copy into the predictions, beside the name of the file and the number of the row in "
-        "it.",
-    )
     export: bool = Field(
         default=False,
         description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
     )
-    unseen: Literal["missing", "reference", "error"] = Field(
-        default="missing",
-        description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
-        "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
-        "`error`. Counted in any case.",
-    )
-
-    @field_validator("identity")
-    @classmethod
-    def _free_names(cls, identity: list[str]) -> list[str]:
-        taken = [name for name in identity if name in PREDICTION_COLUMNS]
-        if taken:
-            raise ValueError(f"predictions have a column `{taken[0]}` of their own; derive one of another name")
-        return identity
 
 
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
@@ -218,7 +236,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         return self
 
 
-def covariates_of(model: ModelConfig) -> list[str]:
+def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
     return list(dict.fromkeys([*columns_of(model.formula.partition("~")[2]), *columns_of(model.offset or "")]))
 

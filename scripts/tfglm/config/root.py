@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
@@ -11,6 +12,7 @@ from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.messages import LONGEST_MESSAGE, MOST_PROBLEMS, validated
 from tfglm.config.models import ModelConfig, columns_of, covariates_of
+from tfglm.config.networks import NetworkConfig
 from tfglm.config.pictures import PicturesConfig
 from tfglm.errors import UserError, nearest, short
 
@@ -20,14 +22,20 @@ class Config(Section):
 
     data: DataConfig = Field(description="Which rows and columns are read, and how.")
     models: dict[Name, ModelConfig] = Field(
-        min_length=1,
+        default={},
         max_length=MOST_MODELS,
         description="The regressions, by name. The name is the folder under `results/models/`.",
+    )
+    networks: dict[Name, NetworkConfig] = Field(
+        default={},
+        max_length=MOST_MODELS,
+        description="Neural networks, by name: over the same rows, evaluated as the regressions are. The name is the folder "
+        "under `results/models/`.",
     )
     fit: list[str] | None = Field(
         default=None,
         max_length=MOST_MODELS,
-        description="Names of the models to fit. Default: all of them.",
+        description="Names of the models and networks to fit. Default: all of them.",
     )
     compare: list[str] | None = Field(
         default=None,
@@ -67,6 +75,34 @@ class Config(Section):
         }
         return {**raw, "models": expanded, **lists}
 
+    @property
+    def all_models(self) -> dict[str, ModelConfig | NetworkConfig]:
+        """Regressions and networks, by name."""
+        return {**self.models, **self.networks}
+
+    def sections(self) -> Iterator[tuple[str, ModelConfig | NetworkConfig]]:
+        """The same, by the place of their sections."""
+        yield from ((f"models.{name}", model) for name, model in self.models.items())
+        yield from ((f"networks.{name}", network) for name, network in self.networks.items())
+
+    @model_validator(mode="after")
+    def _something_to_fit(self) -> "Config":
+        if not self.all_models:
+            raise ValueError(
+                "models: there is nothing to fit; give a regression under `models` or a network under `networks`"
+            )
+        for name, network in self.networks.items():
+            if name in self.models:
+                raise ValueError(f"networks.{name}: there is a model `{name}` already; rename it")
+            offset = network.offset_from
+            if offset and offset not in self.models:
+                raise ValueError(
+                    f"networks.{name}.offset_from: no regression is named `{offset}`{nearest(offset, self.models) or ''}"
+                )
+            if offset and self.models[offset].family != network.family:
+                raise ValueError(f"networks.{name}.offset_from: `{offset}` is of another family; use the same")
+        return self
+
     @model_validator(mode="after")
     def _rows_to_evaluate_on(self) -> "Config":
         for name, model in self.models.items():
@@ -74,25 +110,29 @@ class Config(Section):
             if not self.data.split.evaluate and (held_out or (model.online_solver and model.online.patience)):
                 key = "path.select" if held_out else "online.patience"
                 raise ValueError(f"models.{name}.{key}: there are no rows to evaluate on; add data.split.evaluate")
+        for name, network in self.networks.items():
+            if not self.data.split.evaluate and network.patience:
+                raise ValueError(f"networks.{name}.patience: there are no rows to evaluate on; add data.split.evaluate")
         return self
 
     @model_validator(mode="after")
     def _kept_columns(self) -> "Config":
         columns = self.data.columns
-        for name, model in self.models.items():
+        for section, model in self.sections():
             for key in ("by", "identity"):
                 for column in getattr(model, key):
                     if column not in columns:
-                        raise ValueError(
-                            f"models.{name}.{key}: data.columns has no `{column}`{nearest(column, columns)}"
-                        )
+                        raise ValueError(f"{section}.{key}: data.columns has no `{column}`{nearest(column, columns)}")
         return self
 
     @field_validator("fit", "compare")
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
-        known = info.data.get("models", fit or [])  # absent if the models themselves are in error
         no_duplicates(fit)
+        sections = ["models"] if info.field_name == "compare" else ["models", "networks"]
+        if not all(section in info.data for section in sections):
+            return fit  # absent if the models themselves are in error
+        known = [name for section in sections for name in info.data[section]]
         unknown = [name for name in fit or [] if name not in known]
         if unknown:
             remarks = [f"no model is named `{short(name)}`{nearest(name, known) or '.'}" for name in unknown[:10]]
@@ -132,18 +172,11 @@ def load(raw: dict[str, Any], where: str) -> Config:
     config = validated(Config, raw, where)
     columns = config.data.columns
     unknown = [
-        f"{where}: models.{name}.formula: no column `{short(column)}`{nearest(column, columns) or ';'} "
+        f"{where}: {section}.{key}: no column `{short(column)}`{nearest(column, columns) or ';'} "
         f"data.columns has {', '.join(columns)}"
-        for name, model in config.models.items()
-        for column in dict.fromkeys(columns_of(model.formula))
-        if column not in columns
-    ]
-    unknown += [
-        f"{where}: models.{name}.{key}: no column `{short(column)}`{nearest(column, columns) or ';'} "
-        f"data.columns has {', '.join(columns)}"
-        for name, model in config.models.items()
-        for key, named in model.roles.items()
-        for column in named
+        for section, model in config.sections()
+        for key, named in ({"formula": columns_of(model.formula)} | model.roles).items()
+        for column in dict.fromkeys(named)
         if column not in columns
     ]
     if unknown:
@@ -156,7 +189,7 @@ def settings_to_score(config: Config) -> SelectionConfig:
 
     Raises UserError if there are no covariates.
     """
-    models = [config.models[name] for name in config.fit or config.models]
+    models = [config.all_models[name] for name in config.fit or config.all_models]
     needed = {name for model in models for name in covariates_of(model) + model.identity}
     columns = [name for name in config.data.columns if name in needed]
     if not columns:

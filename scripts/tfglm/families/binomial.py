@@ -1,5 +1,7 @@
 """Logistic regression."""
 
+from typing import Any
+
 import numpy as np
 
 from tfglm.families.family import Family, Response, Terms, ranges
@@ -24,6 +26,9 @@ class Binomial(Family):
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         # log(1 + exp(eta)) in the form that neither overflows nor loses digits far from 0.
         return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta))) - y * eta
+
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        return tf.nn.sigmoid_cross_entropy_with_logits(y, eta)
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         # The exponential that does not overflow. NumPy's is three times as fast as scipy.special.expit.

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class Family(ABC):
     @abstractmethod
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Loss of each row."""
+
+    @abstractmethod
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        """The same of tensors; `tf` is the module TensorFlow, which this room does not import."""
 
     @abstractmethod
     def mean(self, eta: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Linear regression."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ class Gaussian(Family):
 
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         return 0.5 * np.square(y - eta)
+
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        return tf.square(y - eta) / 2
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         return eta

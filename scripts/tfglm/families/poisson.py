@@ -1,6 +1,6 @@
 """Poisson regression."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ class Poisson(Family):
 
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.exp(eta) - y * eta
+
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        return tf.nn.log_poisson_loss(y, eta)
 
     def mean(self, eta: np.ndarray) -> np.ndarray:
         return np.exp(eta)

@@ -15,6 +15,13 @@ def add_reference(parser: argparse.ArgumentParser, required: bool = True) -> Non
     parser.add_argument("--reference", type=Path, nargs="?", required=required, help="what check_reference.py wrote")
 
 
+def add_offset(parser: argparse.ArgumentParser) -> None:
+    """The option for a regression whose linear predictor is a part of a network's."""
+    parser.add_argument(
+        "--offset", type=Path, nargs="*", default=[], help="design, checkpoint and fit.json of the regression under it"
+    )
+
+
 def add_plots(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--colour", required=True, help="that of points and lines")
     parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png)")

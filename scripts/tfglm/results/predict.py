@@ -1,6 +1,6 @@
 """Predictions of single rows, shard by shard, with standard errors from the blocks of the covariance."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -40,16 +40,24 @@ class Scored(NamedTuple):
 
 def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Iterator[Scored]:
     """The rows of each shard of a workload."""
-    design = workload.design
-    separated = {
-        part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
-        for part in design.parts
-        if part.grouping and not part.multiplier
-    }
-    workload = workload.without(separated)
-    coefficients = design.by_term(fitted.coefficients)
+    workload = without_separated(workload, fitted)
+    coefficients = workload.design.by_term(fitted.coefficients)
     for file, shard, signature, call in workload.shards_alone():
         yield Scored(file, shard, getattr(workload.passes(signature), pass_)(coefficients, *call))
+
+
+def without_separated(workload: Workload, fitted: Fitted) -> Workload:
+    """The workload without the rows of separated levels, whose linear predictor is not finite."""
+    separated = {
+        part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
+        for part in workload.design.parts
+        if part.grouping and not part.multiplier
+    }
+    return workload.without(separated)
+
+
+Estimate = Callable[[Scored], dict[str, pa.Array]]
+"""What a model says of the rows of a shard, by column."""
 
 
 def predictions(
@@ -61,7 +69,7 @@ def predictions(
     df_residual: float,
     confidence: float,
 ) -> Iterator[pa.Table]:
-    """Predict the rows of the split `predict` of a file.
+    """Predict the rows of the split `predict` of a file with a regression.
 
     Parameters
     ----------
@@ -80,12 +88,39 @@ def predictions(
 
     Yields
     ------
-    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the file,
-    from 1), those of `identity`, `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
+    The `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
     `std_error` (by the delta method; of the mean, not of a single response), `ci_lower` and `ci_upper` (through the link; by
-    cluster with its `effective_clusters`); `unseen`, the terms of whose level no training row is; `remark`, why there is no
-    prediction, or that a number is OUTSIDE. `posterior_sd` takes the place of the standard errors if the fit is penalised; of a
+    cluster with its `effective_clusters`). `posterior_sd` takes the place of the standard errors if the fit is penalised; of a
     fit without either they are empty.
+    """
+    workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
+    scored = score(workload, fitted, "rows_of_design")
+    return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, df_residual, confidence))
+
+
+def tables(
+    design: Design, file: IngestedFile, identity: Sequence[str], scored: Iterator[Scored], estimate: Estimate
+) -> Iterator[pa.Table]:
+    """The rows of the split `predict` of a file with what a model says of them.
+
+    Parameters
+    ----------
+    design
+        The model's design.
+    file
+        The file, ingested.
+    identity
+        Columns that tell which row is which; they are copied as they are in the data.
+    scored
+        The rows of each shard.
+    estimate
+        Makes the model's own columns of them.
+
+    Yields
+    ------
+    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the file,
+    from 1), those of `identity`, those of the `estimate`; `unseen`, the terms of whose level no training row is; `remark`, why
+    there is no prediction, or that a number is OUTSIDE.
 
     Raises
     ------
@@ -94,15 +129,14 @@ def predictions(
     """
     check_identity(design, file, identity)
     numbers = file.predicted_rows()
-    workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
     first = 0
-    for scored in chain([nothing(design, file)], score(workload, fitted, "rows_of_design")):
-        rows = scored.shard.rows
+    for of_shard in chain([nothing(design, file)], scored):
+        rows = of_shard.shard.rows
         columns = {"file": pa.array([file.manifest.source]).take(pa.array(np.zeros(rows, np.int32)))}
         columns["row"] = pa.array(numbers[first : first + rows])
         first += rows
-        columns |= {name: decoded(file, scored.shard, name) for name in identity}
-        yield pa.table(columns | estimated(design, fitted, scored, df_residual, confidence) | remarks(design, scored))
+        columns |= {name: decoded(file, of_shard.shard, name) for name in identity}
+        yield pa.table(columns | estimate(of_shard) | remarks(design, of_shard))
 
 
 def nothing(design: Design, file: IngestedFile) -> Scored:

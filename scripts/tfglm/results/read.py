@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 
 from tfglm import checkpoint, digests
 from tfglm.design.design import Design
@@ -26,9 +27,13 @@ def fit(arguments: argparse.Namespace) -> dict:
 
 
 def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping) -> Fitted:
-    """The `Fitted` model of fit.json. Raises UserError if the checkpoint has changed since the fit, or the design is not the one
-    that was fitted."""
-    digests.check(arguments.design, of_fit["design"], delete=arguments.fit)
-    for name, digest in of_fit["checkpoint"].items():
-        digests.check(arguments.checkpoint / name, digest, delete=arguments.fit)
+    """The `Fitted` model of fit.json. Raises UserError as `check` does."""
+    check(of_fit, arguments.design, arguments.checkpoint, arguments.fit)
     return checkpoint.load(design, arguments.checkpoint)
+
+
+def check(of_fit: Mapping, design: Path, checkpoint: Path, fit: Path) -> None:
+    """Raise UserError if the checkpoint has changed since the fit, or the design is not the one that was fitted."""
+    digests.check(design, of_fit["design"], delete=fit)
+    for name, digest in of_fit["checkpoint"].items():
+        digests.check(checkpoint / name, digest, delete=fit)

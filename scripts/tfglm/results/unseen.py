@@ -32,10 +32,15 @@ def resolved(
 ) -> tuple[dict[str, dict], dict[str, int]]:
     """The `levels` that no training row has, and their `substitutes`. Raises UserError if there are such levels and `policy` is
     `error`."""
+    return checked(design, files, split, policy), substitutes(design, fitted, policy, reference)
+
+
+def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: Policy) -> dict[str, dict]:
+    """The `levels` that no training row has. Raises UserError if there are some and `policy` is `error`."""
     unseen = levels(design, files, split)
     if policy == "error":
         refuse(design, unseen)
-    return unseen, substitutes(design, fitted, policy, reference)
+    return unseen
 
 
 def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mapping[str, str]) -> dict[str, int]:
@@ -56,9 +61,12 @@ def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mappi
     """
     if policy == "reference":
         return choose_references(design, fitted, reference)
-    if policy == "missing":
-        return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
-    return {}
+    return of_missing(design) if policy == "missing" else {}
+
+
+def of_missing(design: Design) -> dict[str, int]:
+    """The level of missing values, for the terms that have one."""
+    return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
 
 
 def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:

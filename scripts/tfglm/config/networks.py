@@ -1,0 +1,184 @@
+"""The sections under `networks`: which layers, and how they are trained."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from tfglm.config.base import MOST_ROWS, Count, Integer, Level, Name, Number, Section, Text, number_of_text
+from tfglm.config.models import PredictionConfig, RowsConfig
+
+WIDEST = 65_536
+"""Units of a layer."""
+
+SETTINGS_OF_OPTIMIZERS = {
+    "sgd": {"momentum", "nesterov"},
+    "adam": {"beta_1", "beta_2", "epsilon", "amsgrad"},
+    "adagrad": {"initial_accumulator_value", "epsilon"},
+    "rmsprop": {"rho", "momentum", "epsilon"},
+    "ftrl": {
+        "learning_rate_power",
+        "initial_accumulator_value",
+        "l1_regularization_strength",
+        "l2_regularization_strength",
+        "beta",
+    },
+}
+"""What an optimizer can be told beside its learning rate, by the names that Keras has for it."""
+
+Rate = Annotated[Number, Field(ge=0, lt=1)]
+NotNegative = Annotated[Number, Field(ge=0, le=1e9)]
+
+
+class OptimizerConfig(Section):
+    """The optimizer, in the words of Keras; what is not given has Keras' default."""
+
+    name: Literal["sgd", "adam", "adagrad", "rmsprop", "ftrl"] = Field(
+        default="adam", description="The rule by which a gradient becomes a step."
+    )
+    learning_rate: Annotated[Number, Field(gt=0, le=1e6)] = Field(default=0.001, description="Length of the steps.")
+    momentum: Rate | None = Field(default=None, description="Of `sgd` and `rmsprop`.")
+    nesterov: bool | None = Field(default=None, description="Whether the momentum of `sgd` is Nesterov's.")
+    beta_1: Rate | None = Field(default=None, description="Decay of the mean of the gradients, of `adam`.")
+    beta_2: Rate | None = Field(default=None, description="Decay of the mean of their squares, of `adam`.")
+    rho: Rate | None = Field(default=None, description="The same of `rmsprop`.")
+    epsilon: NotNegative | None = Field(
+        default=None, description="What is added to a divisor, of `adam`, `adagrad` and `rmsprop`."
+    )
+    amsgrad: bool | None = Field(default=None, description="Whether `adam` divides by the largest mean so far.")
+    initial_accumulator_value: NotNegative | None = Field(
+        default=None, description="Where the sum of squares starts, of `adagrad` and `ftrl`."
+    )
+    learning_rate_power: Annotated[Number, Field(ge=-10, le=0)] | None = Field(
+        default=None, description="How fast the steps of `ftrl` become shorter."
+    )
+    l1_regularization_strength: NotNegative | None = Field(default=None, description="Lasso penalty of `ftrl`.")
+    l2_regularization_strength: NotNegative | None = Field(default=None, description="Ridge penalty of `ftrl`.")
+    beta: NotNegative | None = Field(default=None, description="What `ftrl` adds to the root of its sum of squares.")
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What Keras is told."""
+        return self.model_dump(exclude={"name"}, exclude_none=True)
+
+    @model_validator(mode="after")
+    def _settings_that_it_has(self) -> "OptimizerConfig":
+        known = SETTINGS_OF_OPTIMIZERS[self.name]
+        for key in self.given:
+            if key not in known | {"learning_rate"}:
+                raise ValueError(
+                    f"`{self.name}` has no `{key}`; beside learning_rate it has {', '.join(sorted(known))}"
+                )
+        return self
+
+
+class CheckpointsConfig(Section):
+    """When training writes down where it is. An interrupted run goes on from the last checkpoint."""
+
+    seconds: Annotated[Number, Field(gt=0, le=1e6)] = Field(default=60.0, description="Seconds from one to the next.")
+    steps: Count | None = Field(
+        default=None, le=10**12, description="Steps from one to the next, besides. Default: by time alone."
+    )
+    keep: Count = Field(default=2, le=1000, description="How many are kept; an older one is deleted.")
+
+
+class LayersConfig(Section):
+    """What a network consists of."""
+
+    hidden: list[Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]] = Field(
+        default=[64, 32],
+        max_length=100,
+        description="Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps.",
+    )
+    activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = Field(
+        default="relu", description="Activation of the hidden layers."
+    )
+    dropout: Rate = Field(default=0.0, description="Share of the units of each hidden layer that a step leaves out.")
+    embedding: (
+        Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]
+        | dict[Text, Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]]
+        | None
+    ) = Field(
+        default=None,
+        description="Dimensions of the embedding of a factor: one number for all, or by factor, such as `{dest: 8}`. Default: "
+        "1.6 * levels^0.56, at most 50.",
+    )
+    wide: bool = Field(
+        default=False,
+        description="Whether the linear predictor of the formula, with a coefficient of its own for each level, is added to "
+        "what the layers say (wide and deep).",
+    )
+    offset_from: Name | None = Field(
+        default=None,
+        description="A regression under `models` whose linear predictor, as it was fitted, is added: the network learns only "
+        "what that leaves over.",
+    )
+
+
+class TrainingConfig(LayersConfig):
+    """How a network is trained. Every key is a reason to train again."""
+
+    strategy: Literal["one_device", "mirrored", "central_storage"] = Field(
+        default="one_device",
+        description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each of `devices`, whose "
+        "gradients are added; or `central_storage`, one copy that all devices read.",
+    )
+    devices: Count | None = Field(
+        default=None,
+        le=64,
+        description="Devices that share a batch: GPUs if the machine has any, else so many logical processors. Default: all "
+        "GPUs, or one processor.",
+    )
+    threads: Count = Field(
+        default=1,
+        le=1024,
+        description="Threads of one operation. More are faster for wide layers, and may move the last digits.",
+    )
+    optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer, in the words of Keras.")
+    batch_size: Count = Field(default=512, le=2**20, description="Rows of a step, over all devices.")
+    epochs: Count = Field(default=5, le=100_000, description="How many times each training row is used.")
+    last_step: Annotated[Count, Field(le=10**12)] | None = Field(
+        default=None, description="The step after which to stop, even within an epoch."
+    )
+    patience: Annotated[Count, Field(le=100_000)] | None = Field(
+        default=None,
+        description="Stop after so many epochs without a smaller loss on the `evaluate` rows, and keep the weights with the "
+        "smallest.",
+    )
+    seed: Integer = Field(
+        default=1,
+        ge=0,
+        le=MOST_ROWS,
+        description="Seed of the weights at the start, of the order of rows, and of dropout.",
+    )
+    shuffle: bool = Field(default=True, description="Whether each epoch takes the rows in another order.")
+    cache: bool = Field(default=False, description="Whether decoded rows stay in memory after the first epoch.")
+    prefetch: Count = Field(default=4, le=10_000, description="Batches that are made ready ahead of the step.")
+    report_every: Count = Field(
+        default=1000, le=10**9, description="Steps from one line of progress, and point of its curves, to the next."
+    )
+    checkpoints: CheckpointsConfig = Field(
+        default=CheckpointsConfig(), description="When training writes down where it is."
+    )
+
+    @model_validator(mode="after")
+    def _a_part_for_each_device(self) -> "TrainingConfig":
+        if self.devices and self.strategy == "one_device" and self.devices > 1:
+            raise ValueError(f"devices: strategy `one_device` has one, not {self.devices}; use `mirrored`")
+        if self.devices and self.devices > self.batch_size:
+            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {self.devices} devices")
+        return self
+
+
+class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
+    """One network."""
+
+    @property
+    def reference(self) -> dict[Text, Level]:
+        """A network has no reference levels."""
+        return {}
+
+    @model_validator(mode="after")
+    def _nothing_stands_for_the_unseen(self) -> "NetworkConfig":
+        if self.unseen == "reference":
+            raise ValueError("unseen: a network has no reference levels; use `missing` or `error`")
+        return self

@@ -1,0 +1,86 @@
+"""The training of a network as a job does it: the files that it reads and writes."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+import tfglm
+from tfglm import command, digests, fitting, provenance
+from tfglm.config import LayersConfig, TrainingConfig
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.distribute.strategies import strategy
+from tfglm.networks import stored
+from tfglm.networks.training import Training
+from tfglm.roles.progress import Progress
+
+
+def train(arguments: argparse.Namespace, design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
+    """Train the network of a command line, and write what it says.
+
+    Raises UserError as the strategy and the training do.
+    """
+    settings: TrainingConfig = arguments.settings
+    where = f"networks.{design.model}"
+    tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
+    offset = stored.regression(arguments.offset)
+    training_units, held_out = (stored.units(design, files, split, offset) for split in ("train", "evaluate"))
+    folder = begun(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
+    progress.fitting()
+    history = fitting.History(arguments.events, design.model, progress, 0)
+
+    def record(step: int, values: Mapping[str, float]) -> None:
+        history.record(step, values)
+        progress.advance(step, training.steps)
+
+    training = Training(
+        training_units,
+        held_out,
+        settings,
+        strategy(settings.strategy, settings.devices, where),
+        folder,
+        record,
+        lambda message: command.live(f"{design.model}: {message}"),
+    )
+    trained = training.run()
+    stored.save(trained.network, arguments.checkpoint)
+    history.write(arguments.history)
+    layers = settings.model_dump(include=set(LayersConfig.model_fields))
+    content: dict[str, Any] = {
+        "kind": "network",
+        "model": design.model,
+        "formula": design.formula,
+        "family": design.family,
+        "response": design.response,
+        **trained.summary,
+        "strategy": settings.strategy,
+        "layers": layers,
+        **({"offset": digests.of(arguments.offset[-1])} if arguments.offset else {}),
+        "warnings": design.warnings,
+        **provenance.identity(arguments.design, arguments.checkpoint),
+        "provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE),
+    }
+    content["provenance"]["versions"]["keras"] = keras.__version__
+    digests.write_json(arguments.fit, content, indent=2)
+    shutil.rmtree(arguments.journal)
+    progress.update(state="finished", seconds_left=0.0)
+    command.say(
+        f"{design.model}: {trained.summary['steps']:,} steps in {history.seconds():.1f} s, final cost "
+        f"{trained.summary['loss']:.6g}"
+    )
+
+
+def begun(folder: Path, key: str) -> Path:
+    """The folder for the checkpoints of a training; what is there of another one is removed."""
+    written = folder / "key"
+    if not written.is_file() or written.read_text() != key:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        written.write_text(key)
+    return folder

@@ -1,0 +1,42 @@
+"""What a network predicts of rows, a shard at a time, in the form in which metrics and predictions take it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfglm.families import FAMILIES
+from tfglm.networks.rows import RESPONSE, WEIGHT, Units
+from tfglm.results.predict import Scored
+
+
+def score(units: Units, network: keras.Model) -> Iterator[Scored]:
+    """The rows of each shard in order: `eta`, `response`, `flag`, `weight` and `outside`, each [rows]."""
+    forward = _forward(network)
+    for file, shard, numbers in units.shards:
+        parts: list[dict[str, np.ndarray]] = []
+        for number in numbers:
+            rows, flag, outside = units.read(number)
+            eta, others = forward(rows.groups, rows.numbers).numpy().astype(float), rows.numbers.astype(float)
+            of_rows = {"response": others[:, RESPONSE], "weight": others[:, WEIGHT]}
+            parts.append({"eta": eta, "flag": flag, "outside": outside, **of_rows})
+        yield Scored(file, shard, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def mean_loss(units: Units, network: keras.Model) -> float:
+    """The weighted mean of the loss of the rows that take part."""
+    family, loss, weight_sum = FAMILIES[units.design.family], 0.0, 0.0
+    for scored in score(units, network):
+        rows = scored.rows
+        used = rows["weight"] > 0
+        loss += float(rows["weight"][used] @ family.loss(rows["eta"][used], rows["response"][used]))
+        weight_sum += float(rows["weight"].sum())
+    return loss / weight_sum if weight_sum else float("nan")
+
+
+def _forward(network: keras.Model) -> Any:
+    """The network as a function of groups and numbers, traced once for any number of rows."""
+    specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in network.inputs]
+    return tf.function(lambda groups, numbers: network([groups, numbers], training=False), input_signature=specs)

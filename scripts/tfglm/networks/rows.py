@@ -1,0 +1,97 @@
+"""Rows as a network takes them: numbers of levels, numbers, and of each row its response, weight and offset."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tfglm.data.shards import IngestedFile, Shard
+from tfglm.engine.passes import Passes, looked_up_parts
+from tfglm.engine.workload import Workload
+from tfglm.results import predict
+from tfglm.solvers.fitted import Fitted
+
+OFFSET, RESPONSE, WEIGHT = -3, -2, -1
+"""Columns of `Rows.numbers`: what is added to the output, the response, and the weight of a row in the loss."""
+
+
+class Rows(NamedTuple):
+    """What a network reads of some rows, and what its loss is made of: two arrays, as each more costs time with each batch."""
+
+    groups: np.ndarray
+    """The number of the level of each grouping of the design, int32 [rows, groupings]."""
+    numbers: np.ndarray
+    """The numbers of the formula, standardised, and the columns above, float32 [rows, multipliers + 3]."""
+
+
+class Units:
+    """The rows of one split in units of a few blocks, which are read one by one.
+
+    `regression` is a fitted one whose linear predictor is added to the offset. A row for which that is not finite takes no part.
+    """
+
+    def __init__(self, workload: Workload, regression: tuple[Workload, Fitted] | None = None) -> None:
+        self._offsets = _Offsets(*regression) if regression else None
+        self.design = design = workload.design
+        self.multipliers = len(looked_up_parts(design)[0])
+        """How many numbers a row has."""
+        self._zeros = design.by_term(np.zeros(design.size))
+        self.shards: list[tuple[IngestedFile, Shard, range]] = []
+        """Each shard with the numbers of its units, in the order of its rows."""
+        self._calls: list[tuple[Passes, tuple, int, int]] = []
+        for file, shard, signature, (paths, expected, blocks, counts, *tables) in workload.shards_alone():
+            first = len(self._calls)
+            passes, used = workload.passes(signature), np.flatnonzero(counts)
+            for place in used.tolist():
+                call = (paths, expected, blocks[place : place + 1], counts[place : place + 1], *tables)
+                self._calls.append((passes, call, len(self.shards), place))
+            self.shards.append((file, shard, range(first, len(self._calls))))
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @np.errstate(all="ignore")  # what takes no part may be anything
+    def read(self, number: int) -> tuple[Rows, np.ndarray, np.ndarray]:
+        """The rows of a unit; for each the flag (`engine.rows`) and whether a number lies outside the range of a spline.
+
+        Raises UserError if a shard has changed since it was written.
+        """
+        passes, call, shard, place = self._calls[number]
+        (evaluated,) = passes.evaluated(self._zeros, call)
+        rows, design = evaluated.rows, self.design
+        flag, offset = rows.flag, rows.offset if design.offset else np.zeros(len(rows.flag))
+        if self._offsets:
+            eta, of_regression = self._offsets.of(self.shards[shard][:2], place)
+            offset, flag = offset + eta, np.where(flag < 0, flag, of_regression)
+        kept = flag >= 0
+        weight = np.where(kept, rows.weight, 0.0)
+        numbers = np.empty((len(flag), self.multipliers + 3), np.float32)
+        numbers[:, :OFFSET] = evaluated.numbers.T
+        numbers[:, OFFSET], numbers[:, RESPONSE], numbers[:, WEIGHT] = offset, rows.y, weight
+        if not kept.all():
+            numbers[~kept] = 0.0
+        groups = np.ascontiguousarray(rows.groups[: len(design.groupings)].T, np.int32)
+        return Rows(groups, numbers), flag, rows.outside
+
+    def train(self, number: int) -> Rows:
+        """The rows of a unit that take part."""
+        read, _, _ = self.read(number)
+        used = read.numbers[:, WEIGHT] > 0
+        return read if used.all() else Rows(*(values[used] for values in read))
+
+
+class _Offsets:
+    """The linear predictor of a fitted regression, by shard and unit."""
+
+    def __init__(self, workload: Workload, fitted: Fitted) -> None:
+        self._coefficients = workload.design.by_term(fitted.coefficients)
+        self._calls = {}
+        workload = predict.without_separated(workload, fitted)
+        for file, shard, signature, call in workload.shards_alone():
+            self._calls[file.manifest.file, shard.path] = workload.passes(signature), call
+
+    def of(self, shard: tuple[IngestedFile, Shard], place: int) -> tuple[np.ndarray, np.ndarray]:
+        """Linear predictor and flag of the rows of a unit, [rows]."""
+        passes, (paths, expected, blocks, counts, *tables) = self._calls[shard[0].manifest.file, shard[1].path]
+        call = (paths, expected, blocks[place : place + 1], counts[place : place + 1], *tables)
+        (evaluated,) = passes.evaluated(self._coefficients, call)
+        return evaluated.eta, evaluated.rows.flag

@@ -1,0 +1,95 @@
+"""A trained network as a checkpoint, with what it takes to use it again."""
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+
+from tfglm import checkpoint, digests
+from tfglm.config import LayersConfig
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
+from tfglm.families import FAMILIES
+from tfglm.networks import predict
+from tfglm.networks.layers import Scale, network
+from tfglm.networks.rows import Units
+from tfglm.results import read, unseen
+from tfglm.results.predict import Scored, tables
+from tfglm.solvers.fitted import Fitted
+
+PREFIX = "network"
+
+
+class Regression(NamedTuple):
+    """A fitted regression whose linear predictor is a part of a network's."""
+
+    design: Design
+    fitted: Fitted
+
+
+def regression(paths: Sequence[Path]) -> Regression | None:
+    """The one that the option names, if it does. Raises UserError if it has changed since it was fitted."""
+    if not paths:
+        return None
+    design, folder, fit = paths
+    read.check(digests.read_json(fit), design, folder, fit)
+    loaded = Design.load(design)
+    return Regression(loaded, checkpoint.load(loaded, folder))
+
+
+def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Regression | None) -> Units:
+    """The rows of a split as the network reads them. A level that no training row has is taken for a missing value, where there
+    is a level for these."""
+    workload = Workload(design, files, split, unseen=unseen.of_missing(design))
+    if not offset:
+        return Units(workload)
+    of_offset = offset.design if design.response else offset.design.to_predict
+    return Units(workload, (Workload(of_offset, files, split, unseen=unseen.of_missing(of_offset)), offset.fitted))
+
+
+def save(trained: keras.Model, folder: Path) -> None:
+    """Write the weights as a TensorFlow checkpoint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tf.train.Checkpoint(network=trained).write(str(folder / PREFIX))
+
+
+def score(
+    arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any], files: Sequence[IngestedFile], split: str
+) -> Iterator[Scored]:
+    """The rows of a split as the network of a command line predicts them.
+
+    Raises UserError if the network, or the regression under it, has changed since it was trained.
+    """
+    read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
+    offset = regression(arguments.offset)
+    if offset and digests.of(arguments.offset[-1]) != fit["offset"]:
+        raise digests.changed(arguments.fit, "it was trained on another fit of `offset_from`", delete=arguments.fit)
+    return predict.score(units(design, files, split, offset), load(design, fit, arguments.checkpoint))
+
+
+def predictions(
+    arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any], file: IngestedFile, identity: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The `results.predict.tables` of the network of a command line: `linear_predictor`, and `probability` or `mean`."""
+    family = FAMILIES[design.family]
+
+    def estimate(scored: Scored) -> dict[str, pa.Array]:
+        eta = np.where(scored.rows["flag"] >= 0, scored.rows["eta"], np.nan)
+        columns = {"linear_predictor": eta, family.predicted: family.mean(eta)}
+        return {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
+
+    scored = score(arguments, design.to_predict, fit, [file], "predict")
+    return tables(design, file, identity, scored, estimate)
+
+
+def load(design: Design, fit: Mapping[str, Any], folder: Path) -> keras.Model:
+    """The network of fit.json."""
+    loaded = network(design, LayersConfig.model_validate(fit["layers"]), Scale(fit["start"], fit["unit"]))
+    tf.train.Checkpoint(network=loaded).read(str(folder / PREFIX)).assert_existing_objects_matched().expect_partial()
+    return loaded

@@ -1,0 +1,286 @@
+"""The training of a network: one loop of TensorFlow under any strategy, with checkpoints to go on from.
+
+1. Make the network, its weights at random from the seed, and the optimizer, under the strategy (`prepare`).
+2. Go on from the last checkpoint of the same training, if there is one.
+3. Each step takes a batch, which the strategy divides among its devices. The loss of the batch is the weighted mean of the losses
+   of its rows; the gradients of the devices are added, and the optimizer changes the weights.
+4. After each epoch look at the loss of the rows held out; with `patience` stop when it no longer falls, and take back the weights
+   with the smallest.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.errors import UserError
+from tfglm.families import FAMILIES
+from tfglm.families.family import Family
+from tfglm.networks import predict
+from tfglm.networks.layers import Scale, network
+from tfglm.networks.pipeline import Batch, Batches
+from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
+
+STEPS_OF_A_CALL = 100
+"""Steps that TensorFlow takes without coming back to Python, at most."""
+
+Record = Callable[[int, dict[str, float]], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network, and what fit.json says of how it was trained."""
+
+    network: keras.Model
+    summary: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of the training rows before the first step."""
+
+    rows: int
+    weight_sum: float
+    scale: Scale
+
+
+def count(units: Units, family: Family) -> Counts:
+    """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
+    of the family."""
+    rows, weight_sum, response, squares, offset = 0, 0.0, 0.0, 0.0, 0.0
+    where = f"networks.{units.design.model}"
+    for number in range(len(units)):
+        read = units.train(number)
+        y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
+        if not np.all((y >= family.smallest) & (y <= family.largest)):
+            raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
+        rows += len(weight)
+        weight_sum, response = weight_sum + float(weight.sum()), response + float(weight @ y)
+        squares, offset = squares + float(weight @ y**2), offset + float(weight @ read.numbers[:, OFFSET])
+    if not rows:
+        raise UserError(f"{where}: no training row has all values that the formula needs")
+    mean = response / weight_sum
+    spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
+    if spread == 0:
+        raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
+    unit = spread if family.link_name == "identity" else 1.0
+    return Counts(rows, weight_sum, Scale(family.link(mean) - offset / weight_sum, unit))
+
+
+def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
+    """Keras' optimizer of this name with these settings."""
+    return keras.optimizers.get({"class_name": settings.name, "config": settings.given})
+
+
+class Training:
+    """The training of one network, from its first step or its last checkpoint to its end.
+
+    Parameters
+    ----------
+    units, held_out
+        The training rows, and those that decide when to stop.
+    strategy
+        TensorFlow's, made by `distribute.strategies`.
+    folder
+        For checkpoints; what is there is of the same training.
+    record
+        Is told the step and quantities by name, such as `train/loss`.
+    say
+        Is told lines for who waits.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        held_out: Units,
+        settings: TrainingConfig,
+        strategy: tf.distribute.Strategy,
+        folder: Path,
+        record: Record,
+        say: Callable[[str], None],
+    ) -> None:
+        self._settings, self._strategy, self._folder = settings, strategy, folder
+        self._held_out, self._record, self._say = held_out, record, say
+        self._family, self._where = FAMILIES[units.design.family], f"networks.{units.design.model}"
+        self._batches = Batches(units, settings)
+        self.counts = count(units, self._family)
+        if settings.batch_size > self.counts.rows:
+            raise UserError(
+                f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.rows:,} training rows"
+            )
+        self.steps_of_an_epoch = -(-self.counts.rows // settings.batch_size)
+        steps = settings.epochs * self.steps_of_an_epoch
+        self.steps = min(settings.last_step or steps, steps)
+        with strategy.scope():
+            self.network = network(
+                units.design, settings, self.counts.scale, settings.seed, lambda: self._optimizer.iterations.value
+            )
+            self._optimizer = optimizer(settings.optimizer)
+            self._optimizer.build(self.network.trainable_variables)
+        self._unit_of_loss = self.counts.scale.unit**2
+        self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._costs = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+        """The sum of the losses of the steps since `_reported`."""
+        self._reported = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._best = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
+        self._best_epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        state = tf.train.Checkpoint(
+            network=self.network,
+            optimizer=self._optimizer,
+            step=self._step,
+            costs=self._costs,
+            reported=self._reported,
+            best=self._best,
+            best_epoch=self._best_epoch,
+        )
+        self._manager = tf.train.CheckpointManager(state, str(folder / "steps"), settings.checkpoints.keep)
+        self._smallest = tf.train.CheckpointManager(
+            tf.train.Checkpoint(network=self.network), str(folder / "smallest"), max_to_keep=1
+        )
+        self._lines: list[tuple[int, dict[str, float]]] = []
+        self._saved = time.monotonic()
+
+    def run(self) -> Trained:
+        """Train to the end. Raises UserError if the loss becomes infinite."""
+        self._resume()
+        stopped = False
+        while int(self._step) < self.steps and not stopped:
+            epoch = int(self._step) // self.steps_of_an_epoch
+            self._take_rest_of(epoch)
+            if int(self._step) % self.steps_of_an_epoch == 0:
+                stopped = self._look(epoch + 1)
+        chooses = self._settings.patience is not None
+        if chooses:
+            self._smallest.restore_or_initialize()
+        return Trained(self.network, self._summary() | {"weights_by_held_out_loss": chooses})
+
+    def _take_rest_of(self, epoch: int) -> None:
+        """Take the steps of an epoch that are left."""
+        step = int(self._step)
+        dataset = self._batches.epoch(epoch).skip(step % self.steps_of_an_epoch)
+        batches = iter(self._strategy.experimental_distribute_dataset(dataset))
+        end = min((epoch + 1) * self.steps_of_an_epoch, self.steps)
+        every, noted, began = self._settings.report_every, step, time.monotonic()
+        while step < end:
+            events = [end, (step // every + 1) * every, step + STEPS_OF_A_CALL]
+            if self._settings.checkpoints.steps:
+                events.append((step // self._settings.checkpoints.steps + 1) * self._settings.checkpoints.steps)
+            count = int(min(events)) - step
+            self._take(batches, tf.constant(count))
+            step += count
+            if not math.isfinite(float(self._costs)):
+                raise UserError(
+                    f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
+                    f"optimizer.learning_rate than {self._settings.optimizer.learning_rate:g}"
+                )
+            if step % every == 0 or step == end:
+                milliseconds = 1000 * (time.monotonic() - began) / (step - noted)
+                cost = self._unit_of_loss * float(self._costs) / (step - int(self._reported))
+                self._note(step, {"train/loss": cost, "train/milliseconds a batch": milliseconds})
+                self._say(
+                    f"step {step:,}, epoch {epoch + 1} of {self._settings.epochs}, batch "
+                    f"{step - epoch * self.steps_of_an_epoch:,} of {self.steps_of_an_epoch:,}: cost {cost:.6g}, "
+                    f"{milliseconds:.2f} ms a batch"
+                )
+                self._costs.assign(0.0)
+                self._reported.assign(step)
+                noted, began = step, time.monotonic()
+            self._step.assign(step)
+            # At the end of an epoch only after the look at the rows held out, whose loss belongs to it.
+            if step < end and self._is_due(step):
+                self._save()
+
+    @tf.function
+    def _take(self, batches: Any, count: tf.Tensor) -> None:
+        """Take so many steps."""
+        for _ in tf.range(count):
+            losses = self._strategy.run(self._step_of_replica, (next(batches),))
+            self._costs.assign_add(tf.cast(self._strategy.reduce("SUM", losses, axis=None), tf.float64))
+
+    def _step_of_replica(self, batch: Batch) -> tf.Tensor:
+        """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
+        variables = self.network.trainable_variables
+        with tf.GradientTape() as tape:
+            eta = self.network([batch.groups, batch.numbers], training=True)
+            losses = self._family.tensor_loss(tf, eta, batch.numbers[:, RESPONSE]) / self._unit_of_loss
+            loss = tf.reduce_sum(batch.share * losses)
+        self._optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    def _look(self, epoch: int) -> bool:
+        """Look at the rows held out after an epoch; whether to stop."""
+        patience, stopped = self._settings.patience, False
+        if len(self._held_out):
+            self._weigh(epoch)
+            stopped = patience is not None and epoch - int(self._best_epoch) >= patience
+        if not stopped and self._is_due(int(self._step)):
+            self._save()
+        return stopped
+
+    def _weigh(self, epoch: int) -> None:
+        """Note the loss of the rows held out, and keep the weights if none was smaller."""
+        loss = predict.mean_loss(self._held_out, self.network)
+        self._note(int(self._step), {"evaluate/loss": loss})
+        self._say(f"epoch {epoch} of {self._settings.epochs}: loss {loss:.6g} on the rows held out")
+        if loss < float(self._best):
+            self._best.assign(loss)
+            self._best_epoch.assign(epoch)
+            if self._settings.patience:
+                self._smallest.save(epoch)
+
+    def _note(self, step: int, values: dict[str, float]) -> None:
+        self._lines.append((step, values))
+        self._record(step, values)
+
+    # Checkpoints ------------------------------------------------------------------------------------------------------
+
+    def _is_due(self, step: int) -> bool:
+        """Whether to write a checkpoint now."""
+        checkpoints = self._settings.checkpoints
+        by_steps = checkpoints.steps is not None and step % checkpoints.steps == 0
+        return by_steps or time.monotonic() - self._saved >= checkpoints.seconds
+
+    def _save(self) -> None:
+        """Write a checkpoint, and what has been noted so far. A disk that takes none ends no training."""
+        self._saved = time.monotonic()
+        try:
+            self._manager.save(self._step)
+            (self._folder / "lines.json").write_text(json.dumps(self._lines))
+        except (tf.errors.OpError, OSError) as error:
+            self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
+
+    def _resume(self) -> None:
+        """Go on from the last checkpoint."""
+        if not self._manager.restore_or_initialize():
+            return
+        step = int(self._step)
+        self._say(f"going on from step {step:,} of an earlier run")
+        lines = self._folder / "lines.json"
+        for of_step, values in json.loads(lines.read_text()) if lines.is_file() else []:
+            if of_step <= step:
+                self._note(of_step, values)
+
+    def _summary(self) -> dict[str, Any]:
+        """What fit.json says of the training."""
+        step = int(self._step)
+        held_out = {"smallest_held_out_loss": float(self._best), "epoch_of_smallest_loss": int(self._best_epoch)}
+        return {
+            "rows": self.counts.rows,
+            "weight_sum": self.counts.weight_sum,
+            "parameters": sum(math.prod(variable.shape) for variable in self.network.trainable_variables),
+            "steps": step,
+            "steps_of_an_epoch": self.steps_of_an_epoch,
+            "epochs": step / self.steps_of_an_epoch,
+            "loss": next((values["train/loss"] for _, values in reversed(self._lines) if "train/loss" in values), None),
+            **(held_out if int(self._best_epoch) else {}),
+            "start": self.counts.scale.start,
+            "unit": self.counts.scale.unit,
+        }

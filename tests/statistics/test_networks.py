@@ -1,0 +1,357 @@
+"""Networks in this process: losses, gradients and steps against their formulas, batches, checkpoints, and what they come to."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_models import flights
+
+from pools import design_of, fit_design, ingest_frame
+from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.data.dictionary import merge
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.families import FAMILIES
+from tfglm.networks import layers, predict, stored
+from tfglm.networks.pipeline import Batches
+from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
+from tfglm.networks.training import Training, optimizer
+
+ROWS = 6000
+FORMULA = "late ~ carrier + origin + C(month) + hour + distance"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> IngestedFile:
+    frame = flights(ROWS, seed=3)
+    frame.loc[::50, "carrier"] = None
+    split = {"train": "month <= 5", "evaluate": "month = 6 AND hour < 20", "predict": "month = 6 AND hour >= 20"}
+    return ingest_frame(frame, tmp_path_factory.mktemp("networks"), split=split)
+
+
+def design(file: IngestedFile, formula: str = FORMULA, family: str = "binomial", **keys) -> Design:
+    return design_of(formula.replace("C(month) + ", ""), family, merge([file]), [file], **keys)
+
+
+def training(file: IngestedFile, folder: Path, of_design: Design | None = None, lines=None, **keys) -> Training:
+    of_design = of_design or design(file)
+    settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
+    units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    return Training(
+        *units, settings, strategy, folder, lambda *of_step: None, (lines if lines is not None else []).append
+    )
+
+
+def weights(network: keras.Model) -> list[np.ndarray]:
+    return [np.asarray(weight) for weight in network.get_weights()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_of_tensors_is_that_of_arrays(family):
+    random = np.random.default_rng(1)
+    eta = random.normal(size=50, scale=3)
+    y = {"gaussian": random.normal(size=50), "binomial": random.integers(0, 2, 50), "poisson": random.poisson(3, 50)}
+    loss = FAMILIES[family].tensor_loss(tf, tf.constant(eta), tf.constant(y[family].astype(float)))
+    np.testing.assert_allclose(loss, FAMILIES[family].loss(eta, y[family]), rtol=1e-12)
+
+
+def test_an_epoch_has_each_row_once_and_an_order_of_its_own(file):
+    units = Units(Workload(design(file), [file], "train"))
+    rows = np.concatenate([units.train(number).numbers for number in range(len(units))])
+    assert len(rows) == (flights(ROWS, seed=3).drop(index=range(0, ROWS, 50))["month"] <= 5).sum()
+
+    def taken(epoch: int, **keys) -> np.ndarray:
+        batches = Batches(units, TrainingConfig.model_validate({"batch_size": 128} | keys)).epoch(epoch)
+        return np.concatenate([batch.numbers for batch in batches])
+
+    def ordered(numbers: np.ndarray) -> np.ndarray:
+        return numbers[np.lexsort(numbers.T)]
+
+    first = taken(0)
+    assert len(first) % 128 == 0
+    used = first[first[:, WEIGHT] > 0]
+    np.testing.assert_array_equal(ordered(used), ordered(rows))
+    for same in (taken(0), taken(0, prefetch=1, cache=True)):
+        np.testing.assert_array_equal(first, same)
+    for other in (taken(1), taken(0, seed=2), taken(0, shuffle=False)):
+        assert not np.array_equal(first, other)
+    np.testing.assert_array_equal(taken(0, shuffle=False)[: len(rows)], rows)
+
+
+def test_shares_are_those_of_the_weights(file):
+    units = Units(Workload(design(file, weights="weight"), [file], "train"))
+    *_, last = Batches(units, TrainingConfig(batch_size=1000)).epoch(0)
+    weight = last.numbers[:, WEIGHT].numpy()
+    assert (weight == 0).sum() > 0
+    np.testing.assert_allclose(last.share, weight / weight.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_are_those_of_finite_differences(file, family):
+    response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
+    of_family = design(file, FORMULA.replace("late", response) + " + carrier:hour", family)
+    network = layers.network(
+        of_family, TrainingConfig(hidden=[5, 4], activation="tanh", wide=True), layers.Scale(0.5, 2.0), seed=4
+    )
+    rows = Units(Workload(of_family, [file], "train")).train(0)
+    batch, y = [rows.groups[:200], rows.numbers[:200]], rows.numbers[:200, RESPONSE].astype(float)
+
+    def loss() -> tf.Tensor:
+        return tf.reduce_mean(FAMILIES[family].tensor_loss(tf, network(batch), tf.constant(y, tf.float32)))
+
+    with tf.GradientTape() as tape:
+        value = loss()
+    gradients = tape.gradient(value, network.trainable_variables)
+    random = np.random.default_rng(5)
+    for variable, gradient in zip(network.trainable_variables, gradients, strict=True):
+        gradient = np.asarray(tf.convert_to_tensor(gradient))
+        direction = np.sign(random.normal(size=gradient.shape)).astype(np.float32)
+        before, sides = np.asarray(variable), []
+        for step in (1e-2, -1e-2):
+            variable.assign(before + step * direction)
+            sides.append(np.mean(FAMILIES[family].loss(np.asarray(network(batch), float), y)))
+        variable.assign(before)
+        expected = (sides[0] - sides[1]) / 2e-2
+        assert np.sum(gradient * direction) == pytest.approx(expected, rel=0.02, abs=2e-3 * abs(float(value)))
+
+
+# A step of each optimizer from its publication, in float64: the weights after the gradients of `GRADIENTS`.
+
+GRADIENTS = np.array([[0.5, -2.0, 0.01], [-0.1, 1.0, 0.3], [0.2, -0.7, 0.0]])
+
+
+def sgd(w, rate=0.1, momentum=0.9, nesterov=True):
+    """Sutskever, Martens, Dahl & Hinton 2013."""
+    velocity = np.zeros(3)
+    for g in GRADIENTS:
+        velocity = momentum * velocity - rate * g
+        w = w + (momentum * velocity - rate * g if nesterov else velocity)
+    return w
+
+
+def adam(w, rate=0.1, beta_1=0.8, beta_2=0.9, epsilon=1e-4):
+    """Kingma & Ba 2015, section 2 at the end, and the largest second moment of Reddi, Kale & Kumar 2018."""
+    first, second, largest = np.zeros((3, 3))
+    for step, g in enumerate(GRADIENTS, start=1):
+        first = beta_1 * first + (1 - beta_1) * g
+        second = beta_2 * second + (1 - beta_2) * g**2
+        largest = np.maximum(largest, second)
+        w = w - rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step) * first / (np.sqrt(largest) + epsilon)
+    return w
+
+
+def adagrad(w, rate=0.1, initial=0.2, epsilon=1e-4):
+    """Duchi, Hazan & Singer 2011."""
+    squares = np.full(3, initial)
+    for g in GRADIENTS:
+        squares = squares + g**2
+        w = w - rate * g / np.sqrt(squares + epsilon)
+    return w
+
+
+def rmsprop(w, rate=0.1, rho=0.8, epsilon=1e-4):
+    """Hinton's lecture 6e, 2012."""
+    squares = np.zeros(3)
+    for g in GRADIENTS:
+        squares = rho * squares + (1 - rho) * g**2
+        w = w - rate * g / np.sqrt(squares + epsilon)
+    return w
+
+
+def ftrl(w, rate=0.1, initial=0.2, l1=0.05, l2=0.1):
+    """Algorithm 1 of McMahan et al. 2013, its z at the start such that the weights are those given. Keras counts half of what the
+    paper calls lambda_2."""
+    squares = np.full(3, initial)
+    z = -w * (np.sqrt(squares) / rate + 2 * l2) - np.sign(w) * l1
+    z = np.zeros(3)
+    for g in GRADIENTS:
+        sigma = (np.sqrt(squares + g**2) - np.sqrt(squares)) / rate
+        z, squares = z + g - sigma * w, squares + g**2
+        w = np.where(np.abs(z) <= l1, 0.0, -(z - np.sign(z) * l1) / (np.sqrt(squares) / rate + 2 * l2))
+    return w
+
+
+STEPS = {
+    "sgd": (sgd, {"momentum": 0.9, "nesterov": True}),
+    "adam": (adam, {"beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-4, "amsgrad": True}),
+    "adagrad": (adagrad, {"initial_accumulator_value": 0.2, "epsilon": 1e-4}),
+    "rmsprop": (rmsprop, {"rho": 0.8, "epsilon": 1e-4}),
+    "ftrl": (
+        ftrl,
+        {"initial_accumulator_value": 0.2, "l1_regularization_strength": 0.05, "l2_regularization_strength": 0.1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_are_those_of_the_published_formulas(name):
+    formula, settings = STEPS[name]
+    start = np.array([1.0, -0.5, 0.25])
+    variable = keras.Variable(start, dtype="float32")
+    of_keras = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **settings}))
+    of_keras.build([variable])
+    for gradient in GRADIENTS:
+        of_keras.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
+    np.testing.assert_allclose(np.asarray(variable), formula(start), rtol=2e-5, atol=1e-6)
+
+
+def test_what_an_optimizer_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="`sgd` has no `amsgrad`; beside learning_rate it has momentum, nesterov"):
+        OptimizerConfig(name="sgd", amsgrad=True)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression(file, family, tmp_path):
+    response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
+    of_family = design(file, FORMULA.replace("late", response), family)
+    exact = fit_design(of_family, [file])
+    units = Units(Workload(of_family, [file], "train"))
+    keys = {"hidden": [], "epochs": 40, "batch_size": 500, "optimizer": {"name": "adam", "learning_rate": 0.02}}
+    trained = training(file, tmp_path, of_family, **keys).run()
+    eta = [scored.rows for scored in predict.score(units, trained.network)]
+    reached = predict.mean_loss(units, trained.network)
+    best = np.concatenate([of_shard.rows["eta"] for of_shard in exact_scores(of_family, exact, file)])
+    response_of = np.concatenate([rows["response"] for rows in eta])
+    used = np.concatenate([rows["weight"] for rows in eta]) > 0
+    least = FAMILIES[family].loss(best[used], response_of[used]).mean()
+    unit = trained.summary["unit"] ** 2
+    assert 0 <= (reached - least) / unit < 1e-3
+
+
+def exact_scores(of_design: Design, fitted, file: IngestedFile):
+    from tfglm.results.predict import score
+
+    return score(Workload(of_design, [file], "train"), fitted)
+
+
+def test_a_hidden_layer_finds_what_a_linear_model_cannot(tmp_path):
+    random = np.random.default_rng(7)
+    frame = flights(8000, seed=8)
+    frame["late"] = ((frame["hour"] > 13) ^ (frame["carrier"].isin(["AA", "UA"]))).astype(int)
+    frame["late"] ^= (random.random(8000) < 0.1).astype(int)
+    file = ingest_frame(frame, tmp_path / "data", split={"train": "month <= 5", "evaluate": "month = 6"})
+    keys = {"epochs": 10, "optimizer": {"learning_rate": 0.01}}
+    linear, deep = (training(file, tmp_path / str(len(hidden)), hidden=hidden, **keys).run() for hidden in ([], [16]))
+    noise = -(0.1 * np.log(0.1) + 0.9 * np.log(0.9))
+    assert linear.summary["smallest_held_out_loss"] > 0.6
+    assert deep.summary["smallest_held_out_loss"] < noise + 0.05
+
+
+def test_training_that_was_interrupted_ends_in_the_same_weights(file, tmp_path):
+    keys = {
+        "dropout": 0.3,
+        "optimizer": {"momentum": 0.9, "name": "sgd", "learning_rate": 0.1},
+        "patience": 2,
+        "epochs": 4,
+    }
+    whole = training(file, tmp_path / "whole", **keys).run()
+    again = training(file, tmp_path / "again", **keys).run()
+    for mine, theirs in zip(weights(whole.network), weights(again.network), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+    class Interrupted(Exception):
+        pass
+
+    for stop in (37, 70, 117):
+        keys["checkpoints"] = {"steps": 13}
+        lines: list[str] = []
+        interrupted = training(file, tmp_path / "cut", lines=lines, report_every=stop, **keys)
+
+        def note(step: int, values: dict, until: int = stop) -> None:
+            if step >= until:
+                raise Interrupted
+
+        interrupted._record = note
+        with pytest.raises(Interrupted):
+            interrupted.run()
+    resumed = training(file, tmp_path / "cut", lines=lines, **keys)
+    result = resumed.run()
+    assert any("going on from step" in line for line in lines)
+    assert result.summary == whole.summary
+    for mine, theirs in zip(weights(result.network), weights(whole.network), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_patience_keeps_the_weights_with_the_smallest_loss_held_out(file, tmp_path):
+    # So long steps that it soon learns the training rows by heart.
+    keys = {"hidden": [64, 64], "epochs": 30, "patience": 3, "optimizer": {"learning_rate": 0.02}}
+    stopped = training(file, tmp_path / "stopped", **keys)
+    result = stopped.run()
+    assert result.summary["epochs"] == result.summary["epoch_of_smallest_loss"] + 3 < 30
+    held_out = Units(Workload(design(file), [file], "evaluate"))
+    assert predict.mean_loss(held_out, result.network) == pytest.approx(result.summary["smallest_held_out_loss"])
+
+
+def test_a_stored_network_predicts_what_it_did(file, tmp_path):
+    trained = training(file, tmp_path / "steps", wide=True, dropout=0.2).run()
+    stored.save(trained.network, tmp_path / "checkpoint")
+    fit = trained.summary | {"layers": {"hidden": [8], "wide": True, "dropout": 0.2}}
+    loaded = stored.load(design(file), fit, tmp_path / "checkpoint")
+    units = Units(Workload(design(file), [file], "evaluate"))
+    first, second = (list(predict.score(units, network)) for network in (trained.network, loaded))
+    for mine, theirs in zip(first, second, strict=True):
+        for name, values in mine.rows.items():
+            np.testing.assert_array_equal(values, theirs.rows[name])
+
+
+def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
+    regression = design(file, "late ~ carrier + hour")
+    fitted = fit_design(regression, [file])
+    of_network = design(file, "late ~ origin + distance")
+    offset = stored.Regression(regression, fitted)
+    units = stored.units(of_network, [file], "train", offset)
+    scored = next(iter(exact_scores(regression, fitted, file)))
+    (rows, flag, _), known = units.read(0), scored.rows["flag"] >= 0
+    np.testing.assert_array_equal(flag, scored.rows["flag"])
+    np.testing.assert_allclose(rows.numbers[:, OFFSET], np.where(known, scored.rows["eta"], 0.0), atol=1e-6)
+    network = layers.network(of_network, TrainingConfig(hidden=[4]), layers.Scale(0.0, 1.0), seed=1)
+    network.get_layer("deep").kernel.assign(np.zeros((4, 1)))
+    (predicted,) = (of_shard for of_shard in list(predict.score(units, network))[:1])
+    np.testing.assert_allclose(predicted.rows["eta"][known], scored.rows["eta"][known], atol=1e-6)
+
+
+def test_learning_begins_at_the_mean_response_above_the_offset(file, tmp_path):
+    counts = design(file, "bags ~ carrier + hour", "poisson", offset="log(seats)")
+    begun = training(file, tmp_path, counts)
+    (rows, flag, _) = Units(Workload(counts, [file], "train")).read(0)
+    used = flag >= 0
+    mean = rows.numbers[used, RESPONSE].astype(float).mean()
+    assert begun.counts.scale.start == pytest.approx(np.log(mean) - rows.numbers[used, OFFSET].astype(float).mean())
+
+
+def test_embeddings_have_the_dimensions_that_are_asked_for(file):
+    of_design = design(file)
+    assert layers.embeddings(of_design, TrainingConfig()) == {"carrier": 3, "origin": 3}
+    assert layers.embeddings(of_design, TrainingConfig(embedding=2)) == {"carrier": 2, "origin": 2}
+    network = layers.network(of_design, TrainingConfig(embedding={"carrier": 5}), layers.Scale(0.0, 1.0))
+    shapes = [tuple(weight.shape) for weight in network.weights[:2]]
+    assert shapes == [(4, 5), (3, 3)]
+    with pytest.raises(
+        UserError, match=r"networks.m.embedding: `carier` is no factor of the formula; did you mean `carrier`"
+    ):
+        layers.embeddings(of_design, TrainingConfig(embedding={"carier": 5}))
+
+
+def test_dropout_leaves_out_its_share_and_keeps_the_mean():
+    steps = iter(range(10))
+    dropout = layers.Dropout(0.25, 3, lambda: next(steps))
+    ones = tf.ones((200, 100))
+    np.testing.assert_array_equal(dropout(ones), ones)
+    first, second = dropout(ones, training=True).numpy(), dropout(ones, training=True).numpy()
+    assert not np.array_equal(first, second)
+    assert (first == 0).mean() == pytest.approx(0.25, abs=0.01)
+    np.testing.assert_allclose(first[first != 0], 1 / 0.75, rtol=1e-6)
+
+
+def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):
+    with pytest.raises(UserError, match=r"networks.m.batch_size: 100,000 is more than the [\d,]+ training rows"):
+        training(file, tmp_path, batch_size=100_000)
+    keys = {"optimizer": {"name": "sgd", "learning_rate": 1e6}, "epochs": 50, "checkpoints": {"steps": 1}}
+    minutes = design(file, FORMULA.replace("late", "delay"), "gaussian")
+    with pytest.raises(UserError, match=r"networks.m: the loss is not finite after step \d+; choose a smaller"):
+        training(file, tmp_path / "steps", minutes, **keys).run()

@@ -1,0 +1,160 @@
+"""Networks through the workflow, each strategy of one process: what they write, what runs again, a kill, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import yaml
+
+from processes import wait_until
+from runs import ENVIRONMENT, command_line, configure, planned, processes_in, read_json, snakemake, succeed, write_asa
+
+FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
+NETWORK = {"formula": FORMULA, "family": "binomial", "hidden": [16, 8], "epochs": 2, "batch_size": 100, "seed": 3}
+STRATEGIES = {
+    "one": {},
+    "mirrored": {"strategy": "mirrored", "devices": 2},
+    "central": {"strategy": "central_storage", "devices": 2},
+}
+WEIGHTS = "checkpoint/network.data-00000-of-00001"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Where networks have been trained beside a regression."""
+    folder = tmp_path_factory.mktemp("networks")
+    write_asa(folder, 2006, 12_000)
+
+    def change(config: dict) -> None:
+        config["data"].update(
+            files=["2006.csv"],
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": "day <= 22", "evaluate": "day > 22 AND day < 28", "predict": "day >= 28"},
+            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
+        )
+        config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
+        config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
+        config["networks"]["over"] = NETWORK | {"offset_from": "exact", "wide": True, "dropout": 0.2, "by": ["carrier"]}
+        config["cluster"] = {"strategy": "one_device"}
+
+    configure(folder, change)
+    succeed(folder)
+    return folder
+
+
+def model(folder: Path, name: str) -> Path:
+    return folder / "results" / "models" / name
+
+
+def test_all_strategies_learn_the_same(folder):
+    fits = {name: read_json(folder, "models", name, "fit.json") for name in STRATEGIES}
+    assert [fit["strategy"] for fit in fits.values()] == ["one_device", "mirrored", "central_storage"]
+    assert len({(fit["steps"], fit["parameters"], fit["rows"]) for fit in fits.values()}) == 1
+    losses = [fit["loss"] for fit in fits.values()]
+    assert max(losses) - min(losses) < 1e-5
+    held_out = [read_json(folder, "models", name, "metrics.json")["log_loss"] for name in STRATEGIES]
+    assert max(held_out) - min(held_out) < 1e-5
+
+
+def test_metrics_are_those_of_the_predictions_of_the_network(folder):
+    metrics = {name: read_json(folder, "models", name, "metrics.json") for name in ("exact", "one", "over")}
+    assert len({of_model["rows"] for of_model in metrics.values()}) == 1
+    base = metrics["exact"]["mean_response"]
+    null = -(base * np.log(base) + (1 - base) * np.log(1 - base))
+    for of_model in metrics.values():
+        assert of_model["log_loss"] < null
+    table = pd.read_csv(model(folder, "over") / "metrics_by.csv")
+    assert set(table["level"]) == {"AA", "DL", "PA (1)", "UA"}
+    predictions = pd.read_parquet(model(folder, "one") / "predictions" / "2006.parquet")
+    assert list(predictions) == ["file", "row", "linear_predictor", "probability", "unseen", "remark"]
+    assert len(predictions) == read_json(folder, "data", "rows.json")["splits"]["predict"]["used"]
+    np.testing.assert_allclose(predictions["probability"], 1 / (1 + np.exp(-predictions["linear_predictor"])))
+    assert predictions["linear_predictor"].std() > 0.05
+
+
+def test_the_summary_says_what_the_networks_are(folder):
+    page = (folder / "results" / "summary.html").read_text()
+    assert "A neural network for <code>late</code>" in page
+    assert (
+        "hidden layers of 16, 8 units (relu), a coefficient for each level and number, the linear predictor of exact"
+        in page
+    )
+    assert "strategy <code>central_storage</code>" in page
+    log = (folder / "logs" / "models" / "one" / "train.log").read_text()
+    assert "epoch 2 of 2, batch" in log and "ms a batch" in log and "final cost" in log
+    assert "warning" not in log.lower()
+
+
+def test_only_what_depends_on_a_key_runs_again(folder):
+    def plan(name: str, **keys) -> dict[str, int]:
+        config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
+        config["networks"][name] |= keys
+        (folder / "edited.yaml").write_text(yaml.safe_dump(config))
+        return planned(folder, "--configfile", "edited.yaml")
+
+    assert plan("one") == {}
+    assert plan("one", threshold=0.4).keys() == {"evaluate", "render_metrics", "render_summary"}
+    changed = plan("one", optimizer={"learning_rate": 0.01})
+    assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
+
+
+def step(folder: Path) -> int:
+    """The last step of which there is a checkpoint."""
+    checkpoints = (folder / "results" / "resume" / "one" / "steps").glob("ckpt-*.index")
+    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+
+
+def test_a_killed_training_goes_on_to_the_same_weights(folder):
+    config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
+    config["networks"]["one"] |= {"epochs": 20, "dropout": 0.1, "checkpoints": {"steps": 50, "seconds": 1000}}
+    (folder / "long.yaml").write_text(yaml.safe_dump(config))
+    line = ["--configfile", "long.yaml", "--", "results/models/one/fit.json"]
+    run = subprocess.Popen(
+        command_line(*line),
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(lambda: step(folder) >= 200, 120, "200 steps")
+    for process in [psutil.Process(run.pid), *processes_in(folder)]:
+        os.kill(process.pid, signal.SIGKILL)
+    run.wait()
+    assert not (model(folder, "one") / "fit.json").exists()
+    succeed(folder, "--unlock", *line)
+    said = succeed(folder, "--rerun-incomplete", *line)
+    assert "going on from step" in said
+    resumed = {name: (model(folder, "one") / name).read_bytes() for name in ("fit.json", WEIGHTS)}
+    assert not (folder / "results" / "resume" / "one").exists()
+    (model(folder, "one") / "fit.json").unlink()
+    assert "going on" not in succeed(folder, *line)
+    assert resumed == {name: (model(folder, "one") / name).read_bytes() for name in resumed}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
+        ({"embedding": {"carier": 3}}, "networks.one.embedding: `carier` is no factor of the formula; did you mean"),
+        (
+            {"strategy": "mirorred"},
+            "networks.one.strategy: expected `one_device`, `mirrored` or `central_storage`, received",
+        ),
+        ({"devices": 3}, "networks.one: devices: strategy `one_device` has one, not 3; use `mirrored`"),
+        ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(folder, keys, message):
+    config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
+    config["networks"]["one"] |= keys
+    (folder / "refused.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(folder, "--configfile", "refused.yaml", "--", "results/models/one/fit.json")
+    assert done.returncode != 0 and message in done.stdout, done.stdout
+    assert json.loads((model(folder, "mirrored") / "fit.json").read_text())["steps"] > 0

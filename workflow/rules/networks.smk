@@ -1,0 +1,47 @@
+# The training of a network: one ordinary job, whose outputs have the names of those of a fit.
+
+
+rule train:
+    input:
+        design="results/models/{model}/design.json",
+        manifests=MANIFESTS,
+        offset=offset_of,
+    output:
+        fit="results/models/{model}/fit.json",
+        checkpoint=directory("results/models/{model}/checkpoint"),
+        history="results/models/{model}/history.csv",
+        history_digest="results/models/{model}/history.sha256",
+    log:
+        "logs/models/{model}/train.log",
+    benchmark:
+        "timings/train/{model}.tsv"
+    wildcard_constraints:
+        model=NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    threads: threads_of_training
+    resources:
+        mem_mb=lambda wildcards, attempt: attempt * 4000,
+    params:
+        engine=ENGINE,
+        settings=settings(*TrainingConfig.model_fields),
+        config=provenance_settings,
+        # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
+        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
+    message:
+        "{wildcards.model}: training"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/train.py"'
+        " --design {input.design}"
+        " --manifests {input.manifests}"
+        " --offset {input.offset}"
+        " --settings {params.settings:q}"
+        " --config {params.config:q}"
+        " --history {output.history}"
+        " --journal {params.journal}"
+        " --progress logs/models/{wildcards.model}/progress.json"
+        " --events logs/models/{wildcards.model}/events"
+        " --checkpoint {output.checkpoint}"
+        " --fit {output.fit}"
+        " --parent $PPID"
+        " --log {log}"
