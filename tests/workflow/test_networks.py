@@ -40,7 +40,14 @@ def folder(tmp_path_factory) -> Path:
         )
         config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
         config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
-        config["networks"]["over"] = NETWORK | {"offset_from": "exact", "wide": True, "dropout": 0.2, "by": ["carrier"]}
+        config["models"]["exact"]["by"] = ["carrier", "month"]
+        config["compare"] = ["exact", "over"]
+        config["networks"]["over"] = NETWORK | {
+            "offset_from": "exact",
+            "wide": True,
+            "dropout": 0.2,
+            "by": ["carrier", "month"],
+        }
         config["cluster"] = {"strategy": "one_device"}
 
     configure(folder, change)
@@ -70,12 +77,20 @@ def test_metrics_are_those_of_the_predictions_of_the_network(folder):
     for of_model in metrics.values():
         assert of_model["log_loss"] < null
     table = pd.read_csv(model(folder, "over") / "metrics_by.csv")
-    assert set(table["level"]) == {"AA", "DL", "PA (1)", "UA"}
+    assert {"AA", "DL", "PA (1)", "UA"} <= set(table["level"])
     predictions = pd.read_parquet(model(folder, "one") / "predictions" / "2006.parquet")
     assert list(predictions) == ["file", "row", "linear_predictor", "probability", "unseen", "remark"]
     assert len(predictions) == read_json(folder, "data", "rows.json")["splits"]["predict"]["used"]
     np.testing.assert_allclose(predictions["probability"], 1 / (1 + np.exp(-predictions["linear_predictor"])))
     assert predictions["linear_predictor"].std() > 0.05
+
+
+def test_a_network_stands_beside_a_regression(folder):
+    table = pd.read_csv(folder / "results" / "compare_held_out.csv").set_index("resampled_by")
+    metrics = {name: read_json(folder, "models", name, "metrics.json")["log_loss"] for name in ("exact", "over")}
+    assert table.loc["month", "difference"] == pytest.approx(metrics["over"] - metrics["exact"])
+    assert table.loc["month", "groups"] == 12 and pd.isna(table.loc["month", "ci_lower"])
+    assert "12 values of month are too few for an interval" in (folder / "results" / "compare.html").read_text()
 
 
 def test_the_summary_says_what_the_networks_are(folder):
@@ -91,16 +106,21 @@ def test_the_summary_says_what_the_networks_are(folder):
     assert "warning" not in log.lower()
 
 
-def test_only_what_depends_on_a_key_runs_again(folder):
-    def plan(name: str, **keys) -> dict[str, int]:
-        config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
-        config["networks"][name] |= keys
-        (folder / "edited.yaml").write_text(yaml.safe_dump(config))
-        return planned(folder, "--configfile", "edited.yaml")
+def edited(folder: Path, **keys) -> str:
+    """The name of a config in which the network `one` has these keys."""
+    config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
+    config["networks"]["one"] |= keys
+    (folder / "edited.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    return "edited.yaml"
 
-    assert plan("one") == {}
-    assert plan("one", threshold=0.4).keys() == {"evaluate", "render_metrics", "render_summary"}
-    changed = plan("one", optimizer={"learning_rate": 0.01})
+
+def test_only_what_depends_on_a_key_runs_again(folder):
+    def plan(**keys) -> dict[str, int]:
+        return planned(folder, "--configfile", edited(folder, **keys))
+
+    assert plan() == {}
+    assert plan(threshold=0.4).keys() == {"evaluate", "render_metrics", "render_summary"}
+    changed = plan(optimizer={"learning_rate": 0.01})
     assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
 
 
@@ -111,10 +131,8 @@ def step(folder: Path) -> int:
 
 
 def test_a_killed_training_goes_on_to_the_same_weights(folder):
-    config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
-    config["networks"]["one"] |= {"epochs": 20, "dropout": 0.1, "checkpoints": {"steps": 50, "seconds": 1000}}
-    (folder / "long.yaml").write_text(yaml.safe_dump(config))
-    line = ["--configfile", "long.yaml", "--", "results/models/one/fit.json"]
+    name = edited(folder, epochs=20, dropout=0.1, checkpoints={"steps": 50, "seconds": 1000})
+    line = ["--configfile", name, "--", "results/models/one/fit.json"]
     run = subprocess.Popen(
         command_line(*line),
         cwd=folder,
@@ -152,9 +170,6 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
     ],
 )
 def test_what_cannot_be_trained_is_refused(folder, keys, message):
-    config = yaml.safe_load((folder / "config" / "config.yaml").read_text())
-    config["networks"]["one"] |= keys
-    (folder / "refused.yaml").write_text(yaml.safe_dump(config))
-    done = snakemake(folder, "--configfile", "refused.yaml", "--", "results/models/one/fit.json")
+    done = snakemake(folder, "--configfile", edited(folder, **keys), "--", "results/models/one/fit.json")
     assert done.returncode != 0 and message in done.stdout, done.stdout
     assert json.loads((model(folder, "mirrored") / "fit.json").read_text())["steps"] > 0

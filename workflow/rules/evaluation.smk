@@ -69,12 +69,13 @@ rule tabulate_groups:
 rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
-        tables=compared_files("coefficients.csv"),
-        digests=compared_files("coefficients.sha256"),
+        tables=compared_files("coefficients.csv", CONFIG.models),
+        digests=compared_files("coefficients.sha256", CONFIG.models),
         fits=compared_files("fit.json"),
         metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:
         table="results/compare.csv",
+        differences="results/compare_held_out.csv",
         page=report(
             "results/compare.html",
             caption="../report/compare.rst",
@@ -98,5 +99,6 @@ rule compare_models:
         " --models {params.models}"
         " {params.held_out}"
         " --table {output.table}"
+        " --differences {output.differences}"
         " --page {output.page}"
         " --log {log}"

@@ -29,14 +29,14 @@ def has_curves(model):
     return re.search(r"\b(bs|poly|log\w*|sqrt|exp|abs)\(", CONFIG.models[model].formula.partition("~")[2])
 
 
-def compared_files(name=""):
-    """An input function: a file of each model that is set side by side, or its folder."""
+def compared_files(name="", among=None):
+    """An input function: a file of each model that is set side by side, or its folder; of those `among` some names."""
 
     def files(wildcards):
         if not CONFIG.compare:
             models = ", ".join(MODELS)
             raise WorkflowError(f"the config names no models to set side by side; say e.g. `compare: [{models}]`")
-        return [str(Path("results/models", model, name)) for model in CONFIG.compare]
+        return [str(Path("results/models", model, name)) for model in CONFIG.compare if among is None or model in among]
 
     return files
 

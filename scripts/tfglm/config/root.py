@@ -129,10 +129,9 @@ class Config(Section):
     @classmethod
     def _known_models(cls, fit: list[str] | None, info: ValidationInfo) -> list[str] | None:
         no_duplicates(fit)
-        sections = ["models"] if info.field_name == "compare" else ["models", "networks"]
-        if not all(section in info.data for section in sections):
+        if not {"models", "networks"} <= info.data.keys():
             return fit  # absent if the models themselves are in error
-        known = [name for section in sections for name in info.data[section]]
+        known = [*info.data["models"], *info.data["networks"]]
         unknown = [name for name in fit or [] if name not in known]
         if unknown:
             remarks = [f"no model is named `{short(name)}`{nearest(name, known) or '.'}" for name in unknown[:10]]

@@ -22,6 +22,12 @@ class Rows(NamedTuple):
     numbers: np.ndarray
     """The numbers of the formula, standardised, and the columns above, float32 [rows, multipliers + 3]."""
 
+    @property
+    def used(self) -> "Rows":
+        """Those that take part."""
+        used = self.numbers[:, WEIGHT] > 0
+        return self if used.all() else Rows(self.groups[used], self.numbers[used])
+
 
 class Units:
     """The rows of one split in units of a few blocks, which are read one by one.
@@ -74,9 +80,7 @@ class Units:
 
     def train(self, number: int) -> Rows:
         """The rows of a unit that take part."""
-        read, _, _ = self.read(number)
-        used = read.numbers[:, WEIGHT] > 0
-        return read if used.all() else Rows(*(values[used] for values in read))
+        return self.read(number)[0].used
 
 
 class _Offsets:

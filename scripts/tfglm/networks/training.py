@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.engine.rows import SEPARATED_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.families.family import Family
@@ -48,6 +49,8 @@ class Counts:
     """What is known of the training rows before the first step."""
 
     rows: int
+    rows_of_separated_levels: int
+    """Those for which the regression under the network has no finite linear predictor."""
     weight_sum: float
     scale: Scale
 
@@ -55,10 +58,12 @@ class Counts:
 def count(units: Units, family: Family) -> Counts:
     """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
     of the family."""
-    rows, weight_sum, response, squares, offset = 0, 0.0, 0.0, 0.0, 0.0
+    rows, separated, weight_sum, response, squares, offset = 0, 0, 0.0, 0.0, 0.0, 0.0
     where = f"networks.{units.design.model}"
     for number in range(len(units)):
-        read = units.train(number)
+        read, flag, _ = units.read(number)
+        read = read.used
+        separated += int(np.count_nonzero(flag == SEPARATED_LEVEL))
         y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
         if not np.all((y >= family.smallest) & (y <= family.largest)):
             raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
@@ -72,7 +77,7 @@ def count(units: Units, family: Family) -> Counts:
     if spread == 0:
         raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
     unit = spread if family.link_name == "identity" else 1.0
-    return Counts(rows, weight_sum, Scale(family.link(mean) - offset / weight_sum, unit))
+    return Counts(rows, separated, weight_sum, Scale(family.link(mean) - offset / weight_sum, unit))
 
 
 def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
@@ -273,7 +278,8 @@ class Training:
         step = int(self._step)
         held_out = {"smallest_held_out_loss": float(self._best), "epoch_of_smallest_loss": int(self._best_epoch)}
         return {
-            "rows": self.counts.rows,
+            "rows": self.counts.rows + self.counts.rows_of_separated_levels,
+            "rows_of_separated_levels": self.counts.rows_of_separated_levels,
             "weight_sum": self.counts.weight_sum,
             "parameters": sum(math.prod(variable.shape) for variable in self.network.trainable_variables),
             "steps": step,

@@ -28,11 +28,12 @@ HELD_OUT = {
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model: fit.json, metrics.json ({} without) and the table of coefficients with texts as they are."""
+    """A fitted model: fit.json, metrics.json ({} without) and the table of coefficients with texts as they are, None of a
+    network."""
 
     fit: Mapping
     metrics: Mapping
-    table: pd.DataFrame
+    table: pd.DataFrame | None
 
     @property
     def name(self) -> str:
@@ -60,11 +61,17 @@ ROWS = {
 }
 
 
+NO_COEFFICIENTS = pd.MultiIndex.from_tuples([], names=["term", "level"])
+
+
 def table(models: Sequence[Model]) -> pd.DataFrame:
     """A row for each coefficient of some model, then one for each statistic: term, level, and for each model two columns,
     `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
     tables = []
     for model in models:
+        if model.table is None:
+            tables.append(pd.DataFrame(columns=["estimate", "std_error"], index=NO_COEFFICIENTS, dtype=float))
+            continue
         error = "posterior_sd" if "posterior_sd" in model.table else "std_error"
         table = model.table.set_index(["term", "level"])[["estimate", error]]
         tables.append(table.set_axis(["estimate", "std_error"], axis=1))
@@ -82,7 +89,7 @@ def table(models: Sequence[Model]) -> pd.DataFrame:
 
 def statistics(model: Model) -> dict[str, float | None]:
     """What stands below the estimates of a model, by name."""
-    of_fit = {name: model.fit[key] for name, key in STATISTICS.items()}
+    of_fit = {name: model.fit.get(key) for name, key in STATISTICS.items()}
     return of_fit | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
 
 
