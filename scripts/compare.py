@@ -18,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
         fit, metrics = (folder / name for name in ("fit.json", "metrics.json"))
         of_held_out = digests.read_json(metrics) if arguments.held_out else {}
         content = digests.read_json(fit)
-        table = None if content.get("kind") == "network" else read_table(folder / "coefficients.csv")
+        table = read_table(folder / "coefficients.csv") if folder in arguments.with_coefficients else None
         models.append(compare.Model(content, of_held_out, table))
     compare.refuse_other_rows(models)
     table = compare.table(models)
@@ -89,6 +89,7 @@ def statistic(value: float) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders under results/models")
+    parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
     parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     parser.add_argument("--differences", type=Path, required=True, help="CSV of how much better they predict, to write")

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from test_models import flights
 
-from pools import design_of, fit_design, ingest_frame
+from pools import design_of, fit_design, ingest_frame, table_of
 from tfglm.config import OptimizerConfig, TrainingConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
@@ -16,10 +16,12 @@ from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import layers, predict, stored
+from tfglm.networks import layers, linear, predict, stored
+from tfglm.networks.layers import Scale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
 from tfglm.networks.training import Training, optimizer
+from tfglm.results import coefficients, estimates
 
 ROWS = 6000
 FORMULA = "late ~ carrier + origin + C(month) + hour + distance"
@@ -96,7 +98,7 @@ def test_gradients_are_those_of_finite_differences(file, family):
     response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
     of_family = design(file, FORMULA.replace("late", response) + " + carrier:hour", family)
     network = layers.network(
-        of_family, TrainingConfig(hidden=[5, 4], activation="tanh", wide=True), layers.Scale(0.5, 2.0), seed=4
+        of_family, TrainingConfig(hidden=[5, 4], activation="tanh", wide=True), Scale(0.5, 2.0), seed=4
     )
     rows = Units(Workload(of_family, [file], "train")).train(0)
     batch, y = [rows.groups[:200], rows.numbers[:200]], rows.numbers[:200, RESPONSE].astype(float)
@@ -222,6 +224,18 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     unit = trained.summary["unit"] ** 2
     assert 0 <= (reached - least) / unit < 1e-3
 
+    learnt = linear.fitted(trained.network, of_family, [file], Scale(trained.summary["start"], trained.summary["unit"]))
+    theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {}, float("nan"))
+    mine = coefficients.table(named, 0.95).set_index(["term", "level"])
+    assert list(mine.index) == list(theirs.index) and (mine["reference"] == theirs["reference"]).all()
+    away = (mine["estimate"] - theirs["estimate"]) / theirs["std_error"]
+    # A thousandth a row of 5,000 rows leaves room for three.
+    assert (away.dropna().abs() < 2).all()
+    assert mine["std_error"].isna().all()
+    eta_of_table = np.concatenate([of_shard.rows["eta"] for of_shard in exact_scores(of_family, learnt, file)])
+    eta_of_network = np.concatenate([rows["eta"] for rows in eta])
+    np.testing.assert_allclose(eta_of_table[used], eta_of_network[used], rtol=1e-4, atol=1e-4 * trained.summary["unit"])
+
 
 def exact_scores(of_design: Design, fitted, file: IngestedFile):
     from tfglm.results.predict import score
@@ -309,7 +323,7 @@ def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     (rows, flag, _), known = units.read(0), scored.rows["flag"] >= 0
     np.testing.assert_array_equal(flag, scored.rows["flag"])
     np.testing.assert_allclose(rows.numbers[:, OFFSET], np.where(known, scored.rows["eta"], 0.0), atol=1e-6)
-    network = layers.network(of_network, TrainingConfig(hidden=[4]), layers.Scale(0.0, 1.0), seed=1)
+    network = layers.network(of_network, TrainingConfig(hidden=[4]), Scale(0.0, 1.0), seed=1)
     network.get_layer("deep").kernel.assign(np.zeros((4, 1)))
     (predicted,) = (of_shard for of_shard in list(predict.score(units, network))[:1])
     np.testing.assert_allclose(predicted.rows["eta"][known], scored.rows["eta"][known], atol=1e-6)
@@ -328,7 +342,7 @@ def test_embeddings_have_the_dimensions_that_are_asked_for(file):
     of_design = design(file)
     assert layers.embeddings(of_design, TrainingConfig()) == {"carrier": 3, "origin": 3}
     assert layers.embeddings(of_design, TrainingConfig(embedding=2)) == {"carrier": 2, "origin": 2}
-    network = layers.network(of_design, TrainingConfig(embedding={"carrier": 5}), layers.Scale(0.0, 1.0))
+    network = layers.network(of_design, TrainingConfig(embedding={"carrier": 5}), Scale(0.0, 1.0))
     shapes = [tuple(weight.shape) for weight in network.weights[:2]]
     assert shapes == [(4, 5), (3, 3)]
     with pytest.raises(

@@ -40,6 +40,7 @@ NEEDED = {
     "tabulate_contrasts": {"pandas", "scipy"},
     "tabulate_effects": {"polars", "pandas", "scipy", "matplotlib"},
     "tabulate_groups": {"pandas"},
+    "tabulate_network": {"polars", "pandas", "scipy"},
     "tabulate_path": {"pandas", "scipy", "matplotlib"},
 }
 """What of these a script of results uses."""

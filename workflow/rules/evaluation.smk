@@ -66,11 +66,14 @@ rule tabulate_groups:
         'exec python "$TFGLM_SCRIPTS/tabulate_groups.py" --metrics {input} --table {output} --log {log}'
 
 
+WITH_COEFFICIENTS = [*CONFIG.models, *(name for name in CONFIG.networks if is_linear(name))]
+
+
 rule compare_models:
     """Write the table and the page of the models under `compare`."""
     input:
-        tables=compared_files("coefficients.csv", CONFIG.models),
-        digests=compared_files("coefficients.sha256", CONFIG.models),
+        tables=compared_files("coefficients.csv", WITH_COEFFICIENTS),
+        digests=compared_files("coefficients.sha256", WITH_COEFFICIENTS),
         fits=compared_files("fit.json"),
         metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:
@@ -91,12 +94,14 @@ rule compare_models:
     params:
         engine=ENGINE,
         models=compared_files(),
+        with_coefficients=compared_files(among=WITH_COEFFICIENTS),
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
     message:
         "Comparing models"
     shell:
         'exec python "$TFGLM_SCRIPTS/compare.py"'
         " --models {params.models}"
+        " --with-coefficients {params.with_coefficients}"
         " {params.held_out}"
         " --table {output.table}"
         " --differences {output.differences}"

@@ -45,3 +45,32 @@ rule train:
         " --fit {output.fit}"
         " --parent $PPID"
         " --log {log}"
+
+
+rule tabulate_network:
+    input:
+        **FIT,
+        manifests=MANIFESTS,
+    output:
+        table=f"{MODEL}/coefficients.csv",
+        digest=f"{MODEL}/coefficients.sha256",
+    log:
+        "logs/models/{model}/tabulate_network.log",
+    benchmark:
+        "timings/tabulate_network/{model}.tsv"
+    wildcard_constraints:
+        model=NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: naming the coefficients"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_network.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifests {input.manifests}"
+        " --table {output.table}"
+        " --log {log}"

@@ -14,6 +14,8 @@ rule tabulate_coefficients:
         "logs/models/{model}/tabulate_coefficients.log",
     benchmark:
         "timings/tabulate_coefficients/{model}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -11,6 +11,7 @@ def targets_of_all_models():
     targets += expand("results/models/{model}/{name}", model=REGRESSIONS, name=names)
     if CONFIG.data.split.predict:
         targets += expand("results/models/{model}/predictions/{file}.parquet", model=MODELS, file=FILES)
+    targets += expand("results/models/{model}/coefficients.csv", model=[name for name in NETWORKS if is_linear(name)])
     groups = [model for model in MODELS if CONFIG.all_models[model].by and CONFIG.data.split.evaluate]
     targets += expand("results/models/{model}/metrics_by.csv", model=groups)
     wanted = {
@@ -27,6 +28,11 @@ def targets_of_all_models():
 def has_curves(model):
     """Whether a number stands inside a function, whose effect a single coefficient does not show."""
     return re.search(r"\b(bs|poly|log\w*|sqrt|exp|abs)\(", CONFIG.models[model].formula.partition("~")[2])
+
+
+def is_linear(network):
+    """Whether the coefficients of a network are those of a regression."""
+    return not (CONFIG.networks[network].hidden or CONFIG.networks[network].offset_from)
 
 
 def compared_files(name="", among=None):

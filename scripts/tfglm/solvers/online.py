@@ -63,13 +63,19 @@ def solve(problem: Problem, settings: SolverConfig, held_out: Workload | None, r
         problem.null_coefficients,
         reporter,
     )
-    if len(problem.held):  # 5.
+    problem, coefficients = held_at_zero(problem, coefficients)  # 5.
+    state = problem.at(coefficients)
+    check(problem, state.loss, summary)
+    return Solution(problem, state, online=summary)
+
+
+def held_at_zero(problem: Problem, coefficients: np.ndarray) -> tuple[Problem, np.ndarray]:
+    """The problem of an exact fit, and coefficients [p] that make the same predictions: zero where that fit holds them."""
+    if len(problem.held):
         held, null_vectors = hold(problem.null_vectors, problem.held)
         problem = replace(problem, held=held, null_vectors=null_vectors)
         coefficients = holding_zero(held, null_vectors) @ coefficients
-    state = problem.at(np.where(problem.free, coefficients, 0.0))
-    check(problem, state.loss, summary)
-    return Solution(problem, state, online=summary)
+    return problem, np.where(problem.free, coefficients, 0.0)
 
 
 def check(problem: Problem, loss: float, summary: dict) -> None:

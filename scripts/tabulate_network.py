@@ -1,0 +1,31 @@
+"""Write the named coefficients of a network without hidden layers."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command, digests, tensorflow_setup
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.results import coefficients, csv_files, estimates, options, read
+
+
+def main(arguments: argparse.Namespace) -> None:
+    with tensorflow_setup.quiet():
+        from tfglm.networks import linear, stored
+        from tfglm.networks.layers import Scale
+    design, fit = Design.load(arguments.design), read.fit(arguments)
+    read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    network = stored.load(design, fit, arguments.checkpoint)
+    fitted = linear.fitted(network, design, files, Scale(fit["start"], fit["unit"]))
+    named = estimates.estimated(design, fitted, {}, float("nan"))
+    csv_files.write(coefficients.table(named, 0.95), arguments.table)
+    digests.write_beside(arguments.table)
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    options.add_fit(parser)
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--table", type=Path, required=True, help="CSV of coefficients to write")
+    command.run(main, parser.parse_args())
