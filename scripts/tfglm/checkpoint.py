@@ -23,7 +23,8 @@ from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.solvers.fitted import Fitted
 
-PREFIX = "fitted"
+PREFIX, NETWORK = "fitted", "network"
+"""How the names of the files begin: of a regression, and of a network."""
 
 BY_TERM = ("coefficients", "status", "rows", "responses")
 """What has a variable for each term: `coefficients/<term>` ..."""
@@ -40,25 +41,31 @@ PATH = ("penalties", "coefficients")
 
 
 def save(fitted: Fitted, design: Design, folder: Path) -> None:
-    """Write a checkpoint into `folder`. Numbers keep the types that they have: float64 and whole ones.
-
-    SaveV2 gives the variables just their names; tf.train.Checkpoint would add the path of a Python object to each.
-    """
-    import tensorflow as tf
-
+    """Write a checkpoint into `folder`. Numbers keep the types that they have: float64 and whole ones."""
     values = {f"covariance/{name}": getattr(fitted, name) for name in COVARIANCE}
     values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in PATH}
     for name in BY_TERM:
         values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
-    folder.mkdir(parents=True, exist_ok=True)
+    write(values, folder / PREFIX)
+    # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
+    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{PREFIX}"\nall_model_checkpoint_paths: "{PREFIX}"\n')
+
+
+def write(values: Mapping[str, Any], prefix: Path) -> None:
+    """Write a checkpoint with these numbers and arrays, which `read` reads.
+
+    SaveV2 gives the variables just their names; tf.train.Checkpoint would add the path of a Python object to each, and a
+    description of these objects.
+    """
+    import tensorflow as tf
+
+    prefix.parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(
-        prefix=str(folder / PREFIX),
+        prefix=str(prefix),
         tensor_names=list(values),
         shape_and_slices=[""] * len(values),
         tensors=[tf.constant(np.asarray(value)) for value in values.values()],  # a Python float would be a float32
     )
-    # The file named "checkpoint", by which tf.train.load_checkpoint(folder) finds the newest prefix.
-    (folder / "checkpoint").write_text(f'model_checkpoint_path: "{PREFIX}"\nall_model_checkpoint_paths: "{PREFIX}"\n')
 
 
 def load(design: Design, folder: Path) -> Fitted:

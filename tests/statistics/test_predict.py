@@ -304,7 +304,7 @@ print(json.dumps(served(**columns)["probability"].numpy().tolist()))
 def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted, new, tmp_path):
     design, model, _ = fitted
     rows, file = new
-    export.Exported(design, model, {}).save(str(tmp_path / "saved_model"))
+    export.Exported(design, model, {}).save(tmp_path / "saved_model")
     kept = rows[rows["day"] > 0]
     columns = {name: kept[name].fillna("").tolist() for name in ("carrier", "origin")}
     columns |= {name: kept[name].astype(float).tolist() for name in ("hour", "distance", "seats")}

@@ -39,6 +39,7 @@ NEEDED = {
     "tabulate_coefficients": {"pandas", "scipy"},
     "tabulate_contrasts": {"pandas", "scipy"},
     "tabulate_effects": {"polars", "pandas", "scipy", "matplotlib"},
+    "tabulate_embeddings": {"polars", "pandas", "scipy", "matplotlib"},
     "tabulate_groups": {"pandas"},
     "tabulate_network": {"polars", "pandas", "scipy"},
     "tabulate_path": {"pandas", "scipy", "matplotlib"},

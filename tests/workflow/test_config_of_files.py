@@ -118,6 +118,13 @@ def test_files_to_score_are_read_with_the_covariates_alone():
     assert settings.columns == ["dest"] and settings.split.predict == "TRUE" and not settings.where
 
 
+def test_files_to_score_have_the_covariates_of_the_regression_under_a_network():
+    network = {"formula": "late ~ carrier", "family": "binomial", "offset_from": "late_arrival"}
+    config = {**MINIMAL, "networks": {"over": network}, "fit": ["over"]}
+    config["data"] = {**MINIMAL["data"], "columns": ["late", "dest", "carrier", "origin"]}
+    assert settings_to_score(Config.model_validate(config)).columns == ["dest", "carrier"]
+
+
 def test_models_without_covariates_have_nothing_to_score_by():
     alone = Config.model_validate(changed("models.late_arrival.formula", "late ~ 1"))
     with pytest.raises(UserError, match="score: no model has a covariate"):

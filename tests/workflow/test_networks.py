@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ STRATEGIES = {
     "mirrored": {"strategy": "mirrored", "devices": 2},
     "central": {"strategy": "central_storage", "devices": 2},
 }
+COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
 WEIGHTS = "checkpoint/network.data-00000-of-00001"
 
 
@@ -36,7 +38,7 @@ def folder(tmp_path_factory) -> Path:
             files=["2006.csv"],
             where={"flown": "cancelled = 0 AND diverted = 0"},
             split={"train": "day <= 22", "evaluate": "day > 22 AND day < 28", "predict": "day >= 28"},
-            columns=["late", "carrier", "origin", "dest", "month", "dep_hour", "distance"],
+            columns=["late", *COVARIATES],
         )
         config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
         config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
@@ -47,6 +49,8 @@ def folder(tmp_path_factory) -> Path:
             "wide": True,
             "dropout": 0.2,
             "by": ["carrier", "month"],
+            "identity": COVARIATES,
+            "export": True,
         }
         config["cluster"] = {"strategy": "one_device"}
 
@@ -91,6 +95,45 @@ def test_a_network_stands_beside_a_regression(folder):
     assert table.loc["month", "difference"] == pytest.approx(metrics["over"] - metrics["exact"])
     assert table.loc["month", "groups"] == 12 and pd.isna(table.loc["month", "ci_lower"])
     assert "12 values of month are too few for an interval" in (folder / "results" / "compare.html").read_text()
+
+
+LOAD = """
+import sys
+import pandas as pd, tensorflow as tf
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+rows = pd.read_parquet(sys.argv[2])
+types = {name: spec.dtype for name, spec in served.structured_input_signature[1].items()}
+for name, values in served(**{name: tf.constant(rows[name].to_numpy(), dtype) for name, dtype in types.items()}).items():
+    print(name, len(values), float(abs(values.numpy() - rows[name].to_numpy()).max()))
+assert "tfglm" not in sys.modules
+"""
+
+
+def test_an_exported_network_predicts_the_same_in_a_process_without_our_code(folder, tmp_path):
+    predictions = model(folder, "over") / "predictions" / "2006.parquet"
+    arguments = [sys.executable, "-c", LOAD, str(model(folder, "over") / "saved_model"), str(predictions)]
+    done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = read_json(folder, "data", "rows.json")["splits"]["predict"]["used"]
+    for line, name in zip(done.stdout.splitlines(), ("linear_predictor", "probability"), strict=True):
+        output, count, difference = line.split()
+        assert (output, int(count)) == (name, rows)
+        assert float(difference) < 1e-5
+    description = read_json(folder, "models", "over", "model.json")
+    assert description["hidden"] == [{"units": 16, "activation": "relu"}, {"units": 8, "activation": "relu"}]
+    assert {column["name"] for column in description["inputs"]} == set(COVARIATES)
+    assert description["offset_from"] == "exact"
+    assert ("carrier", "PA (1)") in {(each["term"], each["level"]) for each in description["coefficients"]}
+
+
+def test_embeddings_are_a_table_and_a_picture(folder):
+    table = pd.read_csv(model(folder, "one") / "embeddings.csv")
+    assert table.groupby("factor").size().to_dict() == {"carrier": 4, "origin": 3, "dest": 4, "C(month)": 12}
+    train = read_json(folder, "data", "rows.json")["splits"]["train"]["used"]
+    assert set(table.groupby("factor")["rows"].sum()) == {train}
+    dimensions = table.filter(like="dimension_").notna().sum(axis="columns")
+    assert dimensions.groupby(table["factor"]).max().to_dict() == {"carrier": 3, "origin": 3, "dest": 3, "C(month)": 6}
+    assert "PA (1)" in (model(folder, "one") / "embeddings.svg").read_text()
 
 
 def test_the_summary_says_what_the_networks_are(folder):

@@ -17,7 +17,6 @@ from tfglm.config import (
     SourceConfig,
     TrainingConfig,
     columns_from,
-    covariates_of,
     expand_files,
     fetched,
     load,
@@ -122,7 +121,7 @@ def provenance_settings(wildcards):
 
 def derived_covariates(wildcards):
     """The expressions of derived columns that the model needs, as JSON."""
-    needed = covariates_of(model_of(wildcards))
+    needed = CONFIG.covariates_of(wildcards.model)
     derived = {name: sql for layout in LAYOUTS.values() for name, sql in layout.derive.items()} | CONFIG.data.derive
     return json.dumps({name: sql for name, sql in derived.items() if name in needed}, sort_keys=True)
 
@@ -138,6 +137,11 @@ def threads_of_training(wildcards):
     """The processors that the devices of a network and its input keep busy."""
     network = model_of(wildcards)
     return network.threads * (network.devices or 1) + 1
+
+
+def reference_of_regression(wildcards):
+    """The file with the reference levels, which a network has none of."""
+    return [] if wildcards.model in CONFIG.networks else f"results/models/{wildcards.model}/reference.json"
 
 
 def reference_of_unseen(wildcards):

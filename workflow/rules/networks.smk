@@ -1,4 +1,4 @@
-# The training of a network: one ordinary job, whose outputs have the names of those of a fit.
+# The training of a network: one ordinary job, whose outputs have the names of those of a fit; and its embeddings.
 
 
 rule train:
@@ -73,4 +73,42 @@ rule tabulate_network:
         " --fit {input.fit}"
         " --manifests {input.manifests}"
         " --table {output.table}"
+        " --log {log}"
+
+
+rule tabulate_embeddings:
+    input:
+        **FIT,
+        manifests=MANIFESTS,
+    output:
+        table=f"{MODEL}/embeddings.csv",
+        plot=report(
+            f"{MODEL}/embeddings.svg",
+            caption="../report/embeddings.rst",
+            category="{model}",
+            labels={"result": "embeddings of levels, picture"},
+        ),
+        png=f"{MODEL}/embeddings.png",
+    log:
+        "logs/models/{model}/tabulate_embeddings.log",
+    benchmark:
+        "timings/tabulate_embeddings/{model}.tsv"
+    wildcard_constraints:
+        model=NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: naming the embeddings"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_embeddings.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifests {input.manifests}"
+        " --table {output.table}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
         " --log {log}"

@@ -51,7 +51,8 @@ use rule predict as score_file with:
 rule export_model:
     input:
         **FIT,
-        reference=f"{MODEL}/reference.json",
+        reference=reference_of_regression,
+        offset=offset_of,
     output:
         saved_model=directory(f"{MODEL}/saved_model"),
         description=f"{MODEL}/model.json",
@@ -73,6 +74,7 @@ rule export_model:
         " --reference {input.reference}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
+        " --offset {input.offset}"
         " --settings {params.settings:q}"
         " --derived {params.derived:q}"
         " --saved-model {output.saved_model}"

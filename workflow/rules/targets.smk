@@ -12,13 +12,16 @@ def targets_of_all_models():
     if CONFIG.data.split.predict:
         targets += expand("results/models/{model}/predictions/{file}.parquet", model=MODELS, file=FILES)
     targets += expand("results/models/{model}/coefficients.csv", model=[name for name in NETWORKS if is_linear(name)])
+    exported = [model for model in MODELS if CONFIG.all_models[model].export]
+    targets += expand("results/models/{model}/model.json", model=exported)
+    deep = [model for model in NETWORKS if CONFIG.networks[model].hidden]
+    targets += expand("results/models/{model}/embeddings.csv", model=deep)
     groups = [model for model in MODELS if CONFIG.all_models[model].by and CONFIG.data.split.evaluate]
     targets += expand("results/models/{model}/metrics_by.csv", model=groups)
     wanted = {
         "contrasts.csv": lambda model: model.contrasts,
         "path.csv": lambda model: model.path,
         "vcov.csv": lambda model: model.vcov,
-        "model.json": lambda model: model.export,
     }
     for name, is_wanted in wanted.items():
         targets += [f"results/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]

@@ -16,7 +16,6 @@ from tfglm.config.models import (
     PredictionConfig,
     ResultsConfig,
     RowsConfig,
-    covariates_of,
 )
 from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, TrainingConfig
 from tfglm.config.root import Config, load, settings_to_score
@@ -49,7 +48,6 @@ __all__ = [
     "TrainingConfig",
     "add_settings",
     "columns_from",
-    "covariates_of",
     "expand_files",
     "fetched",
     "load",

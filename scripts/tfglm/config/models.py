@@ -181,6 +181,10 @@ class PredictionConfig(Section):
         "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
         "`error`. Counted in any case.",
     )
+    export: bool = Field(
+        default=False,
+        description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
+    )
 
     @field_validator("identity")
     @classmethod
@@ -210,10 +214,6 @@ class ResultsConfig(PredictionConfig):
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
     )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
-    export: bool = Field(
-        default=False,
-        description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
-    )
 
 
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):

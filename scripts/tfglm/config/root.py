@@ -80,6 +80,12 @@ class Config(Section):
         """Regressions and networks, by name."""
         return {**self.models, **self.networks}
 
+    def covariates_of(self, name: str) -> list[str]:
+        """The columns that a prediction of a model needs: of a network, those of the regression under it too."""
+        model = self.all_models[name]
+        under = model.offset_from if isinstance(model, NetworkConfig) else None
+        return [*covariates_of(model), *(covariates_of(self.models[under]) if under else [])]
+
     def sections(self) -> Iterator[tuple[str, ModelConfig | NetworkConfig]]:
         """The same, by the place of their sections."""
         yield from ((f"models.{name}", model) for name, model in self.models.items())
@@ -188,8 +194,8 @@ def settings_to_score(config: Config) -> SelectionConfig:
 
     Raises UserError if there are no covariates.
     """
-    models = [config.all_models[name] for name in config.fit or config.all_models]
-    needed = {name for model in models for name in covariates_of(model) + model.identity}
+    models = config.fit or config.all_models
+    needed = {name for model in models for name in config.covariates_of(model) + config.all_models[model].identity}
     columns = [name for name in config.data.columns if name in needed]
     if not columns:
         raise UserError("score: no model has a covariate, so they predict the same of every row; remove the key")

@@ -19,7 +19,9 @@ from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.engine.passes import looked_up_parts
 from tfglm.errors import UserError, nearest
+from tfglm.networks.embeddings import layer
 from tfglm.networks.rows import OFFSET
+from tfglm.results.export import linear_predictor
 
 MOST_DIMENSIONS = 50
 """Of an embedding, if the config does not say."""
@@ -44,14 +46,7 @@ class Wide(keras.layers.Layer):
         self.coefficients = self.add_weight(name="coefficients", shape=(self._size,), initializer="zeros")
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        groups, numbers = inputs
-        table = tf.convert_to_tensor(self.coefficients)
-        eta = tf.zeros(tf.shape(groups)[:1], table.dtype)
-        for first, grouping, number in self._parts:
-            place = tf.fill(tf.shape(eta), first) if grouping < 0 else first + groups[:, grouping]
-            share = tf.gather(table, place)
-            eta += share if number < 0 else share * numbers[:, number]
-        return eta
+        return linear_predictor(tf.convert_to_tensor(self.coefficients), self._parts, *inputs)
 
 
 class Dropout(keras.layers.Layer):
@@ -96,7 +91,7 @@ def network(
             place = design.groupings.index((factor,))
             initializer = keras.initializers.RandomUniform(-0.05, 0.05, seed=next(random))
             embedding = keras.layers.Embedding(
-                design.levels_of((factor,)), dimensions, initializer, name=f"embedding_{place}"
+                design.levels_of((factor,)), dimensions, initializer, name=layer(design, factor)
             )
             inputs.append(embedding(groups[:, place]))
         deep = keras.layers.Concatenate(name="inputs")(inputs) if len(inputs) > 1 else inputs[0]

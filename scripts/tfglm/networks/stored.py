@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 import pyarrow as pa
-import tensorflow as tf
 
 from tfglm import checkpoint, digests
 from tfglm.config import LayersConfig
@@ -22,8 +21,6 @@ from tfglm.networks.rows import Units
 from tfglm.results import read, unseen
 from tfglm.results.predict import Scored, tables
 from tfglm.solvers.fitted import Fitted
-
-PREFIX = "network"
 
 
 class Regression(NamedTuple):
@@ -54,9 +51,10 @@ def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Reg
 
 
 def save(trained: keras.Model, folder: Path) -> None:
-    """Write the weights as a TensorFlow checkpoint."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tf.train.Checkpoint(network=trained).write(str(folder / PREFIX))
+    """Write the weights as a TensorFlow checkpoint, by the name of their layer: `hidden_0/kernel`."""
+    checkpoint.write(
+        {variable.path: np.asarray(variable) for variable in trained.variables}, folder / checkpoint.NETWORK
+    )
 
 
 def score(
@@ -66,11 +64,19 @@ def score(
 
     Raises UserError if the network, or the regression under it, has changed since it was trained.
     """
+    trained, offset = of_command_line(arguments, design, fit)
+    return predict.score(units(design, files, split, offset), trained)
+
+
+def of_command_line(
+    arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any]
+) -> tuple[keras.Model, Regression | None]:
+    """The network of a command line, and the regression under it. Raises UserError if one has changed since it was trained."""
     read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
     offset = regression(arguments.offset)
     if offset and digests.of(arguments.offset[-1]) != fit["offset"]:
         raise digests.changed(arguments.fit, "it was trained on another fit of `offset_from`", delete=arguments.fit)
-    return predict.score(units(design, files, split, offset), load(design, fit, arguments.checkpoint))
+    return load(design, fit, arguments.checkpoint), offset
 
 
 def predictions(
@@ -91,5 +97,7 @@ def predictions(
 def load(design: Design, fit: Mapping[str, Any], folder: Path) -> keras.Model:
     """The network of fit.json."""
     loaded = network(design, LayersConfig.model_validate(fit["layers"]), Scale(fit["start"], fit["unit"]))
-    tf.train.Checkpoint(network=loaded).read(str(folder / PREFIX)).assert_existing_objects_matched().expect_partial()
+    weights = checkpoint.read(folder / checkpoint.NETWORK)
+    for variable in loaded.variables:
+        variable.assign(weights[variable.path])
     return loaded

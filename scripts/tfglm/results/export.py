@@ -1,7 +1,12 @@
-"""A fitted model for others: a SavedModel that needs none of our code, and a description in JSON."""
+"""A fitted model for others: a SavedModel that needs none of our code, and a description in JSON.
+
+`Exported` is a regression; `networks.export` has a network, which reads the same `Covariates`.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,8 +16,8 @@ from tfglm.data.encoding import EXACT_BELOW
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.design.parametrisation import is_centred
-from tfglm.engine.rows import UNSEEN_LEVEL
+from tfglm.engine.passes import looked_up_parts
+from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.estimates import Estimates
@@ -22,20 +27,40 @@ MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp}
 """The mean as a function of the linear predictor, by the name of the link."""
 
 
-class Exported(tf.Module):
-    """A model as a function of columns, as they are in the data: text as strings, '' where it is missing, and numbers as float64,
-    NaN where they are. `substitutes` are the levels that stand for unseen ones.
+class Inputs(NamedTuple):
+    """What a design makes of some rows."""
 
-    Returns `linear_predictor` and `probability` or `mean`, [rows]; NaN where a row has no prediction.
+    groups: tf.Tensor
+    """The group of each grouping, int64 [rows, groupings]; some group where there is none."""
+    numbers: tf.Tensor
+    """The distinct multipliers, on the scale of the fit, [rows, multipliers]."""
+    offset: tf.Tensor
+    """[rows]"""
+    known: tf.Tensor
+    """Whether a row has all of this, [rows]."""
+
+
+class Covariates(tf.Module):
+    """The columns that a prediction needs, as they are in the data: text as strings, '' where it is missing, and numbers as
+    float64, NaN where they are.
+
+    Parameters
+    ----------
+    design
+        What reads them.
+    substitutes
+        The level that stands for unseen ones, by factor.
+    section
+        Of the config, `models` or `networks`, for messages.
     """
 
-    def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]):
+    def __init__(self, design: Design, substitutes: Mapping[str, int], section: str) -> None:
         super().__init__()
         self.design, self.substitutes = design.to_predict, substitutes
         self.kinds = kinds(self.design)
-        check_exact(self.design)
-        coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
-        self.coefficients = tf.constant(coefficients, tf.float64)
+        check_exact(self.design, section)
+        self._multipliers, parts = looked_up_parts(self.design)
+        self.parts = parts.tolist()
         texts = [factor for factor in self.design.categorical if factor.column_kind == "text"]
         self.tables = {factor.name: self._table(factor) for factor in texts}
 
@@ -46,37 +71,30 @@ class Exported(tf.Module):
         )
         return tf.lookup.StaticHashTable(entries, self.substitutes.get(factor.name, UNSEEN_LEVEL))
 
-    def save(self, folder: str) -> None:
-        """Write the SavedModel with the signature `serving_default`."""
-        specs = {
-            name: tf.TensorSpec([None], tf.string if kind == "text" else tf.float64, name)
-            for name, kind in self.kinds.items()
-        }
-        tf.saved_model.save(self, folder, signatures=self.predict.get_concrete_function(**specs))
-
-    @tf.function(autograph=False)
-    def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
+    def read(self, columns: Mapping[str, tf.Tensor]) -> Inputs:
+        """What the design makes of rows, given by column."""
         design = self.design
+        rows = tf.shape(next(iter(columns.values())))[0]
         levels = {factor.name: self._level(factor, columns[factor.column]) for factor in design.categorical}
-        numbers = {
+        groups = beside([self._group(grouping, levels) for grouping in design.groupings], rows, tf.int64)
+        of_factors = {
             factor.name: transforms.apply(tnp, factor.learnt, columns[factor.column]) for factor in design.numeric
         }
-        some = next(iter(columns.values()))
-        eta = tf.zeros(tf.shape(some), tf.float64)
+        numbers = beside([self._number(multiplier, of_factors) for multiplier in self._multipliers], rows, tf.float64)
+        offset = tf.zeros([rows], tf.float64)
         if design.offset:
-            eta += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
-        for part in design.parts:
-            group = self._group(part.grouping, levels)
-            share = tf.gather(self.coefficients, part.where.start + tf.maximum(group, 0))
-            share = tf.where(group < 0, tf.constant(np.nan, tf.float64), share)
-            for name, number in part.multiplier:
-                factor = design.numeric_by_name[name]
-                center = factor.center[number] if is_centred(design, part) else 0.0
-                share *= (numbers[name][number] - center) / factor.scale[number]
-            eta += share
-        eta = tf.where(tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
-        family = FAMILIES[design.family]
-        return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
+            offset += transforms.apply(tnp, design.offset.learnt, columns[design.offset.column])[0]
+        known = tf.reduce_all(groups >= 0, axis=1) & tf.reduce_all(tf.math.is_finite(numbers), axis=1)
+        return Inputs(tf.maximum(groups, 0), numbers, offset, known & tf.math.is_finite(offset))
+
+    def _number(self, multiplier: Multiplier, of_factors: Mapping[str, Sequence[tf.Tensor]]) -> tf.Tensor:
+        """The product of standardised numbers."""
+        product = tf.constant(1.0, tf.float64)
+        for name, column in multiplier.numbers:
+            factor = self.design.numeric_by_name[name]
+            center = factor.center[column] if multiplier.centred else 0.0
+            product *= (of_factors[name][column] - center) / factor.scale[column]
+        return product
 
     def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:
         """The number of the level of a factor, or UNSEEN_LEVEL."""
@@ -95,8 +113,6 @@ class Exported(tf.Module):
 
     def _group(self, grouping: tuple[str, ...], levels: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """The group of a row, or a negative number where it has none."""
-        if not grouping:
-            return tf.constant(0, tf.int64)
         if len(grouping) == 1:
             return levels[grouping[0]]
         sizes = [len(self.design.categorical_by_name[name].levels) for name in grouping]
@@ -109,14 +125,81 @@ class Exported(tf.Module):
         )
 
 
-def check_exact(design: Design) -> None:
+class Exported(tf.Module):
+    """A regression as a function of `Covariates`, whose rows have NaN where they have no prediction."""
+
+    def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]) -> None:
+        super().__init__()
+        self.covariates = Covariates(design, substitutes, "models")
+        coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
+        self._coefficients = tf.constant(coefficients, tf.float64)
+
+    def save(self, folder: Path) -> None:
+        """Write the SavedModel."""
+        save(self, self.covariates.kinds, folder)
+
+    @tf.function(autograph=False)
+    def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The `outputs` of rows, given by column."""
+        return outputs(self.covariates.design, self.linear_predictor(columns))
+
+    def linear_predictor(self, columns: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """That of rows, given by column, [rows]."""
+        inputs = self.covariates.read(columns)
+        eta = inputs.offset + linear_predictor(self._coefficients, self.covariates.parts, inputs.groups, inputs.numbers)
+        return tf.where(inputs.known & tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
+
+
+def save(model: tf.Module, columns: Mapping[str, str], folder: Path) -> None:
+    """Write a module with a function `predict` as a SavedModel with the signature `serving_default`; `columns` are its inputs,
+    as `kinds` has them."""
+    specs = {
+        name: tf.TensorSpec([None], tf.string if kind == "text" else tf.float64, name) for name, kind in columns.items()
+    }
+    tf.saved_model.save(model, str(folder), signatures=model.predict.get_concrete_function(**specs))
+
+
+def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
+    """What an exported model returns, given its linear predictor: that, and `probability` or `mean`, [rows]."""
+    family = FAMILIES[design.family]
+    return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
+
+
+def linear_predictor(
+    coefficients: tf.Tensor, parts: Sequence[tuple[int, int, int]], groups: tf.Tensor, numbers: tf.Tensor
+) -> tf.Tensor:
+    """The linear predictor without the offset, [rows], as `engine.kernels.add_linear_predictor` has it of arrays.
+
+    Parameters
+    ----------
+    coefficients
+        [coefficients]
+    parts
+        First coefficient, grouping and multiplier of each part; -1 for none.
+    groups, numbers
+        [rows, groupings] and [rows, multipliers].
+    """
+    eta = tf.zeros(tf.shape(groups)[:1], coefficients.dtype)
+    for first, grouping, number in parts:
+        place = tf.fill(tf.shape(eta), first) if grouping < 0 else first + groups[:, grouping]
+        share = tf.gather(coefficients, place)
+        eta += share if number < 0 else share * numbers[:, number]
+    return eta
+
+
+def beside(columns: Sequence[tf.Tensor], rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Columns [rows] as [rows, columns], of which there may be none."""
+    return tf.stack(columns, axis=1) if columns else tf.zeros([rows, 0], dtype)
+
+
+def check_exact(design: Design, section: str) -> None:
     """Raise UserError for integers that the numbers which the exported function takes cannot tell apart."""
     for factor in design.categorical:
         values = (value for value in factor.numbers if value is not None) if factor.column_kind == "integer" else ()
         if any(abs(int(value)) > EXACT_BELOW for value in values):
             raise UserError(
-                f"models.{design.model}.export: `{factor.name}` has levels beyond 2^53, which float64, the type of numbers in an "
-                f"exported model, cannot tell apart\n  read `{factor.column}` as text, with `type: string` in the layout"
+                f"{section}.{design.model}.export: `{factor.name}` has levels beyond 2^53, which float64, the type of numbers in "
+                f"an exported model, cannot tell apart\n  read `{factor.column}` as text, with `type: string` in the layout"
             )
 
 
@@ -126,9 +209,20 @@ def kinds(design: Design) -> dict[str, str]:
     return {name: "text" if name in text else "number" for name in design.to_predict.columns}
 
 
-def description(design: Design, estimated: Estimates, fit: Mapping, derived: Mapping[str, str]) -> dict:
-    """What the model is, for readers without tfglm: linear predictor = offset + sum over coefficients of the product of the
+def description(design: Design, estimated: Estimates, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict:
+    """What a regression is, for readers without tfglm: linear predictor = offset + sum over coefficients of the product of the
     term's numbers where the row has the coefficient's level. `derived` has the SQL expressions of columns that are in no file."""
+    return {
+        **described(design, kinds(design), derived),
+        "coefficients": named(design, estimated.values),
+        "reference_levels": estimated.levels,
+        "converged": fit["converged"],
+        "rows": fit["rows"],
+    }
+
+
+def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, str]) -> dict:
+    """What a model takes and returns. `columns` are its inputs, as `kinds` has them."""
     inputs = [
         {
             "name": name,
@@ -136,9 +230,8 @@ def description(design: Design, estimated: Estimates, fit: Mapping, derived: Map
             "missing": "" if kind == "text" else "NaN",
             **({"derived_as": derived[name]} if name in derived else {}),
         }
-        for name, kind in kinds(design).items()
+        for name, kind in columns.items()
     ]
-    coefficients = zip(design.coefficients(), estimated.values.tolist(), strict=True)
     return {
         "model": design.model,
         "formula": design.formula,
@@ -155,11 +248,12 @@ def description(design: Design, estimated: Estimates, fit: Mapping, derived: Map
             {"name": factor.name, "column": factor.column, "levels": list(factor.levels), "rare": list(factor.rare)}
             for factor in design.categorical
         ],
-        "coefficients": [
-            {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
-            for (term, level), value in coefficients
-        ],
-        "reference_levels": estimated.levels,
-        "converged": fit["converged"],
-        "rows": fit["rows"],
     }
+
+
+def named(design: Design, coefficients: np.ndarray) -> list[dict]:
+    """Coefficients [coefficients] by term and level; None for one that is not finite."""
+    return [
+        {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
+        for (term, level), value in zip(design.coefficients(), coefficients.tolist(), strict=True)
+    ]

@@ -1,0 +1,92 @@
+"""A trained network for others: a SavedModel that needs none of our code, and a description in JSON."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfglm.config import LayersConfig
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import to_data_scale
+from tfglm.networks import layers
+from tfglm.networks.stored import Regression
+from tfglm.results import export, unseen
+
+
+class Exported(tf.Module):
+    """A network as a function of `results.export.Covariates`, whose rows have NaN where they have no prediction.
+
+    Parameters
+    ----------
+    network, design
+        The network, and what it reads.
+    substitutes
+        The level that stands for unseen ones, by factor.
+    regression
+        The one whose linear predictor is added, if there is one.
+    """
+
+    def __init__(
+        self, network: keras.Model, design: Design, substitutes: Mapping[str, int], regression: Regression | None
+    ) -> None:
+        super().__init__()
+        self.covariates = export.Covariates(design, substitutes, "networks")
+        self.kinds = dict(self.covariates.kinds)
+        self._network, self._regression = network, None
+        if regression:
+            missing = unseen.of_missing(regression.design)
+            self._regression = export.Exported(regression.design, regression.fitted, missing)
+            self.kinds |= self._regression.covariates.kinds
+
+    def save(self, folder: Path) -> None:
+        """Write the SavedModel."""
+        export.save(self, self.kinds, folder)
+
+    @tf.function(autograph=False)
+    def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The `results.export.outputs` of rows, given by column."""
+        inputs = self.covariates.read(columns)
+        offset = inputs.offset
+        if self._regression:
+            offset += self._regression.linear_predictor(columns)
+        unused = tf.zeros_like(offset)  # response and weight
+        numbers = tf.concat([inputs.numbers, tf.stack([offset, unused, unused], axis=1)], axis=1)
+        of_network = [tf.cast(inputs.groups, tf.int32), tf.cast(numbers, tf.float32)]
+        eta = tf.cast(self._network(of_network, training=False), tf.float64)
+        known = inputs.known & tf.math.is_finite(offset) & tf.math.is_finite(eta)
+        return export.outputs(self.covariates.design, tf.where(known, eta, tf.constant(np.nan, tf.float64)))
+
+    def description(self, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict[str, Any]:
+        """What it is, for readers without tfglm.
+
+        The linear predictor is offset + `start` + wide + `unit` * deep. Wide is the sum over the `coefficients` of the product of
+        the term's numbers where the row has the coefficient's level. Deep is what the hidden layers say. The linear predictor of
+        the regression `offset_from`, which `models` describes, is a part of the offset.
+
+        Parameters
+        ----------
+        fit
+            fit.json.
+        derived
+            The SQL expressions of columns that are in no file.
+        """
+        design, settings = self.covariates.design, LayersConfig.model_validate(fit["layers"])
+        hidden = [{"units": units, "activation": settings.activation} for units in settings.hidden]
+        coefficients = []
+        if settings.wide or not settings.hidden:
+            wide = np.asarray(self._network.get_layer("wide").coefficients, float)
+            coefficients = export.named(design, fit["unit"] * (to_data_scale(design) @ wide))
+        return {
+            **export.described(design, self.kinds, derived),
+            "offset_from": settings.offset_from,
+            "start": fit["start"],
+            "unit": fit["unit"],
+            "coefficients": coefficients,
+            "embeddings": layers.embeddings(design, settings) if hidden else {},
+            "hidden": hidden,
+            "rows": fit["rows"],
+            "steps": fit["steps"],
+        }
