@@ -208,6 +208,10 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             {"strategy": "mirorred"},
             "networks.one.strategy: expected `one_device`, `mirrored` or `central_storage`, received",
         ),
+        (
+            {"strategy": "horovod"},
+            "networks.one.strategy: no `horovod`: its last release, 0.28.1, builds with no TensorFlow",
+        ),
         ({"devices": 3}, "networks.one: devices: strategy `one_device` has one, not 3; use `mirrored`"),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],

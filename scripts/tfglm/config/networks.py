@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tfglm.config.base import MOST_ROWS, Count, Integer, Level, Name, Number, Section, Text, number_of_text
 from tfglm.config.models import PredictionConfig, RowsConfig
@@ -24,6 +24,14 @@ SETTINGS_OF_OPTIMIZERS = {
     },
 }
 """What an optimizer can be told beside its learning rate, by the names that Keras has for it."""
+
+WITHOUT = {
+    "parameter_server": "so far a network is trained by one process; only the regressions can have it, under `cluster`",
+    "multi_worker_mirrored": "so far a network is trained by one process",
+    "tpu": "so far a network is trained on GPUs or processors",
+    "horovod": "its last release, 0.28.1, builds with no TensorFlow that this workflow can run",
+}
+"""Strategies that TensorFlow or others have, and why a network cannot be trained under them."""
 
 Rate = Annotated[Number, Field(ge=0, lt=1)]
 NotNegative = Annotated[Number, Field(ge=0, le=1e9)]
@@ -159,6 +167,14 @@ class TrainingConfig(LayersConfig):
     checkpoints: CheckpointsConfig = Field(
         default=CheckpointsConfig(), description="When training writes down where it is."
     )
+
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _strategies_to_be_had(cls, strategy: Any) -> Any:
+        reason = WITHOUT.get(strategy) if isinstance(strategy, str) else None
+        if reason:
+            raise ValueError(f"no `{strategy}`: {reason}; use `mirrored`")
+        return strategy
 
     @model_validator(mode="after")
     def _a_part_for_each_device(self) -> "TrainingConfig":
