@@ -8,7 +8,6 @@
    with the smallest.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfglm import digests
 from tfglm.config import OptimizerConfig, TrainingConfig
 from tfglm.engine.rows import SEPARATED_LEVEL
 from tfglm.errors import UserError
@@ -32,6 +32,9 @@ from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
 
 STEPS_OF_A_CALL = 100
 """Steps that TensorFlow takes without coming back to Python, at most."""
+
+LINES = "lines.json"
+"""What has been noted of the steps before a checkpoint."""
 
 Record = Callable[[int, dict[str, float]], None]
 
@@ -254,11 +257,12 @@ class Training:
         return by_steps or time.monotonic() - self._saved >= checkpoints.seconds
 
     def _save(self) -> None:
-        """Write a checkpoint, and what has been noted so far. A disk that takes none ends no training."""
+        """Write what has been noted so far, and then a checkpoint: a kill between the two leaves lines of later steps, which are
+        passed over. A disk that takes neither ends no training."""
         self._saved = time.monotonic()
         try:
+            digests.write_json(self._folder / LINES, {"lines": self._lines})
             self._manager.save(self._step)
-            (self._folder / "lines.json").write_text(json.dumps(self._lines))
         except (tf.errors.OpError, OSError) as error:
             self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
 
@@ -268,8 +272,7 @@ class Training:
             return
         step = int(self._step)
         self._say(f"going on from step {step:,} of an earlier run")
-        lines = self._folder / "lines.json"
-        for of_step, values in json.loads(lines.read_text()) if lines.is_file() else []:
+        for of_step, values in digests.read_json(self._folder / LINES, delete=self._folder)["lines"]:
             if of_step <= step:
                 self._note(of_step, values)
 
