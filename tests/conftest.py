@@ -11,6 +11,7 @@ import pytest
 SLOWEST = (
     "test_slurm",
     "test_default_run",
+    "test_network_runs",
     "test_slurm_drills",
     "test_identity_drill",
     "test_role_drills",
@@ -21,6 +22,7 @@ SLOWEST = (
     "test_default_numbers",
     "test_strategies",
     "test_refusals",
+    "test_networks",
     "test_coverage",
     "test_executor",
     "test_clustered",
