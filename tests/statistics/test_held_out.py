@@ -9,8 +9,9 @@ from tfglm.results import held_out
 from tfglm.results.compare import Model
 
 
-def model(name: str, metrics: dict, **keys) -> Model:
-    return Model({"model": name, "provenance": {"model": keys}}, metrics, None)
+def model(name: str, metrics: dict, response: str = "late", **keys) -> Model:
+    fit = {"model": name, "formula": f"{response} ~ x", "family": "binomial", "provenance": {"model": keys}}
+    return Model(fit, metrics, None)
 
 
 def metrics(y: np.ndarray, p: np.ndarray, date: np.ndarray) -> dict:
@@ -47,11 +48,12 @@ def test_rmse_is_compared_as_a_mean_over_rows():
     assert table["ci_lower"].isna().all()  # two groups are too few
 
 
-def test_nothing_is_said_of_weighted_rows_or_other_rows():
+def test_nothing_is_said_of_weights_other_rows_and_other_responses():
     one = {"rows": 10, "log_loss": 0.5, "by": {"date": [{"level": "1", "rows": 10, "log_loss": 0.5}]}}
     other = {"rows": 9, "log_loss": 0.4, "by": {"date": [{"level": "1", "rows": 9, "log_loss": 0.4}]}}
     assert len(held_out.differences([model("a", one), model("b", one)])) == 1
     assert held_out.differences([model("a", one), model("b", other)]).empty
+    assert held_out.differences([model("a", one), model("b", one, response="early")]).empty
     assert held_out.differences([model("a", one, weights="w"), model("b", one, weights="w")]).empty
     assert list(held_out.differences([model("a", one)])) == list(held_out.COLUMNS)
 

@@ -20,7 +20,7 @@ import predict as predict_script
 from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.config import ResultsConfig
 from tfglm.errors import UserError
-from tfglm.results import compare, effects, export, histogram, metrics, tally
+from tfglm.results import compare, effects, export, held_out, histogram, metrics, tally
 from tfglm.results.predict import Scored, predictions
 
 # Metrics ----------------------------------------------------------------------------------------------------------------
@@ -370,7 +370,8 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     assert table.loc[("b", ""), "second"] == 2 and table.loc[("Intercept", ""), "first std_error"] == 0.1
     assert table.loc[("AUC (rows kept back)", ""), "second"] == 0.7
     assert table.loc[("n", ""), "first"] == 100
-    page = compare_script.page([model_of("first"), second], table.reset_index())
+    models = [model_of("first"), second]
+    page = compare_script.page(models, table.reset_index(), held_out.differences(models))
     assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", sha256="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
@@ -378,6 +379,5 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     delay = model_of("delay", formula="delay ~ a")
     compare.refuse_other_rows([model_of("first"), delay])
     models = [model_of("first"), delay]
-    assert (
-        "cannot be compared" in compare_script.page(models, compare.table(models)) and "cannot be compared" not in page
-    )
+    of_two_responses = compare_script.page(models, compare.table(models), held_out.differences(models))
+    assert "cannot be compared" in of_two_responses and "cannot be compared" not in page

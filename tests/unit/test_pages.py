@@ -7,7 +7,7 @@ import pytest
 
 import compare as compare_script
 from tfglm.report.pages import TEMPLATES, render
-from tfglm.results import compare
+from tfglm.results import compare, held_out
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 
@@ -22,6 +22,14 @@ MODEL |= {
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
+}
+
+NETWORK = {
+    "fit": FIT | {"parameters": 7, "steps": 10, "epochs": 2.0, "strategy": HOSTILE},
+    "response": HOSTILE,
+    "how_well": HOSTILE,
+    "parts": [HOSTILE],
+    "chosen": 2,
 }
 
 LEVELS = {"rows": 1000, "levels": [HOSTILE, "b"], "level_count": 3}
@@ -39,8 +47,14 @@ PAGES = {
         "responses": [HOSTILE, "y"],
         "coefficients": [LINE],
         "statistics": [LINE],
+        "differences": [HOSTILE],
     },
-    "summary": {"data": HOSTILE, "models": [MODEL, MODEL | {"tests": None}], "inputs": FRAME, "versions": HOSTILE}
+    "summary": {
+        "data": HOSTILE,
+        "models": [MODEL, MODEL | {"tests": None}, NETWORK],
+        "inputs": FRAME,
+        "versions": HOSTILE,
+    }
     | {"by_chance": [HOSTILE], "commands": HOSTILE, "config": HOSTILE},
 }
 
@@ -80,9 +94,9 @@ def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
     table = pd.DataFrame(
         {"term": ["n", "x"], "level": "", "estimate": [0.5, float("inf")], "std_error": [0.125, float("nan")]}
     )
-    fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", **STATISTICS}
+    fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", "provenance": {"model": {}}, **STATISTICS}
     models = [compare.Model(fit, {}, table)]
-    page = compare_script.page(models, compare.table(models))
+    page = compare_script.page(models, compare.table(models), held_out.differences(models))
     assert "<td>n</td><td></td><td>0.5000<br>(0.1250)</td>" in page and "<td>x</td><td></td><td>+inf</td>" in page
     coefficients, statistics = page.split("</tbody>")[:2]
     assert "<td>AIC</td><td></td><td>17</td>" in statistics and "AIC" not in coefficients

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from tfglm.results.compare import Model
+from tfglm.results.compare import Model, responses
 
 LOSSES = {
     "log_loss": ("log loss", 1),
@@ -36,13 +36,15 @@ def differences(models: Sequence[Model]) -> pd.DataFrame:
     -------
     A row for each other model and each column in both of their `by`, with COLUMNS. The 95 % interval is of percentiles of the
     paired bootstrap, which draws whole groups of rows, those with the same value of the column (Davison & Hinkley 1997, 3.8):
-    rows of a date are alike. It is empty with less than FEWEST_GROUPS groups. There are no rows if the models have weights or
-    trials, as the metrics do not say what a group weighs.
+    rows of a date are alike. It is empty with less than FEWEST_GROUPS groups. There are no rows for a model of another
+    response, nor if the models have weights or trials, as the metrics do not say what a group weighs.
     """
     first, *others = models
     lines: list[tuple] = []
     weighted = any(first.fit["provenance"]["model"].get(key) for key in ("weights", "frequency", "trials"))
     for other in () if weighted else others:
+        if len(responses([first, other])) > 1:
+            continue
         metric = next((key for key in LOSSES if key in first.metrics and key in other.metrics), "")
         for column in first.metrics.get("by", {}) if metric else ():
             if column in other.metrics.get("by", {}):
