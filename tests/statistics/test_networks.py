@@ -68,7 +68,7 @@ def test_an_epoch_has_each_row_once_and_an_order_of_its_own(file):
     assert len(rows) == (flights(ROWS, seed=3).drop(index=range(0, ROWS, 50))["month"] <= 5).sum()
 
     def taken(epoch: int, **keys) -> np.ndarray:
-        batches = Batches(units, TrainingConfig.model_validate({"batch_size": 128} | keys)).epoch(epoch)
+        batches = Batches(units, TrainingConfig.model_validate({"batch_size": 128} | keys)).epochs(epoch, epoch + 1)
         return np.concatenate([batch.numbers for batch in batches])
 
     def ordered(numbers: np.ndarray) -> np.ndarray:
@@ -85,9 +85,19 @@ def test_an_epoch_has_each_row_once_and_an_order_of_its_own(file):
     np.testing.assert_array_equal(taken(0, shuffle=False)[: len(rows)], rows)
 
 
+def test_cached_rows_are_read_once(file, monkeypatch):
+    units = Units(Workload(design(file), [file], "train"))
+    read, train = [], units.train
+    monkeypatch.setattr(units, "train", lambda number: read.append(number) or train(number))
+    for cache, times in ((True, 1), (False, 3)):
+        read.clear()
+        batches = list(Batches(units, TrainingConfig(cache=cache)).epochs(0, 3))
+        assert sorted(read) == sorted(times * list(range(len(units)))) and len(batches) % 3 == 0
+
+
 def test_shares_are_those_of_the_weights(file):
     units = Units(Workload(design(file, weights="weight"), [file], "train"))
-    *_, last = Batches(units, TrainingConfig(batch_size=1000)).epoch(0)
+    *_, last = Batches(units, TrainingConfig(batch_size=1000)).epochs(0, 1)
     weight = last.numbers[:, WEIGHT].numpy()
     assert (weight == 0).sum() > 0
     np.testing.assert_allclose(last.share, weight / weight.sum(), rtol=1e-6)

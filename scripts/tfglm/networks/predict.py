@@ -1,6 +1,7 @@
 """What a network predicts of rows, a shard at a time, in the form in which metrics and predictions take it."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import keras
@@ -36,6 +37,7 @@ def mean_loss(units: Units, network: keras.Model) -> float:
     return loss / weight_sum if weight_sum else float("nan")
 
 
+@lru_cache(maxsize=1)
 def _forward(network: keras.Model) -> Any:
     """The network as a function of groups and numbers, traced once for any number of rows."""
     specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in network.inputs]

@@ -10,7 +10,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,10 +159,10 @@ class Training:
     def run(self) -> Trained:
         """Train to the end. Raises UserError if the loss becomes infinite."""
         self._resume()
-        stopped = False
+        batches, stopped = self._rest(int(self._step)), False
         while int(self._step) < self.steps and not stopped:
             epoch = int(self._step) // self.steps_of_an_epoch
-            self._take_rest_of(epoch)
+            self._take_rest_of(epoch, batches)
             if int(self._step) % self.steps_of_an_epoch == 0:
                 stopped = self._look(epoch + 1)
         chooses = self._settings.patience is not None
@@ -170,11 +170,17 @@ class Training:
             self._smallest.restore_or_initialize()
         return Trained(self.network, self._summary() | {"weights_by_held_out_loss": chooses})
 
-    def _take_rest_of(self, epoch: int) -> None:
+    def _rest(self, step: int) -> Iterator:
+        """The batches after so many steps."""
+        epoch, taken = divmod(step, self.steps_of_an_epoch)
+        dataset = self._batches.epochs(epoch, self._settings.epochs).skip(taken)
+        # To hand a batch to a single device through the strategy took half a millisecond.
+        several = self._strategy.num_replicas_in_sync > 1
+        return iter(self._strategy.experimental_distribute_dataset(dataset) if several else dataset)
+
+    def _take_rest_of(self, epoch: int, batches: Iterator) -> None:
         """Take the steps of an epoch that are left."""
         step = int(self._step)
-        dataset = self._batches.epoch(epoch).skip(step % self.steps_of_an_epoch)
-        batches = iter(self._strategy.experimental_distribute_dataset(dataset))
         end = min((epoch + 1) * self.steps_of_an_epoch, self.steps)
         every, noted, began = self._settings.report_every, step, time.monotonic()
         while step < end:
