@@ -14,7 +14,9 @@ from tfglm.design.references import check_reference
 def main(arguments: argparse.Namespace) -> None:
     dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    design = build_design(arguments.model, arguments.settings, dictionary, files, arguments.known_late)
+    design = build_design(
+        arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
+    )
     check_reference(design, arguments.to_check.reference)
     design.write(arguments.design)
     for term in design.terms:
@@ -27,6 +29,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--model", required=True, help="its name in the config")
+    parser.add_argument("--section", default="models", help="the section of the config that has it, for messages")
     add_settings(parser, DesignConfig)
     parser.add_argument("--known-late", nargs="*", default=[], help="columns that are known only after departure")
     add_settings(parser, ResultsConfig, "--to-check")

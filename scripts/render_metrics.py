@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command, digests
+from tfglm.report.confusion import confusion_plot
 from tfglm.report.pages import four_digits, render
 from tfglm.report.plots import binomial_plot, mean_plot, nothing_plot, use_colour
 from tfglm.results import options
@@ -18,6 +19,8 @@ def main(arguments: argparse.Namespace) -> None:
     title = f"{model}: {rows:,} rows to {metrics['split']}"
     if not rows:
         nothing_plot(f"{model}: no rows to {metrics['split']}", arguments.plots)
+    elif "confusion" in metrics:
+        confusion_plot(metrics, title, arguments.plots)
     elif "auc" in metrics:
         binomial_plot(metrics, title, arguments.plots)
     else:
@@ -26,7 +29,8 @@ def main(arguments: argparse.Namespace) -> None:
     groups = {column: readable(pd.DataFrame(levels)) for column, levels in metrics.get("by", {}).items()}
     table = readable(pd.DataFrame(numbers, columns=["metric", "value"], dtype=object))
     table["metric"] = table["metric"].str.replace("_", " ")
-    page = render("metrics", title=title, unseen=metrics["unseen"], metrics=table, by=groups)
+    classes = readable(pd.DataFrame(metrics["classes"])) if "classes" in metrics else None
+    page = render("metrics", title=title, unseen=metrics["unseen"], metrics=table, classes=classes, by=groups)
     arguments.page.write_text(page)
 
 

@@ -84,6 +84,11 @@ def how_well(fit: dict, metrics: dict) -> str:
     if not metrics.get("rows"):
         return text + "No rows were kept back to evaluate it."
     text += f"On {metrics['rows']:,} rows kept back "
+    if "confusion" in metrics:
+        return text + (
+            f"it predicts the class of {100 * metrics['accuracy']:.1f} % (the most frequent class alone has "
+            f"{100 * metrics['null_accuracy']:.1f} %); log loss {four_digits(metrics['log_loss'])}."
+        )
     mean, response = metrics["mean_prediction"], metrics["mean_response"]
     if metrics.get("auc") is not None:
         auc = metrics["auc"]

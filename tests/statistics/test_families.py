@@ -7,18 +7,20 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from tfglm.config import DesignConfig
+from tfglm.config import ModelConfig, NetworkConfig
 from tfglm.families import FAMILIES, Family
 
 PACKAGE = Path(__file__).parents[2] / "scripts" / "tfglm"
 ETA = np.array([-30.0, -4.0, -0.7, 0.0, 0.3, 2.0, 9.0])
 LINKS = {"identity": lambda mean: mean, "logit": lambda mean: np.log(mean / (1 - mean)), "log": np.log}
 
-each_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+REGRESSIONS = {name: family for name, family in FAMILIES.items() if not family.of_classes}
+each_family = pytest.mark.parametrize("family", REGRESSIONS.values(), ids=list(REGRESSIONS))
 
 
 def test_the_config_has_the_families_there_are():
-    assert set(get_args(DesignConfig.model_fields["family"].annotation)) == set(FAMILIES)
+    assert set(get_args(NetworkConfig.model_fields["family"].annotation)) == set(FAMILIES)
+    assert set(get_args(ModelConfig.model_fields["family"].annotation)) == set(REGRESSIONS)
 
 
 def test_no_other_code_decides_by_the_name_of_a_family():

@@ -52,6 +52,13 @@ def folder(tmp_path_factory) -> Path:
             "identity": COVARIATES,
             "export": True,
         }
+        config["networks"]["carriers"] = NETWORK | {
+            "formula": "carrier ~ origin + dest + C(month) + dep_hour + distance",
+            "family": "multinomial",
+            "hidden": [],
+            "by": ["month"],
+            "export": True,
+        }
         config["cluster"] = {"strategy": "one_device"}
 
     configure(folder, change)
@@ -136,6 +143,31 @@ def test_embeddings_are_a_table_and_a_picture(folder):
     assert "PA (1)" in (model(folder, "one") / "embeddings.svg").read_text()
 
 
+def test_classes_have_probabilities_and_a_confusion_matrix(folder):
+    fit, metrics, described = (
+        read_json(folder, "models", "carriers", name) for name in ("fit.json", "metrics.json", "model.json")
+    )
+    names = ["AA", "DL", "PA (1)", "UA"]
+    assert fit["classes"] == described["classes"] == [each["class"] for each in metrics["classes"]] == names
+    assert fit["held_out_accuracy"] == pytest.approx(metrics["accuracy"])
+    assert np.sum(metrics["confusion"]) == metrics["rows"]
+    predictions = pd.read_parquet(model(folder, "carriers") / "predictions" / "2006.parquet")
+    probabilities = predictions[[f"probability[{name}]" for name in names]]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (predictions["predicted"] == np.array(names)[probabilities.to_numpy().argmax(axis=1)]).all()
+    assert "linear_predictor" not in predictions
+    assert set(pd.read_csv(model(folder, "carriers") / "metrics_by.csv")) >= {"level", "accuracy", "null_accuracy"}
+    page = (model(folder, "carriers") / "metrics.html").read_text()
+    assert "By class" in page and "<td>PA (1)</td>" in page
+    assert "accuracy" in (model(folder, "carriers") / "metrics.svg").read_text()
+    assert "it predicts the class of" in (folder / "results" / "summary.html").read_text()
+    assert (
+        f"accuracy {metrics['accuracy']:.4f} on the rows held out"
+        in (folder / "logs" / "models" / "carriers" / "train.log").read_text()
+    )
+    assert not (model(folder, "carriers") / "coefficients.csv").exists()
+
+
 def test_the_summary_says_what_the_networks_are(folder):
     page = (folder / "results" / "summary.html").read_text()
     assert "A neural network for <code>late</code>" in page
@@ -213,6 +245,10 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             "networks.one.strategy: no `horovod`: its last release, 0.28.1, builds with no TensorFlow",
         ),
         ({"devices": 3}, "networks.one: devices: strategy `one_device` has one, not 3; use `mirrored`"),
+        (
+            {"family": "multinomial", "formula": "distance ~ carrier"},
+            "networks.one: the response `distance` has",
+        ),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],
 )

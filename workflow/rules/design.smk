@@ -15,6 +15,7 @@ rule build_design:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
+        section=unwatched(lambda wildcards: "networks" if wildcards.model in CONFIG.networks else "models"),
         settings=settings(*DesignConfig.model_fields),
         known_late=known_late,
         # Checked here, but no reason to make another design, nor another fit.
@@ -24,6 +25,7 @@ rule build_design:
     shell:
         'exec python "$TFGLM_SCRIPTS/build_design.py"'
         " --model {wildcards.model}"
+        " --section {params.section}"
         " --settings {params.settings:q}"
         " --known-late {params.known_late:q}"
         " --to-check {params.to_check:q}"

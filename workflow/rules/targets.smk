@@ -34,8 +34,9 @@ def has_curves(model):
 
 
 def is_linear(network):
-    """Whether the coefficients of a network are those of a regression."""
-    return not (CONFIG.networks[network].hidden or CONFIG.networks[network].offset_from)
+    """Whether the coefficients of a network are those of a regression; with a linear predictor for each class they are not."""
+    settings = CONFIG.networks[network]
+    return not (settings.hidden or settings.offset_from or settings.family == "multinomial")
 
 
 def compared_files(name="", among=None):

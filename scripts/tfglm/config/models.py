@@ -52,9 +52,10 @@ class RowsConfig(Section):
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
     )
-    family: Literal["gaussian", "binomial", "poisson"] = Field(
+    family: Literal["gaussian", "binomial", "poisson", "multinomial"] = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
-        "regression of counts with log link."
+        "regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole "
+        "numbers has."
     )
     weights: Name | None = Field(
         default=None,
@@ -154,7 +155,7 @@ class DesignConfig(RowsConfig):
 
 PREDICTION_COLUMNS = (
     *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
-    *("posterior_sd", "ci_lower", "ci_upper", "unseen", "remark"),
+    *("posterior_sd", "ci_lower", "ci_upper", "predicted", "unseen", "remark"),
 )
 """Columns of a table of predictions beside those of `identity`."""
 
@@ -219,11 +220,25 @@ class ResultsConfig(PredictionConfig):
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
+    family: Literal["gaussian", "binomial", "poisson"] = Field(
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
+        "regression of counts with log link."
+    )
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},
         description="Several models at once: other keys of this section, each with a list of values, such as "
         "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
     )
+
+    @field_validator("family", mode="before")
+    @classmethod
+    def _one_linear_predictor(cls, family: Any) -> Any:
+        if family == "multinomial":
+            raise ValueError(
+                "a regression has one linear predictor, and `multinomial` one for each class; write the model under "
+                "`networks`, with `hidden: []` for the multinomial regression, or use `binomial` for one class against all others"
+            )
+        return family
 
     @model_validator(mode="after")
     def _solvers_that_can(self) -> "ModelConfig":

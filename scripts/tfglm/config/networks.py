@@ -194,6 +194,19 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
         return {}
 
     @model_validator(mode="after")
+    def _keys_of_classes(self) -> "NetworkConfig":
+        """What says nothing of a response that is one of several classes."""
+        reasons = {
+            "offset": "an offset adds the same to the linear predictors of all classes, which changes no probability",
+            "offset_from": "a regression has one linear predictor, and `multinomial` one for each class",
+            "threshold": "of several classes the one with the largest probability is predicted",
+        }
+        for key in reasons.keys() & self.model_fields_set if self.family == "multinomial" else ():
+            if getattr(self, key) is not None:
+                raise ValueError(f"{key}: {reasons[key]}; remove the key")
+        return self
+
+    @model_validator(mode="after")
     def _nothing_stands_for_the_unseen(self) -> "NetworkConfig":
         if self.unseen == "reference":
             raise ValueError("unseen: a network has no reference levels; use `missing` or `error`")

@@ -12,6 +12,7 @@ from tfglm.data.dictionary import Column, Dictionary, labels, training_values
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.checks import (
+    check_classes,
     check_information_size,
     check_levels,
     check_response,
@@ -26,6 +27,7 @@ from tfglm.design.levels import levels_by_code
 from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
+from tfglm.families import FAMILIES
 
 MOST_COMBINATIONS = 2**26
 """Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
@@ -37,6 +39,7 @@ def build_design(
     dictionary: Dictionary,
     files: Sequence[IngestedFile],
     known_late: Collection[str] = (),
+    section: str = "models",
     most_sampled: int = training_rows.MOST_SAMPLED,
 ) -> Design:
     """Build the design of one model.
@@ -53,6 +56,8 @@ def build_design(
         All ingested files, for what the dictionary does not hold: occurring interactions, quantiles of a column.
     known_late
         Columns that are known only after departure.
+    section
+        The section of the config that has the model, for messages.
     most_sampled
         Rows from which quantiles of a column are taken that has too many values to count.
 
@@ -65,7 +70,7 @@ def build_design(
     UserError
         If the model cannot be fitted to these data; see `tfglm.design.checks`.
     """
-    where = f"models.{model}"
+    where = f"{section}.{model}"
     design = _DesignBuilder(where, settings, dictionary, files, most_sampled).build(model)
     late = tuple(name for name in design.columns[1:] if name in known_late)
     check_information_size(design, where)
@@ -94,7 +99,13 @@ class _DesignBuilder:
         settings, where = self.settings, f"{self.where}.formula"
         formula = parse(settings.formula, where)
         check_rows(self.dictionary)
-        check_response(self.column(formula.response, where), settings, self.where)
+        response = self.column(formula.response, where)
+        if FAMILIES[settings.family].of_classes:
+            check_classes(response, self.where)
+            labels, rare = tuple(response.labels), tuple(response.rare)
+            self.categorical[response.name] = Categorical(response.name, response.name, response.kind, labels, rare)
+        else:
+            check_response(response, settings, self.where)
         for term in formula.terms:
             for factor in term.factors:
                 self.check_factor(factor, formula.response, where)

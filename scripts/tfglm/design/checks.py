@@ -19,6 +19,10 @@ LARGEST_SCORES = 2e9
 worker one or two, and TensorFlow sends no more than 2^31 at once."""
 
 
+MOST_CLASSES = 100
+"""Of a response: of each row that is evaluated there is a number for every class in memory, a shard at a time."""
+
+
 def check_rows(dictionary: Dictionary) -> None:
     """Raise UserError if nothing is left to train on."""
     if not dictionary.rows["train"]:
@@ -28,12 +32,38 @@ def check_rows(dictionary: Dictionary) -> None:
         )
 
 
-def check_response(column: Column, settings: DesignConfig, where: str) -> None:
-    """Raise UserError unless the family can take this response and it varies."""
+def check_not_missing(column: Column, where: str) -> None:
+    """Raise UserError for a response whose missing values are a level."""
     if column.missing_rows is not None:
         raise UserError(
             f"{where}: the response `{column.name}` cannot have missing values as a level; take it out of data.missing"
         )
+
+
+def check_classes(column: Column, where: str) -> None:
+    """Raise UserError unless the values of a response can be classes."""
+    check_not_missing(column, where)
+    name = f"{where}: the response `{column.name}`"
+    if column.kind == "number":
+        raise UserError(
+            f"{name} is a number, and classes are text or whole numbers; derive one under data.derive, e.g. "
+            f"`class: floor({column.name})`, or use family: gaussian"
+        )
+    if column.distinct is None or column.distinct > MOST_CLASSES:
+        number = "too many" if column.distinct is None else f"{column.distinct:,}"
+        raise UserError(
+            f"{name} has {number} different values in the training rows, and {MOST_CLASSES} classes are the most; derive a "
+            f"coarser column under data.derive"
+        )
+    if len(column.labels) < 2:
+        raise UserError(
+            f"{name} has only the class `{column.labels[0]}` in the training rows, so there is nothing to learn"
+        )
+
+
+def check_response(column: Column, settings: DesignConfig, where: str) -> None:
+    """Raise UserError unless the family can take this response and it varies."""
+    check_not_missing(column, where)
     if column.kind == "text":
         raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
     minimum, maximum = column.limits

@@ -151,6 +151,11 @@ class Design:
         return penalised
 
     @property
+    def classes(self) -> Categorical | None:
+        """The response as a factor, whose levels are the classes; None if it is a number."""
+        return self.categorical_by_name.get(self.response or "")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the data that the model uses, the response first."""
         extra = [self.response, self.weights, self.frequency, self.trials]
@@ -166,7 +171,7 @@ class Design:
     @property
     def number_columns(self) -> frozenset[str]:
         """Those whose values it reads as numbers."""
-        used = [self.response, self.weights, self.frequency, self.trials]
+        used = [None if self.classes else self.response, self.weights, self.frequency, self.trials]
         numeric = (*self.numeric, self.offset) if self.offset else self.numeric
         return frozenset([*filter(None, used), *(factor.column for factor in numeric)])
 
@@ -181,7 +186,10 @@ class Design:
     def to_predict(self) -> "Design":
         """The same model of rows whose response, weight and cluster need not be known; a row lacks what it needs only if it lacks
         a covariate."""
-        covariates = replace(self, response=None, weights=None, frequency=None, trials=None, cluster=None)
+        factors = tuple(factor for factor in self.categorical if factor.name != self.response)
+        covariates = replace(
+            self, response=None, categorical=factors, weights=None, frequency=None, trials=None, cluster=None
+        )
         return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
 
     @property

@@ -148,7 +148,9 @@ class Rows:
     @cached_property
     def flag(self) -> np.ndarray:
         """0, or the negative reason why the row takes no part."""
-        flag = self._grouped[1]
+        flag, classes = self._grouped[1], self._design.classes
+        if classes:
+            flag = np.where(flag >= 0, np.minimum(self.level(classes), 0), flag)
         offset = [self._design.offset] if self._design.offset else []
         for factor in (*self._design.numeric, *offset):
             if transforms.may_fail(factor.learnt):
@@ -202,10 +204,11 @@ class Rows:
 
     @cached_property
     def y(self) -> np.ndarray:
-        """The response; of trials, the share of events."""
+        """The response; of trials, the share of events; of classes, the number of the class."""
         if not self._design.response:
             return np.zeros(self._count)
-        y = self.number(self._design.response)
+        classes = self._design.classes
+        y = self.level(classes).astype(float) if classes else self.number(self._design.response)
         if self._design.trials:
             y /= self.number(self._design.trials)
         kernels.keep(y, self.frequency)
@@ -300,7 +303,7 @@ def rows_of(
 def table_keys(design: Design, signature: Signature) -> list[str]:
     """The names of the tables that a pass gets, in their order: `file` says for each shard which row of the others is its own."""
     coded = {column.column for column in signature.inputs if column.coded}
-    numbers = [design.response, design.weights, design.frequency, design.trials]
+    numbers = [None if design.classes else design.response, design.weights, design.frequency, design.trials]
     factors = [*design.numeric, *([design.offset] if design.offset else [])]
     return [
         "file",

@@ -7,9 +7,10 @@ May import: nothing.
 from tfglm.families.binomial import Binomial
 from tfglm.families.family import Family, Terms
 from tfglm.families.gaussian import Gaussian
+from tfglm.families.multinomial import Multinomial
 from tfglm.families.poisson import Poisson
 
-__all__ = ["FAMILIES", "Binomial", "Family", "Gaussian", "Poisson", "Terms"]
+__all__ = ["FAMILIES", "Binomial", "Family", "Gaussian", "Multinomial", "Poisson", "Terms"]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (Gaussian(), Binomial(), Poisson())}
+FAMILIES: dict[str, Family] = {family.name: family for family in (Gaussian(), Binomial(), Poisson(), Multinomial())}
 """By the names that the config has for them."""

@@ -40,7 +40,7 @@ class Family(ABC):
     """
 
     name: ClassVar[str]
-    link_name: ClassVar[Literal["identity", "logit", "log"]]
+    link_name: ClassVar[Literal["identity", "logit", "log", "softmax"]]
     dispersion_known: ClassVar[bool] = True
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
@@ -50,6 +50,8 @@ class Family(ABC):
     """The range of the response. A mean comes to a finite end of it only as eta goes to infinity."""
     counts_events: ClassVar[bool] = False
     """Whether the response is a share of events: a row may have trials, and of a row with one trial the loss is 0 at best."""
+    of_classes: ClassVar[bool] = False
+    """Whether the response is one of several classes, each with a linear predictor of its own. No regression has it."""
     incidental_bias: ClassVar[bool] = False
     """Whether many levels with few rows each bias the other coefficients (incidental parameters: Neyman & Scott 1948)."""
 
@@ -61,7 +63,7 @@ class Family(ABC):
     """What exp(coefficient) is, as a column of the table of coefficients; None if it is nothing of interest."""
     predicted: ClassVar[str] = "mean"
     """What the mean is called, as a column of predictions."""
-    metrics: ClassVar[Literal["means", "counts", "events"]]
+    metrics: ClassVar[Literal["means", "counts", "events", "classes"]]
     """The metrics by which predictions are judged (results.metrics)."""
 
     @abstractmethod

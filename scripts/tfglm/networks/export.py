@@ -36,6 +36,7 @@ class Exported(tf.Module):
         self.covariates = export.Covariates(design, substitutes, "networks")
         self.kinds = dict(self.covariates.kinds)
         self._network, self._regression = network, None
+        self._classes = list(design.classes.levels) if design.classes else []
         if regression:
             missing = unseen.of_missing(regression.design)
             self._regression = export.Exported(regression.design, regression.fitted, missing)
@@ -56,15 +57,19 @@ class Exported(tf.Module):
         numbers = tf.concat([inputs.numbers, tf.stack([offset, unused, unused], axis=1)], axis=1)
         of_network = [tf.cast(inputs.groups, tf.int32), tf.cast(numbers, tf.float32)]
         eta = tf.cast(self._network(of_network, training=False), tf.float64)
-        known = inputs.known & tf.math.is_finite(offset) & tf.math.is_finite(eta)
-        return export.outputs(self.covariates.design, tf.where(known, eta, tf.constant(np.nan, tf.float64)))
+        known = inputs.known & tf.math.is_finite(offset)
+        if self._classes:
+            known = known[:, None]
+        eta = tf.where(known & tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
+        return export.outputs(self.covariates.design, eta)
 
     def description(self, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict[str, Any]:
         """What it is, for readers without tfglm.
 
         The linear predictor is offset + `start` + wide + `unit` * deep. Wide is the sum over the `coefficients` of the product of
         the term's numbers where the row has the coefficient's level. Deep is what the hidden layers say. The linear predictor of
-        the regression `offset_from`, which `models` describes, is a part of the offset.
+        the regression `offset_from`, which `models` describes, is a part of the offset. A response with `classes` has all of this
+        for each of them, in their order, and their probabilities are the softmax of the linear predictors.
 
         Parameters
         ----------
@@ -78,10 +83,16 @@ class Exported(tf.Module):
         coefficients = []
         if settings.wide or not settings.hidden:
             wide = np.asarray(self._network.get_layer("wide").coefficients, float)
-            coefficients = export.named(design, fit["unit"] * (to_data_scale(design) @ wide))
+            on_data_scale = fit["unit"] * (to_data_scale(design) @ wide)
+            if self._classes:
+                for name, of_class in zip(self._classes, on_data_scale.T, strict=True):
+                    coefficients += [{"class": name, **named} for named in export.named(design, of_class)]
+            else:
+                coefficients = export.named(design, on_data_scale)
         return {
             **export.described(design, self.kinds, derived),
             "offset_from": settings.offset_from,
+            **({"response": fit["response"], "classes": self._classes} if self._classes else {}),
             "start": fit["start"],
             "unit": fit["unit"],
             "coefficients": coefficients,

@@ -16,7 +16,7 @@ from tfglm.config import LayersConfig, TrainingConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.strategies import strategy
-from tfglm.networks import stored
+from tfglm.networks import predict, stored
 from tfglm.networks.training import Training
 from tfglm.roles.progress import Progress
 
@@ -49,6 +49,11 @@ def train(arguments: argparse.Namespace, design: Design, files: Sequence[Ingeste
         lambda message: command.live(f"{design.model}: {message}"),
     )
     trained = training.run()
+    of_classes: dict[str, Any] = {}
+    if design.classes:
+        of_classes["classes"] = design.classes.levels
+        if len(held_out):
+            of_classes["held_out_accuracy"] = predict.means(held_out, trained.network)["accuracy"]
     stored.save(trained.network, arguments.checkpoint)
     history.write(arguments.history)
     layers = settings.model_dump(include=set(LayersConfig.model_fields))
@@ -59,6 +64,7 @@ def train(arguments: argparse.Namespace, design: Design, files: Sequence[Ingeste
         "family": design.family,
         "response": design.response,
         **trained.summary,
+        **of_classes,
         "strategy": settings.strategy,
         "layers": layers,
         **({"offset": digests.of(arguments.offset[-1])} if arguments.offset else {}),
@@ -70,9 +76,11 @@ def train(arguments: argparse.Namespace, design: Design, files: Sequence[Ingeste
     digests.write_json(arguments.fit, content, indent=2)
     shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
+    accuracy = of_classes.get("held_out_accuracy")
     command.say(
         f"{design.model}: {trained.summary['steps']:,} steps in {history.seconds():.1f} s, final cost "
         f"{trained.summary['loss']:.6g}"
+        + (f", accuracy {accuracy:.4f} on the rows held out" if accuracy is not None else "")
     )
 
 

@@ -7,7 +7,8 @@ embedding of each factor and the standardised numbers. `start` is the linear pre
 and `unit` the standard deviation of a response without a natural scale: learning begins near the best constant in any units.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,21 +30,22 @@ MOST_DIMENSIONS = 50
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the output starts, and its unit."""
+    """Where the output starts, of a response with classes at a number for each, and its unit."""
 
-    start: float
+    start: float | list[float]
     unit: float
 
 
 class Wide(keras.layers.Layer):
-    """The linear predictor of a design without its offset, in units of the output. `coefficients` [size] begin at 0."""
+    """The linear predictor of a design without its offset, in units of the output. `coefficients`, [size] or [size, classes],
+    begin at 0."""
 
-    def __init__(self, design: Design, **options: Any) -> None:
+    def __init__(self, design: Design, classes: Sequence[int] = (), **options: Any) -> None:
         super().__init__(**options)
-        self._parts, self._size = looked_up_parts(design)[1].tolist(), design.size
+        self._parts, self._shape = looked_up_parts(design)[1].tolist(), (design.size, *classes)
 
     def build(self, input_shape: Any) -> None:
-        self.coefficients = self.add_weight(name="coefficients", shape=(self._size,), initializer="zeros")
+        self.coefficients = self.add_weight(name="coefficients", shape=self._shape, initializer="zeros")
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return linear_predictor(tf.convert_to_tensor(self.coefficients), self._parts, *inputs)
@@ -71,18 +73,19 @@ class Dropout(keras.layers.Layer):
 def network(
     design: Design, settings: LayersConfig, scale: Scale, seed: int = 0, step: Callable[[], tf.Tensor] = lambda: 0
 ) -> keras.Model:
-    """A network of the groups and numbers of `networks.rows.Rows`, which returns the linear predictor [rows].
+    """A network of the groups and numbers of `networks.rows.Rows`, which returns the linear predictor [rows], of a response with
+    classes [rows, classes].
 
     `seed` chooses the first weights, and with the `step` that training is at what is dropped out. Raises UserError for an
     embedding of what is no factor of the formula.
     """
     sizes = embeddings(design, settings)
-    multipliers = len(looked_up_parts(design)[0])
+    multipliers, classes = len(looked_up_parts(design)[0]), np.shape(scale.start)
     groups = keras.Input((len(design.groupings),), dtype="int32", name="groups")
     all_numbers = keras.Input((multipliers + 3,), name="numbers")
     numbers, offset, parts = all_numbers[:, :OFFSET], all_numbers[:, OFFSET], []
     if settings.wide or not settings.hidden:
-        parts.append(Wide(design, name="wide")((groups, numbers)))
+        parts.append(Wide(design, classes, name="wide")((groups, numbers)))
     if settings.hidden:
         seeds = np.random.default_rng(seed).integers(2**31, size=2 * len(settings.hidden) + len(sizes) + 1)
         random = iter(seeds.tolist())
@@ -102,9 +105,12 @@ def network(
             )(deep)
             deep = Dropout(settings.dropout, next(random), step, name=f"dropout_{number}")(deep)
         initializer = keras.initializers.GlorotUniform(next(random))
-        parts.append(keras.layers.Dense(1, kernel_initializer=initializer, name="deep")(deep)[:, 0])
+        output = keras.layers.Dense(math.prod(classes), kernel_initializer=initializer, name="deep")(deep)
+        parts.append(output if classes else output[:, 0])
     learnt = keras.layers.Add(name="sum")(parts) if len(parts) > 1 else parts[0]
-    eta = offset + keras.layers.Rescaling(scale.unit, scale.start, name="scale")(learnt)
+    eta = keras.layers.Rescaling(scale.unit, scale.start, name="scale")(learnt) + (
+        offset[:, None] if classes else offset
+    )
     return keras.Model([groups, all_numbers], eta, name=design.model)
 
 

@@ -24,8 +24,14 @@ from tfglm.solvers.start import begin
 def fitted(network: keras.Model, design: Design, files: Sequence[IngestedFile], scale: Scale) -> Fitted:
     """The coefficients of a linear network, parametrised as those of a regression, without standard errors.
 
-    Raises UserError if the formula has no intercept, which `scale.start` is a part of, or terms separate the responses.
+    Raises UserError for a response with classes, if the formula has no intercept, which `scale.start` is a part of, or if terms
+    separate the responses.
     """
+    if design.classes:
+        raise UserError(
+            f"networks.{design.model}: a table of coefficients has one linear predictor, and `{design.classes.name}` has one for "
+            f"each class; with `export: true`, model.json has all coefficients by class"
+        )
     if design.intercept is None:
         raise UserError(
             f"networks.{design.model}.formula: a network has an intercept; write the formula with one to see its coefficients"

@@ -28,13 +28,21 @@ def score(units: Units, network: keras.Model) -> Iterator[Scored]:
 
 def mean_loss(units: Units, network: keras.Model) -> float:
     """The weighted mean of the loss of the rows that take part."""
-    family, loss, weight_sum = FAMILIES[units.design.family], 0.0, 0.0
+    return means(units, network)["loss"]
+
+
+def means(units: Units, network: keras.Model) -> dict[str, float]:
+    """Weighted means over the rows that take part: the `loss`, and of a response with classes the `accuracy`."""
+    family, classes = FAMILIES[units.design.family], units.design.classes
+    sums, weight_sum = dict.fromkeys(["loss", "accuracy"] if classes else ["loss"], 0.0), 0.0
     for scored in score(units, network):
-        rows = scored.rows
-        used = rows["weight"] > 0
-        loss += float(rows["weight"][used] @ family.loss(rows["eta"][used], rows["response"][used]))
-        weight_sum += float(rows["weight"].sum())
-    return loss / weight_sum if weight_sum else float("nan")
+        used = scored.rows["weight"] > 0
+        eta, response, weight = (scored.rows[name][used] for name in ("eta", "response", "weight"))
+        sums["loss"] += float(weight @ family.loss(eta, response))
+        if classes:
+            sums["accuracy"] += float(weight @ (eta.argmax(axis=1) == response))
+        weight_sum += float(weight.sum())
+    return {name: total / weight_sum if weight_sum else float("nan") for name, total in sums.items()}
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,7 @@ from tfglm.networks import predict
 from tfglm.networks.layers import Scale, network
 from tfglm.networks.rows import Units
 from tfglm.results import read, unseen
+from tfglm.results.classes import predicted
 from tfglm.results.predict import Scored, tables
 from tfglm.solvers.fitted import Fitted
 
@@ -82,16 +83,19 @@ def of_command_line(
 def predictions(
     arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any], file: IngestedFile, identity: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The `results.predict.tables` of the network of a command line: `linear_predictor`, and `probability` or `mean`."""
-    family = FAMILIES[design.family]
+    """The `results.predict.tables` of the network of a command line: `linear_predictor`, and `probability` or `mean`; of a
+    response with classes `results.classes.predicted`."""
+    family, classes = FAMILIES[design.family], design.classes
 
     def estimate(scored: Scored) -> dict[str, pa.Array]:
+        if classes:
+            return predicted(scored, classes.levels)
         eta = np.where(scored.rows["flag"] >= 0, scored.rows["eta"], np.nan)
         columns = {"linear_predictor": eta, family.predicted: family.mean(eta)}
         return {name: pa.array(values, from_pandas=True) for name, values in columns.items()}
 
     scored = score(arguments, design.to_predict, fit, [file], "predict")
-    return tables(design, file, identity, scored, estimate)
+    return tables(design.to_predict, file, identity, scored, estimate)
 
 
 def load(design: Design, fit: Mapping[str, Any], folder: Path) -> keras.Model:

@@ -62,6 +62,8 @@ def count(units: Units, family: Family) -> Counts:
     """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
     of the family."""
     rows, separated, weight_sum, response, squares, offset = 0, 0, 0.0, 0.0, 0.0, 0.0
+    classes = units.design.classes
+    of_classes = np.zeros(len(classes.levels) if classes else 0)
     where = f"networks.{units.design.model}"
     for number in range(len(units)):
         read, flag, _ = units.read(number)
@@ -70,11 +72,19 @@ def count(units: Units, family: Family) -> Counts:
         y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
         if not np.all((y >= family.smallest) & (y <= family.largest)):
             raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
+        if classes:
+            of_classes += np.bincount(y.astype(int), weight, len(of_classes))
         rows += len(weight)
         weight_sum, response = weight_sum + float(weight.sum()), response + float(weight @ y)
         squares, offset = squares + float(weight @ y**2), offset + float(weight @ read.numbers[:, OFFSET])
     if not rows:
         raise UserError(f"{where}: no training row has all values that the formula needs")
+    if classes:
+        if not of_classes.all():
+            name = classes.levels[int(of_classes.argmin())]
+            raise UserError(f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0")
+        start = [family.link(share) for share in (of_classes / weight_sum).tolist()]
+        return Counts(rows, separated, weight_sum, Scale(start, 1.0))
     mean = response / weight_sum
     spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
     if spread == 0:
@@ -240,10 +250,12 @@ class Training:
         return stopped
 
     def _weigh(self, epoch: int) -> None:
-        """Note the loss of the rows held out, and keep the weights if none was smaller."""
-        loss = predict.mean_loss(self._held_out, self.network)
-        self._note(int(self._step), {"evaluate/loss": loss})
-        self._say(f"epoch {epoch} of {self._settings.epochs}: loss {loss:.6g} on the rows held out")
+        """Note how well the rows held out are predicted, and keep the weights if their loss was never smaller."""
+        means = predict.means(self._held_out, self.network)
+        loss = means["loss"]
+        self._note(int(self._step), {f"evaluate/{name}": value for name, value in means.items()})
+        shown = ", ".join(f"{name} {value:.6g}" for name, value in means.items())
+        self._say(f"epoch {epoch} of {self._settings.epochs}: {shown} on the rows held out")
         if loss < float(self._best):
             self._best.assign(loss)
             self._best_epoch.assign(epoch)

@@ -23,7 +23,7 @@ from tfglm.families import FAMILIES
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp}
+MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp, "softmax": tf.nn.softmax}
 """The mean as a function of the linear predictor, by the name of the link."""
 
 
@@ -160,7 +160,8 @@ def save(model: tf.Module, columns: Mapping[str, str], folder: Path) -> None:
 
 
 def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
-    """What an exported model returns, given its linear predictor: that, and `probability` or `mean`, [rows]."""
+    """What an exported model returns, given its linear predictor: that, and `probability` or `mean`, [rows], of a response with
+    classes [rows, classes]."""
     family = FAMILIES[design.family]
     return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
 
@@ -168,22 +169,29 @@ def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
 def linear_predictor(
     coefficients: tf.Tensor, parts: Sequence[tuple[int, int, int]], groups: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """The linear predictor without the offset, [rows], as `engine.kernels.add_linear_predictor` has it of arrays.
+    """The linear predictor without the offset, as `engine.kernels.add_linear_predictor` has it of arrays.
 
     Parameters
     ----------
     coefficients
-        [coefficients]
+        [coefficients], or [coefficients, classes] for a linear predictor of each class.
     parts
         First coefficient, grouping and multiplier of each part; -1 for none.
     groups, numbers
         [rows, groupings] and [rows, multipliers].
+
+    Returns
+    -------
+    [rows], or [rows, classes].
     """
-    eta = tf.zeros(tf.shape(groups)[:1], coefficients.dtype)
+    rows, classes = tf.shape(groups)[0], coefficients.shape[1:].as_list()
+    eta = tf.zeros([rows, *classes], coefficients.dtype)
     for first, grouping, number in parts:
-        place = tf.fill(tf.shape(eta), first) if grouping < 0 else first + groups[:, grouping]
+        place = tf.fill([rows], first) if grouping < 0 else first + groups[:, grouping]
         share = tf.gather(coefficients, place)
-        eta += share if number < 0 else share * numbers[:, number]
+        if number >= 0:
+            share *= numbers[:, number, None] if classes else numbers[:, number]
+        eta += share
     return eta
 
 

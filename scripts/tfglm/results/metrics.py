@@ -5,7 +5,8 @@ Averages are sums over all rows. What depends on the order of the scores is comp
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -16,6 +17,7 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
+from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, edges
 from tfglm.results.measures import MEASURES
 from tfglm.results.predict import Scored, level_labels
@@ -26,6 +28,8 @@ SAMPLE_ROWS = 2**20
 
 GROUP_BINS = 4096
 """Bins of the scores of each group."""
+
+SomeTally = Tally | ClassTally
 
 
 def check_groups(design: Design, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
@@ -71,27 +75,36 @@ def evaluate(
     the formula is not finite, have no finite prediction and no part in the metrics. A number outside the range of a spline is
     taken for the end of it. A metric that the rows do not determine (AUC where all responses are alike) is None.
     """
-    shards = iter(scored)
-    first = list(until(sample_rows, shards))
-    measure = MEASURES[FAMILIES[design.family].metrics]
+    shards, family = iter(scored), FAMILIES[design.family]
+    if family.of_classes:
+        assert design.classes
+        of_classes = partial(ClassTally, design.classes.levels)
+        return summed(design, shards, of_classes(), of_classes, by)
+    measure, first = MEASURES[family.metrics], list(until(sample_rows, shards))
     sample = list(map(known, first))
     scores = np.concatenate([np.zeros(0), *(rows["eta"] for rows in sample)])
-    all_rows, coarse = Tally(measure, threshold, edges(scores, bins)), edges(scores, GROUP_BINS)
-    residuals = Residuals(measure, sample, bins)
-    groups: dict[str, dict[str, Tally]] = {column: {} for column in by}
+    all_rows = Tally(measure, threshold, edges(scores, bins), Residuals(measure, sample, bins))
+    of_group = partial(Tally, measure, threshold, edges(scores, GROUP_BINS))
+    return summed(design, chain(first, shards), all_rows, of_group, by)
+
+
+def summed(
+    design: Design, scored: Iterable[Scored], all_rows: SomeTally, of_group: Callable[[], SomeTally], by: Sequence[str]
+) -> dict:
+    """The metrics, from a tally of all rows and another one of each group."""
+    groups: dict[str, dict[str, SomeTally]] = {column: {} for column in by}
     counts: Counter = Counter()
-    for shard in chain(first, shards):
+    for shard in scored:
         counts.update(count(shard.rows))
         used = known(shard)
         all_rows.add(used)
-        residuals.add(used)
         for column in by:
             for level, rows in grouped(shard, column):
-                tally = groups[column].setdefault(level, Tally(measure, threshold, coarse))
+                tally = groups[column].setdefault(level, of_group())
                 tally.add({name: values[rows] for name, values in used.items()})
     report = {"model": design.model, "rows": all_rows.rows, **{name: counts[name] for name in COUNTED}}
     if all_rows.rows:
-        report |= all_rows.metrics() | all_rows.tables() | residuals.quantiles()
+        report |= all_rows.metrics() | all_rows.tables()
     if by:
         report["by"] = {
             column: [

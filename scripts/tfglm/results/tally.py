@@ -15,10 +15,10 @@ QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 class Tally:
-    """The sums of some rows that their metrics are computed from."""
+    """The sums of some rows that their metrics are computed from; with `residuals` these are counted by size too."""
 
-    def __init__(self, measure: Measure, threshold: float, upper: np.ndarray):
-        self.measure, self.threshold = measure, threshold
+    def __init__(self, measure: Measure, threshold: float, upper: np.ndarray, residuals: "Residuals | None" = None):
+        self.measure, self.threshold, self.residuals = measure, threshold, residuals
         # Weight, response, mean, linear predictor, rows; squares of the response.
         self.scores = Histogram(upper, 6)
         self.rows = 0
@@ -40,6 +40,8 @@ class Tally:
         self.squares += float(weight @ (y - mean_y) ** 2) + shift**2 * self.weight_sum * total / joint
         self.mean += shift * total / joint
         self.weight_sum = joint
+        if self.residuals:
+            self.residuals.add(rows)
 
     def metrics(self, brief: bool = False) -> dict:
         """All single numbers; of a group, those that say something of it."""
@@ -53,7 +55,7 @@ class Tally:
         tables = {"calibration": self.calibration()}
         if self.measure.of_events and 0 < self.mean < 1:
             tables |= {"lift": self.lift(), "curve": self.curve()}
-        return tables
+        return tables | (self.residuals.quantiles() if self.residuals else {})
 
     def calibration(self) -> list[dict]:
         """Rows in equal shares by their prediction: mean prediction and mean response, with a 95 % interval (Wilson's for a

@@ -1,0 +1,57 @@
+"""The softmax of several linear predictors, for a response that is one of several classes."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfglm.families.family import Family, Response
+
+
+class Multinomial(Family):
+    """P(class k) = exp(eta_k) / sum over j of exp(eta_j); loss log(sum over j of exp(eta_j)) - eta_y.
+
+    Here eta is of shape [rows, classes], and y the number of a row's class, from 0. Networks alone have it: the passes of the
+    regressions sum over rows of one linear predictor.
+    """
+
+    name = "multinomial"
+    link_name = "softmax"
+    of_classes = True
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
+    regression = "multinomial regression of the class"
+    effect = "log odds ratio"
+    predicted = "probability"
+    metrics = "classes"
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        # Less the largest, whose exponential could overflow.
+        largest = eta.max(axis=1, keepdims=True)
+        total = largest[:, 0] + np.log(np.exp(eta - largest).sum(axis=1))
+        return total - np.take_along_axis(eta, y.astype(int)[:, None], axis=1)[:, 0]
+
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(y, tf.int32), eta)
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        """The probability of each class, [rows, classes]."""
+        odds = np.exp(eta - eta.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def link(self, mean: float) -> float:
+        """Of the probability of a class. Of all linear predictors that have the same probabilities, these are those whose
+        exponentials add up to 1."""
+        return float(np.log(mean))
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (1.0 - mean)
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.zeros_like(y)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        """None: which columns have classes, the design decides (`design.checks.check_classes`)."""
+        return None
