@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--model", required=True, help="its name in the config")
-    parser.add_argument("--section", default="models", help="the section of the config that has it, for messages")
+    parser.add_argument("--section", choices=("models", "networks"), default="models", help="where in the config it is")
     add_settings(parser, DesignConfig)
     parser.add_argument("--known-late", nargs="*", default=[], help="columns that are known only after departure")
     add_settings(parser, ResultsConfig, "--to-check")

@@ -15,13 +15,14 @@ from tfglm.results import metrics, options, predict, read, unseen
 def main(arguments: argparse.Namespace) -> None:
     design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    metrics.check_groups(design, files, arguments.settings.by)
     fit = read.fit(arguments)
+    where = read.section(fit)
+    metrics.check_groups(where, files, arguments.settings.by)
     scored: Iterator[predict.Scored]
     if fit.get("kind") == "network":
         with tensorflow_setup.quiet():
             from tfglm.networks import stored
-        levels = unseen.checked(design, files, arguments.split, arguments.settings.unseen)
+        levels = unseen.checked(design, files, arguments.split, arguments.settings.unseen, where)
         scored = stored.score(arguments, design, fit, files, arguments.split)
     else:
         model = read.fitted(arguments, design, fit)

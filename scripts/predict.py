@@ -18,10 +18,12 @@ def main(arguments: argparse.Namespace) -> None:
     design = Design.load(arguments.design)
     fit = read.fit(arguments)
     file, settings = IngestedFile.load(arguments.manifest), arguments.settings
+    where = read.section(fit)
+    predict.check_identity(where, file, settings.identity)
     if fit.get("kind") == "network":
         with tensorflow_setup.quiet():
             from tfglm.networks import stored
-        without_rows = unseen.checked(design.to_predict, [file], "predict", settings.unseen)
+        without_rows = unseen.checked(design.to_predict, [file], "predict", settings.unseen, where)
         tables = stored.predictions(arguments, design, fit, file, settings.identity)
     else:
         model = read.fitted(arguments, design, fit)

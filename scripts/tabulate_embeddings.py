@@ -21,7 +21,7 @@ def main(arguments: argparse.Namespace) -> None:
     table = embeddings.table(design, weights, files)
     csv_files.write(table, arguments.table)
     embeddings_plot(table, f"{design.model}: embeddings of levels", arguments.plots)
-    command.log(f"{len(table):,} levels")
+    command.log(f"{len(table):,} levels" if len(table) else "the formula has no factor, so there are no embeddings")
 
 
 if __name__ == "__main__":

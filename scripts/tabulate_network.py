@@ -3,21 +3,19 @@
 import argparse
 from pathlib import Path
 
-from tfglm import command, digests, tensorflow_setup
+from tfglm import checkpoint, command, digests
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
+from tfglm.networks import linear
 from tfglm.results import coefficients, csv_files, estimates, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    with tensorflow_setup.quiet():
-        from tfglm.networks import linear, stored
-        from tfglm.networks.layers import Scale
     design, fit = Design.load(arguments.design), read.fit(arguments)
     read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    network = stored.load(design, fit, arguments.checkpoint)
-    fitted = linear.fitted(network, design, files, Scale(fit["start"], fit["unit"]))
+    weights = checkpoint.read(arguments.checkpoint / checkpoint.NETWORK)
+    fitted = linear.fitted(weights, fit["start"], fit["unit"], design, files)
     named = estimates.estimated(design, fitted, {}, float("nan"))
     csv_files.write(coefficients.table(named, 0.95), arguments.table)
     digests.write_beside(arguments.table)

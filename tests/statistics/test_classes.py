@@ -116,7 +116,7 @@ def test_classes_are_the_levels_of_the_training_rows_in_order(file, frame, respo
     train = frame[frame["month"] <= 4]
     expected = sorted(train[response].unique())
     assert of_design.classes.levels == tuple(map(str, expected))
-    (rows, flag, _) = Units(Workload(of_design, [file], "train")).read(0)
+    rows, flag, *_ = Units(Workload(of_design, [file], "train")).read(0)
     counts = np.bincount(rows.numbers[:, RESPONSE].astype(int))
     assert (flag == 0).all() and counts.tolist() == [(train[response] == level).sum() for level in expected]
     assert of_design.to_predict.classes is None and response not in of_design.to_predict.columns
@@ -136,7 +136,7 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_scikit_learn(file, f
     assert -1e-9 < reached["loss"] - least < 1e-3
     assert reached["accuracy"] == pytest.approx(exact.score(covariates, train["service"]), abs=0.01)
     with pytest.raises(UserError, match=r"networks.m: a table of coefficients .* `service` has one for each class"):
-        linear.fitted(trained.network, of_design, [file], Scale(trained.summary["start"], 1.0))
+        linear.fitted({}, 0.0, 1.0, of_design, [file])
 
 
 def test_learning_begins_at_the_weighted_shares_of_the_classes(file, frame, tmp_path):
@@ -201,10 +201,10 @@ def test_rows_of_a_class_that_no_training_row_has_are_counted_and_left_out(file,
     units = stored.units(of_design, [file], "evaluate", None)
     report = metrics.evaluate(of_design, predict.score(units, random_network(of_design)), 0.5)
     assert report["rows_with_unseen_level"] == ferries and report["rows"] == len(evaluated) - ferries
-    levels = unseen.checked(of_design, [file], "evaluate", "missing")
+    levels = unseen.checked(of_design, [file], "evaluate", "missing", "networks.m")
     assert levels == {"service": {"rows": ferries, "level_count": 1, "levels": ["ferry"]}}
     with pytest.raises(UserError, match=f"service: ferry \\({ferries} rows\\)"):
-        unseen.checked(of_design, [file], "evaluate", "error")
+        unseen.checked(of_design, [file], "evaluate", "error", "networks.m")
 
 
 def test_an_exported_network_has_a_probability_of_each_class(file, frame):

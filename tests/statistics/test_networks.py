@@ -1,5 +1,6 @@
-"""Networks in this process: losses, gradients and steps against their formulas, batches, checkpoints, and what they come to."""
+"""Networks in this process: losses and gradients against their formulas, batches, checkpoints, and what they come to."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -9,9 +10,12 @@ import tensorflow as tf
 from test_models import flights
 
 from pools import design_of, fit_design, ingest_frame, table_of
-from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm import checkpoint
+from tfglm.config import DesignConfig, TrainingConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
+from tfglm.design import checks
+from tfglm.design.build import build_design
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
@@ -20,8 +24,9 @@ from tfglm.networks import layers, linear, predict, stored
 from tfglm.networks.layers import Scale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
-from tfglm.networks.training import Training, optimizer
-from tfglm.results import coefficients, estimates
+from tfglm.networks.training import Training
+from tfglm.results import coefficients, estimates, read, unseen
+from tfglm.results.predict import check_identity
 
 ROWS = 6000
 FORMULA = "late ~ carrier + origin + C(month) + hour + distance"
@@ -133,91 +138,6 @@ def test_gradients_are_those_of_finite_differences(file, family):
         assert np.sum(gradient * direction) == pytest.approx(expected, rel=0.02, abs=2e-3 * abs(float(value)))
 
 
-# A step of each optimizer from its publication, in float64: the weights after the gradients of `GRADIENTS`.
-
-GRADIENTS = np.array([[0.5, -2.0, 0.01], [-0.1, 1.0, 0.3], [0.2, -0.7, 0.0]])
-
-
-def sgd(w, rate=0.1, momentum=0.9, nesterov=True):
-    """Sutskever, Martens, Dahl & Hinton 2013."""
-    velocity = np.zeros(3)
-    for g in GRADIENTS:
-        velocity = momentum * velocity - rate * g
-        w = w + (momentum * velocity - rate * g if nesterov else velocity)
-    return w
-
-
-def adam(w, rate=0.1, beta_1=0.8, beta_2=0.9, epsilon=1e-4):
-    """Kingma & Ba 2015, section 2 at the end, and the largest second moment of Reddi, Kale & Kumar 2018."""
-    first, second, largest = np.zeros((3, 3))
-    for step, g in enumerate(GRADIENTS, start=1):
-        first = beta_1 * first + (1 - beta_1) * g
-        second = beta_2 * second + (1 - beta_2) * g**2
-        largest = np.maximum(largest, second)
-        w = w - rate * np.sqrt(1 - beta_2**step) / (1 - beta_1**step) * first / (np.sqrt(largest) + epsilon)
-    return w
-
-
-def adagrad(w, rate=0.1, initial=0.2, epsilon=1e-4):
-    """Duchi, Hazan & Singer 2011."""
-    squares = np.full(3, initial)
-    for g in GRADIENTS:
-        squares = squares + g**2
-        w = w - rate * g / np.sqrt(squares + epsilon)
-    return w
-
-
-def rmsprop(w, rate=0.1, rho=0.8, epsilon=1e-4):
-    """Hinton's lecture 6e, 2012."""
-    squares = np.zeros(3)
-    for g in GRADIENTS:
-        squares = rho * squares + (1 - rho) * g**2
-        w = w - rate * g / np.sqrt(squares + epsilon)
-    return w
-
-
-def ftrl(w, rate=0.1, initial=0.2, l1=0.05, l2=0.1):
-    """Algorithm 1 of McMahan et al. 2013, its z at the start such that the weights are those given. Keras counts half of what the
-    paper calls lambda_2."""
-    squares = np.full(3, initial)
-    z = -w * (np.sqrt(squares) / rate + 2 * l2) - np.sign(w) * l1
-    z = np.zeros(3)
-    for g in GRADIENTS:
-        sigma = (np.sqrt(squares + g**2) - np.sqrt(squares)) / rate
-        z, squares = z + g - sigma * w, squares + g**2
-        w = np.where(np.abs(z) <= l1, 0.0, -(z - np.sign(z) * l1) / (np.sqrt(squares) / rate + 2 * l2))
-    return w
-
-
-STEPS = {
-    "sgd": (sgd, {"momentum": 0.9, "nesterov": True}),
-    "adam": (adam, {"beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-4, "amsgrad": True}),
-    "adagrad": (adagrad, {"initial_accumulator_value": 0.2, "epsilon": 1e-4}),
-    "rmsprop": (rmsprop, {"rho": 0.8, "epsilon": 1e-4}),
-    "ftrl": (
-        ftrl,
-        {"initial_accumulator_value": 0.2, "l1_regularization_strength": 0.05, "l2_regularization_strength": 0.1},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_steps_are_those_of_the_published_formulas(name):
-    formula, settings = STEPS[name]
-    start = np.array([1.0, -0.5, 0.25])
-    variable = keras.Variable(start, dtype="float32")
-    of_keras = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **settings}))
-    of_keras.build([variable])
-    for gradient in GRADIENTS:
-        of_keras.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
-    np.testing.assert_allclose(np.asarray(variable), formula(start), rtol=2e-5, atol=1e-6)
-
-
-def test_what_an_optimizer_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="`sgd` has no `amsgrad`; beside learning_rate it has momentum, nesterov"):
-        OptimizerConfig(name="sgd", amsgrad=True)
-
-
 @pytest.mark.parametrize("family", REGRESSIONS)
 def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression(file, family, tmp_path):
     response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
@@ -235,7 +155,9 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     unit = trained.summary["unit"] ** 2
     assert 0 <= (reached - least) / unit < 1e-3
 
-    learnt = linear.fitted(trained.network, of_family, [file], Scale(trained.summary["start"], trained.summary["unit"]))
+    stored.save(trained.network, tmp_path / "checkpoint")
+    of_checkpoint = checkpoint.read(tmp_path / "checkpoint" / checkpoint.NETWORK)
+    learnt = linear.fitted(of_checkpoint, trained.summary["start"], trained.summary["unit"], of_family, [file])
     theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {}, float("nan"))
     mine = coefficients.table(named, 0.95).set_index(["term", "level"])
     assert list(mine.index) == list(theirs.index) and (mine["reference"] == theirs["reference"]).all()
@@ -331,7 +253,7 @@ def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     offset = stored.Regression(regression, fitted)
     units = stored.units(of_network, [file], "train", offset)
     scored = next(iter(exact_scores(regression, fitted, file)))
-    (rows, flag, _), known = units.read(0), scored.rows["flag"] >= 0
+    (rows, flag, *_), known = units.read(0), scored.rows["flag"] >= 0
     np.testing.assert_array_equal(flag, scored.rows["flag"])
     np.testing.assert_allclose(rows.numbers[:, OFFSET], np.where(known, scored.rows["eta"], 0.0), atol=1e-6)
     network = layers.network(of_network, TrainingConfig(hidden=[4]), Scale(0.0, 1.0), seed=1)
@@ -340,10 +262,17 @@ def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     np.testing.assert_allclose(predicted.rows["eta"][known], scored.rows["eta"][known], atol=1e-6)
 
 
+def test_rows_are_counted_by_their_frequency_as_those_of_a_regression(file, tmp_path):
+    of_design = design(file, frequency="times", weights="weight")
+    begun, exact = training(file, tmp_path, of_design), fit_design(of_design, [file])
+    assert begun.counts.rows == exact.summary["rows"] != begun.counts.lines
+    assert begun.steps_of_an_epoch == -(-begun.counts.lines // 100)
+
+
 def test_learning_begins_at_the_mean_response_above_the_offset(file, tmp_path):
     counts = design(file, "bags ~ carrier + hour", "poisson", offset="log(seats)")
     begun = training(file, tmp_path, counts)
-    (rows, flag, _) = Units(Workload(counts, [file], "train")).read(0)
+    rows, flag, *_ = Units(Workload(counts, [file], "train")).read(0)
     used = flag >= 0
     mean = rows.numbers[used, RESPONSE].astype(float).mean()
     assert begun.counts.scale.start == pytest.approx(np.log(mean) - rows.numbers[used, OFFSET].astype(float).mean())
@@ -371,6 +300,24 @@ def test_dropout_leaves_out_its_share_and_keeps_the_mean():
     assert not np.array_equal(first, second)
     assert (first == 0).mean() == pytest.approx(0.25, abs=0.01)
     np.testing.assert_allclose(first[first != 0], 1 / 0.75, rtol=1e-6)
+
+
+def test_messages_name_the_section_of_networks(file, monkeypatch):
+    monkeypatch.setattr(checks, "LARGEST_INFORMATION", 1.0)
+    with pytest.raises(UserError, match=r"models.m.formula: .* the information matrix needs"):
+        build_design("m", DesignConfig(formula="late ~ carrier + origin", family="binomial"), merge([file]), [file])
+    of_network = DesignConfig(formula="late ~ carrier + origin", family="binomial")
+    built = build_design("m", of_network, merge([file]), [file], section="networks")
+    with pytest.raises(UserError, match=r"networks.m.formula: .*`carier`"):
+        build_design(
+            "m", DesignConfig(formula="late ~ carier", family="binomial"), merge([file]), [file], section="networks"
+        )
+    where = read.section({"kind": "network", "model": "m"})
+    with pytest.raises(UserError, match=r"networks.m.identity: .* was read without `nowhere`"):
+        check_identity(where, file, ["nowhere"])
+    other = replace(built, categorical=tuple(replace(f, levels=f.levels[1:]) for f in built.categorical))
+    with pytest.raises(UserError, match=r"networks.m.unseen: evaluation rows have levels"):
+        unseen.checked(other, [file], "evaluate", "error", where)
 
 
 def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):

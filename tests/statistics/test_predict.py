@@ -359,7 +359,7 @@ def test_groups_of_too_many_values_are_refused_with_a_remedy(tmp_path):
     frame = pd.DataFrame({"late": np.arange(70_000) % 2, "seconds": np.arange(70_000) + 0.5})
     file = ingest_frame(frame, tmp_path)
     with pytest.raises(UserError, match=r"models.m.by: `seconds` has more than 65,535 values .*\n  derive a coarser"):
-        metrics.check_groups(Named("binomial"), [file], ["late", "seconds"])
+        metrics.check_groups("models.m", [file], ["late", "seconds"])
 
 
 def test_models_stand_side_by_side_and_other_rows_are_refused():

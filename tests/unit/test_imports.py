@@ -41,7 +41,7 @@ NEEDED = {
     "tabulate_effects": {"polars", "pandas", "scipy", "matplotlib"},
     "tabulate_embeddings": {"polars", "pandas", "scipy", "matplotlib"},
     "tabulate_groups": {"pandas"},
-    "tabulate_network": {"polars", "pandas", "scipy"},
+    "tabulate_network": {"polars", "pandas", "scipy", "numba"},
     "tabulate_path": {"pandas", "scipy", "matplotlib"},
 }
 """What of these a script of results uses."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -39,7 +40,7 @@ def build_design(
     dictionary: Dictionary,
     files: Sequence[IngestedFile],
     known_late: Collection[str] = (),
-    section: str = "models",
+    section: Literal["models", "networks"] = "models",
     most_sampled: int = training_rows.MOST_SAMPLED,
 ) -> Design:
     """Build the design of one model.
@@ -57,7 +58,7 @@ def build_design(
     known_late
         Columns that are known only after departure.
     section
-        The section of the config that has the model, for messages.
+        Where in the config it is. A network has neither an information matrix nor scores by cluster, which could be too large.
     most_sampled
         Rows from which quantiles of a column are taken that has too many values to count.
 
@@ -73,8 +74,9 @@ def build_design(
     where = f"{section}.{model}"
     design = _DesignBuilder(where, settings, dictionary, files, most_sampled).build(model)
     late = tuple(name for name in design.columns[1:] if name in known_late)
-    check_information_size(design, where)
-    check_scores_size(design, where)
+    if section == "models":
+        check_information_size(design, where)
+        check_scores_size(design, where)
     return replace(design, known_after_departure=late)
 
 

@@ -1,8 +1,7 @@
 """A network without hidden layers as the regression that it is: its coefficients by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import keras
 import numpy as np
 
 from tfglm.data.shards import IngestedFile
@@ -10,7 +9,6 @@ from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.networks.layers import Scale
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.inference import estimates
 from tfglm.solvers.limits import DEFAULTS
@@ -21,11 +19,25 @@ from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.start import begin
 
 
-def fitted(network: keras.Model, design: Design, files: Sequence[IngestedFile], scale: Scale) -> Fitted:
+def fitted(
+    weights: Mapping[str, np.ndarray], start: float, unit: float, design: Design, files: Sequence[IngestedFile]
+) -> Fitted:
     """The coefficients of a linear network, parametrised as those of a regression, without standard errors.
 
-    Raises UserError for a response with classes, if the formula has no intercept, which `scale.start` is a part of, or if terms
-    separate the responses.
+    Parameters
+    ----------
+    weights
+        Those of the network, as `checkpoint.read` has them.
+    start, unit
+        The scale of its output, which `networks.layers` explains.
+    design, files
+        What it was trained on.
+
+    Raises
+    ------
+    UserError
+        For a response with classes, if the formula has no intercept, which `start` is a part of, or if terms separate the
+        responses.
     """
     if design.classes:
         raise UserError(
@@ -36,8 +48,8 @@ def fitted(network: keras.Model, design: Design, files: Sequence[IngestedFile], 
         raise UserError(
             f"networks.{design.model}.formula: a network has an intercept; write the formula with one to see its coefficients"
         )
-    coefficients = scale.unit * np.asarray(network.get_layer("wide").coefficients, float)
-    coefficients[design.intercept] += scale.start
+    coefficients = unit * weights["wide/coefficients"].astype(float)
+    coefficients[design.intercept] += start
     workload, executor, reporter = Workload(design, files, "train"), LocalExecutor(), Reporter()
     counts = count(workload, executor)
 

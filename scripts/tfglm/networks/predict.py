@@ -19,7 +19,7 @@ def score(units: Units, network: keras.Model) -> Iterator[Scored]:
     for file, shard, numbers in units.shards:
         parts: list[dict[str, np.ndarray]] = []
         for number in numbers:
-            rows, flag, outside = units.read(number)
+            rows, flag, outside, _ = units.read(number)
             eta, others = forward(rows.groups, rows.numbers).numpy().astype(float), rows.numbers.astype(float)
             of_rows = {"response": others[:, RESPONSE], "weight": others[:, WEIGHT]}
             parts.append({"eta": eta, "flag": flag, "outside": outside, **of_rows})

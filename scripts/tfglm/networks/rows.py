@@ -29,6 +29,18 @@ class Rows(NamedTuple):
         return self if used.all() else Rows(self.groups[used], self.numbers[used])
 
 
+class Unit(NamedTuple):
+    """Rows that are read together, and what is known of each, [rows]."""
+
+    rows: Rows
+    flag: np.ndarray
+    """0, or the negative reason why it takes no part (`engine.rows`)."""
+    outside: np.ndarray
+    """Whether a number lies outside the range of a spline."""
+    frequency: np.ndarray
+    """How many rows it stands for."""
+
+
 class Units:
     """The rows of one split in units of a few blocks, which are read one by one.
 
@@ -56,8 +68,8 @@ class Units:
         return len(self._calls)
 
     @np.errstate(all="ignore")  # what takes no part may be anything
-    def read(self, number: int) -> tuple[Rows, np.ndarray, np.ndarray]:
-        """The rows of a unit; for each the flag (`engine.rows`) and whether a number lies outside the range of a spline.
+    def read(self, number: int) -> Unit:
+        """A unit.
 
         Raises UserError if a shard has changed since it was written.
         """
@@ -76,11 +88,11 @@ class Units:
         if not kept.all():
             numbers[~kept] = 0.0
         groups = np.ascontiguousarray(rows.groups[: len(design.groupings)].T, np.int32)
-        return Rows(groups, numbers), flag, rows.outside
+        return Unit(Rows(groups, numbers), flag, rows.outside, rows.frequency)
 
     def train(self, number: int) -> Rows:
         """The rows of a unit that take part."""
-        return self.read(number)[0].used
+        return self.read(number).rows.used
 
 
 class _Offsets:

@@ -51,6 +51,8 @@ class Trained:
 class Counts:
     """What is known of the training rows before the first step."""
 
+    lines: int
+    """Those that an epoch consists of: of rows with a frequency each is one."""
     rows: int
     rows_of_separated_levels: int
     """Those for which the regression under the network has no finite linear predictor."""
@@ -61,36 +63,38 @@ class Counts:
 def count(units: Units, family: Family) -> Counts:
     """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
     of the family."""
-    rows, separated, weight_sum, response, squares, offset = 0, 0, 0.0, 0.0, 0.0, 0.0
+    lines, rows, separated, weight_sum, response, squares, offset = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     classes = units.design.classes
     of_classes = np.zeros(len(classes.levels) if classes else 0)
     where = f"networks.{units.design.model}"
     for number in range(len(units)):
-        read, flag, _ = units.read(number)
-        read = read.used
-        separated += int(np.count_nonzero(flag == SEPARATED_LEVEL))
+        unit = units.read(number)
+        read = unit.rows.used
+        separated += float(unit.frequency[unit.flag == SEPARATED_LEVEL].sum())
+        rows += float(unit.frequency[unit.flag >= 0].sum())
         y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
         if not np.all((y >= family.smallest) & (y <= family.largest)):
             raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
         if classes:
             of_classes += np.bincount(y.astype(int), weight, len(of_classes))
-        rows += len(weight)
+        lines += len(weight)
         weight_sum, response = weight_sum + float(weight.sum()), response + float(weight @ y)
         squares, offset = squares + float(weight @ y**2), offset + float(weight @ read.numbers[:, OFFSET])
-    if not rows:
+    if not lines:
         raise UserError(f"{where}: no training row has all values that the formula needs")
     if classes:
         if not of_classes.all():
             name = classes.levels[int(of_classes.argmin())]
             raise UserError(f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0")
-        start = [family.link(share) for share in (of_classes / weight_sum).tolist()]
-        return Counts(rows, separated, weight_sum, Scale(start, 1.0))
+        starts = [family.link(share) for share in (of_classes / weight_sum).tolist()]
+        return Counts(lines, int(rows), int(separated), weight_sum, Scale(starts, 1.0))
     mean = response / weight_sum
     spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
     if spread == 0:
         raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
-    unit = spread if family.link_name == "identity" else 1.0
-    return Counts(rows, separated, weight_sum, Scale(family.link(mean) - offset / weight_sum, unit))
+    scale = spread if family.link_name == "identity" else 1.0
+    start = family.link(mean) - offset / weight_sum
+    return Counts(lines, int(rows), int(separated), weight_sum, Scale(start, scale))
 
 
 def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
@@ -130,11 +134,11 @@ class Training:
         self._family, self._where = FAMILIES[units.design.family], f"networks.{units.design.model}"
         self._batches = Batches(units, settings)
         self.counts = count(units, self._family)
-        if settings.batch_size > self.counts.rows:
+        if settings.batch_size > self.counts.lines:
             raise UserError(
-                f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.rows:,} training rows"
+                f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
             )
-        self.steps_of_an_epoch = -(-self.counts.rows // settings.batch_size)
+        self.steps_of_an_epoch = -(-self.counts.lines // settings.batch_size)
         steps = settings.epochs * self.steps_of_an_epoch
         self.steps = min(settings.last_step or steps, steps)
         with strategy.scope():

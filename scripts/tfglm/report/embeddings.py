@@ -19,7 +19,8 @@ def embeddings_plot(table: pd.DataFrame, title: str, paths: list[Path]) -> None:
     `networks.embeddings`."""
     panels = [(factor, rows) for factor, rows in table.groupby("factor", sort=False) if len(rows) >= FEWEST_LEVELS]
     if not panels:
-        nothing_plot(f"{title}: no factor has {FEWEST_LEVELS} levels", paths)
+        reason = "the formula has no factor" if table.empty else f"no factor has {FEWEST_LEVELS} levels"
+        nothing_plot(f"{title}: {reason}", paths)
         return
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)

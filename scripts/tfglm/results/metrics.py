@@ -32,13 +32,13 @@ GROUP_BINS = 4096
 SomeTally = Tally | ClassTally
 
 
-def check_groups(design: Design, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
-    """Raise UserError for a column with too many values to group rows by."""
+def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
+    """Raise UserError, which names the model's section `where`, for a column with too many values to group rows by."""
     for name in by:
         for file in files:
             if not file.column(name).coded:
                 raise UserError(
-                    f"models.{design.model}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
+                    f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
                     f"group rows by\n  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and name that one"
                 )
 

@@ -121,13 +121,7 @@ def tables(
     An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the file,
     from 1), those of `identity`, those of the `estimate`; `unseen`, the terms of whose level no training row is; `remark`, why
     there is no prediction, or that a number is OUTSIDE.
-
-    Raises
-    ------
-    UserError
-        If the file was read without a column of `identity`.
     """
-    check_identity(design, file, identity)
     numbers = file.predicted_rows()
     first = 0
     for of_shard in chain([nothing(design, file)], scored):
@@ -147,12 +141,12 @@ def nothing(design: Design, file: IngestedFile) -> Scored:
     return Scored(file, Shard("", "predict", 0), rows)
 
 
-def check_identity(design: Design, file: IngestedFile, identity: Sequence[str]) -> None:
-    """Raise UserError for a column that the file was not read with."""
+def check_identity(where: str, file: IngestedFile, identity: Sequence[str]) -> None:
+    """Raise UserError, which names the model's section `where`, for a column that the file was not read with."""
     there = [column.name for column in file.manifest.columns]
     for name in identity:
         if name not in there:
-            raise UserError(f"models.{design.model}.identity: {file.manifest.source} was read without `{name}`")
+            raise UserError(f"{where}.identity: {file.manifest.source} was read without `{name}`")
 
 
 def estimated(

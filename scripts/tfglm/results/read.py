@@ -26,6 +26,11 @@ def fit(arguments: argparse.Namespace) -> dict:
     return digests.read_json(arguments.fit)
 
 
+def section(of_fit: Mapping) -> str:
+    """Where the config has the model of fit.json."""
+    return f"{'networks' if of_fit.get('kind') == 'network' else 'models'}.{of_fit['model']}"
+
+
 def fitted(arguments: argparse.Namespace, design: Design, of_fit: Mapping) -> Fitted:
     """The `Fitted` model of fit.json. Raises UserError as `check` does."""
     check(of_fit, arguments.design, arguments.checkpoint, arguments.fit)

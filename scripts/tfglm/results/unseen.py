@@ -32,14 +32,16 @@ def resolved(
 ) -> tuple[dict[str, dict], dict[str, int]]:
     """The `levels` that no training row has, and their `substitutes`. Raises UserError if there are such levels and `policy` is
     `error`."""
-    return checked(design, files, split, policy), substitutes(design, fitted, policy, reference)
+    unseen = checked(design, files, split, policy, f"models.{design.model}")
+    return unseen, substitutes(design, fitted, policy, reference)
 
 
-def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: Policy) -> dict[str, dict]:
-    """The `levels` that no training row has. Raises UserError if there are some and `policy` is `error`."""
+def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: Policy, where: str) -> dict[str, dict]:
+    """The `levels` that no training row has. Raises UserError, which names the model's section `where`, if there are some and
+    `policy` is `error`."""
     unseen = levels(design, files, split)
     if policy == "error":
-        refuse(design, unseen)
+        refuse(where, unseen)
     return unseen
 
 
@@ -91,7 +93,7 @@ def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[st
     return unseen
 
 
-def refuse(design: Design, unseen: Mapping[str, dict]) -> None:
+def refuse(where: str, unseen: Mapping[str, dict]) -> None:
     """Raise UserError if there are levels that no training row has."""
     if unseen:
         lines = [
@@ -99,7 +101,7 @@ def refuse(design: Design, unseen: Mapping[str, dict]) -> None:
             for term, levels in unseen.items()
         ]
         raise UserError(
-            f"models.{design.model}.unseen: evaluation rows have levels that no training row has:\n"
+            f"{where}.unseen: evaluation rows have levels that no training row has:\n"
             + "\n".join(lines)
             + "\n  set the key to `missing` or `reference`, or train on rows that have them"
         )
