@@ -15,6 +15,7 @@ from slurm_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
 FIT, TABLE = "results/models/late/fit.json", "results/models/late/coefficients.csv"
+NETWORK = "results/models/deep/fit.json"
 PICTURE = "results/models/late/coefficients.svg"
 # The executor asks after that many seconds whether a job has ended, then 10 s later each time than the time before: at 12, 34
 # and 66 s. With the 10, 30, 60 s of the profile the tests take longer on a busy machine, whose short jobs take just over 10.
@@ -48,11 +49,11 @@ def checkout(folder: Path, **cluster: int) -> Path:
     return folder
 
 
-def configure(folder: Path, **cluster: int) -> None:
+def configure(folder: Path, networks: dict | None = None, **cluster: int | str) -> None:
     data = {"files": ["data/*.csv"], "layout": "data/layout.yaml", "split": {"train": "TRUE"}}
     data["columns"] = ["carrier", "distance", "late"]
     models = {"late": {"formula": "late ~ carrier + distance", "family": "binomial"}}
-    config = {"data": data, "models": models, "cluster": cluster}
+    config = {"data": data, "models": models, "networks": networks or {}, "cluster": cluster}
     (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
 
 

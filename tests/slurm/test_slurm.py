@@ -20,6 +20,7 @@ from slurm_cluster import Cluster
 from slurm_runs import (
     ENVIRONMENT,
     FIT,
+    NETWORK,
     PICTURE,
     SLURM,
     TABLE,
@@ -83,7 +84,65 @@ def no_network(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathF
         running.kill()
 
 
-def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, no_network: Running, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the local checkout with a trained network, whose regression is to be fitted in one process."""
+    folder = tmp_path_factory.mktemp("trained") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    network = {
+        "formula": "late ~ carrier + distance",
+        "family": "binomial",
+        "hidden": [4],
+        "batch_size": 100,
+        "epochs": 2,
+    }
+    configure(folder, {"deep": network}, strategy="one_device")
+    code, output = snakemake(folder, "--cores", "2", NETWORK, environment=ENVIRONMENT)
+    assert code == 0, output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_process(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A copy of that, and a run in it that fits the regression and trains the network again."""
+    folder = tmp_path_factory.mktemp("process") / "checkout"
+    shutil.copytree(trained, folder, symlinks=True)
+    line = ["--forcerun", "fit", "train", "--", FIT, NETWORK]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def hour(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A copy of the local checkout, and a run in it that makes table and picture on a partition with a limit of one hour."""
+    folder = tmp_path_factory.mktemp("hour") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    line = ["--default-resources", "slurm_partition=hour", "runtime=30 * attempt", "mem_mb=2000"]
+    line += ["--forcerun", "tabulate_coefficients", "--", PICTURE]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The same, but it asks for more than the hour."""
+    folder = tmp_path_factory.mktemp("never") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    line = ["--default-resources", "slurm_partition=hour", "runtime=61", "mem_mb=2000", "--retries", "0"]
+    line += ["--forcerun", "check_reference", "--", "results/models/late/reference.json"]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def waiting(no_network: Running, one_process: Running, hour: Running, never: Running) -> None:
+    """All runs of this module that wait for SLURM, each of which would be begun by the first test that asks for it."""
+
+
+def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, waiting: None, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
     shutil.copytree(local, folder, symlinks=True)
     configure(folder, ps=2, workers=3, nodes=3)
@@ -133,30 +192,6 @@ def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node:
     assert json.loads((folder / "results/models/late/cluster/network.json").read_text())["isolated"]
 
 
-@pytest.fixture(scope="module")
-def hour(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A copy of the local checkout, and a run in it that makes table and picture on a partition with a limit of one hour."""
-    folder = tmp_path_factory.mktemp("hour") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
-    line = ["--default-resources", "slurm_partition=hour", "runtime=30 * attempt", "mem_mb=2000"]
-    line += ["--forcerun", "tabulate_coefficients", "--", PICTURE]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
-
-
-@pytest.fixture(scope="module")
-def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The same, but it asks for more than the hour."""
-    folder = tmp_path_factory.mktemp("never") / "checkout"
-    shutil.copytree(local, folder, symlinks=True)
-    line = ["--default-resources", "slurm_partition=hour", "runtime=61", "mem_mb=2000", "--retries", "0"]
-    line += ["--forcerun", "check_reference", "--", "results/models/late/reference.json"]
-    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
-        yield folder, running
-        running.kill()
-
-
 def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: Running) -> None:
     """The runtimes of the table and of its picture, which are one job, are added up."""
     folder, running = hour
@@ -174,6 +209,23 @@ def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Clu
         output
     )  # when, and at the end
     assert [job["JobState"] for job in cluster.jobs(folder)] == ["CANCELLED"]
+
+
+def test_one_process_fits_and_trains_the_same_as_here(
+    cluster: Cluster, local: Path, trained: Path, one_process: Running
+) -> None:
+    folder, running = one_process
+    code, output = finish(folder, running)
+    assert code == 0, output
+    assert (folder / FIT).read_bytes() == (local / FIT).read_bytes()
+    deep = trained / "results/models/deep"
+    files = [deep / "fit.json", *(deep / "checkpoint").iterdir()]
+    assert (deep / "checkpoint" / "network.index") in files
+    for path in files:
+        assert (folder / path.relative_to(trained)).read_bytes() == path.read_bytes()
+    jobs = {job["Comment"].strip("'\""): job for job in cluster.jobs(folder)}
+    assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
+    assert [job["NumCPUs"] for name, job in sorted(jobs.items()) if "fit" in name or "train" in name] == ["1", "2"]
 
 
 def test_nothing_is_left_on_the_nodes(cluster: Cluster, local: Path) -> None:
