@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -44,6 +44,10 @@ bench-fit: requirements.txt
 # Whether tests and intervals by cluster keep their level, by simulation (hours); writes benchmarks/results/clustered_inference.json.
 bench-clusters: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/clustered_inference.py
+
+# How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
+bench-input: $(BIN)/.ready
+	$(BIN)/python benchmarks/network_input.py
 
 # 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready
