@@ -13,6 +13,7 @@ DOCUMENTS = (
     "CHANGELOG.md",
     "docs/glossary.md",
     "docs/architecture.md",
+    "docs/wide_and_deep.md",
 )
 
 
