@@ -11,7 +11,7 @@ from tfglm.roles import ending
 def main(arguments: argparse.Namespace) -> None:
     if arguments.parent:
         ending.end_with_parent(arguments.parent)
-    with tensorflow_setup.quiet():
+    with tensorflow_setup.quiet(gpus=arguments.settings.gpus > 0):
         from tfglm.networks import job
     fitting.watched(arguments, lambda *of_fit: job.train(arguments, *of_fit))
 

@@ -41,6 +41,7 @@ ReturnToService=2
 # The nodes may claim more processors than this machine has.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
+GresTypes=gpu
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 MinJobAge=600
@@ -152,11 +153,13 @@ def cluster(
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
     described = (
-        f"NodeName={name} NodeAddr={address} CPUs={processors} RealMemory={megabytes} State=UNKNOWN"
+        f"NodeName={name} NodeAddr={address} CPUs={processors} RealMemory={megabytes} Gres=gpu:1 State=UNKNOWN"
         for name, address in addresses.items()
     )
     configuration = folder / "etc" / "slurm.conf"
     configuration.parent.mkdir()
+    # A GPU by name: nothing is there to compute on.
+    configuration.with_name("gres.conf").write_text("Name=gpu File=/dev/null\n")
     accounts = (WITH_ACCOUNTS if accounting else WITHOUT_ACCOUNTS).format(network=network, folder=folder)
     configuration.write_text(
         CONFIGURATION.format(

@@ -36,8 +36,9 @@ def set_environment() -> None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Import TensorFlow inside this, so that a log without errors holds nothing of it.
+def quiet(gpus: bool = False) -> Iterator[None]:
+    """Import TensorFlow inside this, so that a log without errors holds nothing of it. Without `gpus` it sees none: it would take
+    all memory of each, also where nothing is to be computed on it.
 
     `grep`, another process, does the filtering: what a crash during the import says still comes through.
     Set TF_CPP_MIN_LOG_LEVEL=0 yourself to hear everything later on.
@@ -53,6 +54,8 @@ def quiet() -> Iterator[None]:
     if "tensorflow" in sys.modules:
         yield
         return
+    if not gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     patterns = [word for noise in NOISE for word in ("-e", noise)]
     with subprocess.Popen(["grep", "-vF", "--line-buffered", *patterns], stdin=subprocess.PIPE, stdout=2) as grep:
         assert grep.stdin

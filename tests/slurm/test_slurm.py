@@ -50,6 +50,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 Running = tuple[Path, subprocess.Popen]
+DEEP = {"formula": "late ~ carrier + distance", "family": "binomial", "hidden": [4], "batch_size": 100, "epochs": 2}
 
 
 # Most of their time the runs on SLURM wait for its answer whether a job has ended, so they go on side by side.
@@ -89,14 +90,7 @@ def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the local checkout with a trained network, whose regression is to be fitted in one process."""
     folder = tmp_path_factory.mktemp("trained") / "checkout"
     shutil.copytree(local, folder, symlinks=True)
-    network = {
-        "formula": "late ~ carrier + distance",
-        "family": "binomial",
-        "hidden": [4],
-        "batch_size": 100,
-        "epochs": 2,
-    }
-    configure(folder, {"deep": network}, strategy="one_device")
+    configure(folder, {"deep": DEEP}, strategy="one_device")
     code, output = snakemake(folder, "--cores", "2", NETWORK, environment=ENVIRONMENT)
     assert code == 0, output
     return folder
@@ -138,7 +132,19 @@ def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def waiting(no_network: Running, one_process: Running, hour: Running, never: Running) -> None:
+def on_gpu(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Another copy, and a run in it whose network is to be trained on a GPU, which the nodes have by name only."""
+    folder = tmp_path_factory.mktemp("gpu") / "checkout"
+    shutil.copytree(trained, folder, symlinks=True)
+    configure(folder, {"deep": DEEP | {"gpus": 1}}, strategy="one_device")
+    line = ["--retries", "0", "--", NETWORK]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def waiting(no_network: Running, one_process: Running, on_gpu: Running, hour: Running, never: Running) -> None:
     """All runs of this module that wait for SLURM, each of which would be begun by the first test that asks for it."""
 
 
@@ -226,6 +232,14 @@ def test_one_process_fits_and_trains_the_same_as_here(
     jobs = {job["Comment"].strip("'\""): job for job in cluster.jobs(folder)}
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
     assert [job["NumCPUs"] for name, job in sorted(jobs.items()) if "fit" in name or "train" in name] == ["1", "2"]
+
+
+def test_a_network_is_given_the_gpus_that_it_asks_for(cluster: Cluster, on_gpu: Running) -> None:
+    folder, running = on_gpu
+    code, output = finish(folder, running)
+    assert code == 1 and "networks.deep.gpus: 1 are asked for, and TensorFlow finds 0 on this machine" in output, output
+    (job,) = (job for job in cluster.jobs(folder) if "train" in job["Comment"])
+    assert job["TresPerNode"] == "gres:gpu:1"
 
 
 def test_nothing_is_left_on_the_nodes(cluster: Cluster, local: Path) -> None:

@@ -17,6 +17,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design import checks
 from tfglm.design.build import build_design
 from tfglm.design.design import Design
+from tfglm.distribute import strategies
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
@@ -318,6 +319,12 @@ def test_messages_name_the_section_of_networks(file, monkeypatch):
     other = replace(built, categorical=tuple(replace(f, levels=f.levels[1:]) for f in built.categorical))
     with pytest.raises(UserError, match=r"networks.m.unseen: evaluation rows have levels"):
         unseen.checked(other, [file], "evaluate", "error", where)
+
+
+def test_more_gpus_than_there_are_are_refused(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    with pytest.raises(UserError, match=r"networks.m.gpus: 2 are asked for, and TensorFlow finds 0 on this machine"):
+        strategies.strategy("mirrored", 2, None, "networks.m")
 
 
 def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):

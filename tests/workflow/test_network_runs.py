@@ -263,6 +263,8 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             {"family": "multinomial", "formula": "distance ~ carrier"},
             "networks.one: the response `distance` has",
         ),
+        ({"gpus": 2}, "networks.one: gpus: strategy `one_device` has one, not 2; use `mirrored`"),
+        ({"gpus": 1, "devices": 1}, "networks.one: devices: with `gpus` no processors share the batch"),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],
 )

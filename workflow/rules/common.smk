@@ -136,7 +136,12 @@ def offset_of(wildcards):
 def threads_of_training(wildcards):
     """The processors that the devices of a network and its input keep busy."""
     network = model_of(wildcards)
-    return network.threads * (network.devices or 1) + 1
+    return network.threads * (network.gpus or network.devices or 1) + 1
+
+
+def gpus_of_training(wildcards):
+    """The GPUs that a network asks for."""
+    return model_of(wildcards).gpus
 
 
 def reference_of_regression(wildcards):

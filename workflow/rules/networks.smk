@@ -22,6 +22,9 @@ rule train:
     threads: threads_of_training
     resources:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
+        gpus=gpus_of_training,
+        # The same for SLURM, which gives the job these and no others.
+        gres=lambda wildcards: f"gpu:{gpus_of_training(wildcards)}" if gpus_of_training(wildcards) else "",
     params:
         engine=ENGINE,
         settings=settings(*TrainingConfig.model_fields),

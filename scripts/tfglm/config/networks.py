@@ -127,14 +127,19 @@ class TrainingConfig(LayersConfig):
 
     strategy: Literal["one_device", "mirrored", "central_storage"] = Field(
         default="one_device",
-        description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each of `devices`, whose "
+        description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose "
         "gradients are added; or `central_storage`, one copy that all devices read.",
+    )
+    gpus: Integer = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="GPUs of one machine that share a batch. A training sees no others, and SLURM is asked for so many.",
     )
     devices: Count | None = Field(
         default=None,
         le=64,
-        description="Devices that share a batch: GPUs if the machine has any, else so many logical processors. Default: all "
-        "GPUs, or one processor.",
+        description="Without `gpus`: logical processors that share a batch. Default: one.",
     )
     threads: Count = Field(
         default=1,
@@ -178,10 +183,13 @@ class TrainingConfig(LayersConfig):
 
     @model_validator(mode="after")
     def _a_part_for_each_device(self) -> "TrainingConfig":
-        if self.devices and self.strategy == "one_device" and self.devices > 1:
-            raise ValueError(f"devices: strategy `one_device` has one, not {self.devices}; use `mirrored`")
-        if self.devices and self.devices > self.batch_size:
-            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {self.devices} devices")
+        if self.gpus and self.devices:
+            raise ValueError("devices: with `gpus` no processors share the batch; leave one of the keys out")
+        key, count = ("gpus", self.gpus) if self.gpus else ("devices", self.devices or 1)
+        if self.strategy == "one_device" and count > 1:
+            raise ValueError(f"{key}: strategy `one_device` has one, not {count}; use `mirrored`")
+        if count > self.batch_size:
+            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {count} devices")
         return self
 
 

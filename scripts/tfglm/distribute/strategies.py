@@ -11,19 +11,23 @@ with tensorflow_setup.quiet():
 Name = Literal["one_device", "mirrored", "central_storage"]
 
 
-def strategy(name: Name, devices: int | None, where: str) -> tf.distribute.Strategy:
-    """The strategy on `devices` GPUs, if the machine has any, else on so many logical processors; None is all GPUs, or one.
+def strategy(name: Name, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
+    """The strategy on so many GPUs; of 0, on `devices` logical processors, or one.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than
     there are.
     """
-    gpus = tf.config.list_physical_devices("GPU")
-    if gpus and devices and devices > len(gpus):
-        raise UserError(f"{where}.devices: {devices} GPUs are asked for, and this machine has {len(gpus)}")
-    for gpu in gpus:
+    visible = tf.config.list_physical_devices("GPU")
+    if gpus > len(visible):
+        raise UserError(
+            f"{where}.gpus: {gpus} are asked for, and TensorFlow finds {len(visible)} on this machine\n"
+            "  a GPU needs its driver and the libraries of `pip install tensorflow[and-cuda]`"
+        )
+    tf.config.set_visible_devices(visible[:gpus], "GPU")
+    for gpu in visible[:gpus]:
         tf.config.experimental.set_memory_growth(gpu, True)
     tf.config.set_soft_device_placement(True)
-    count = devices or len(gpus) or 1
+    count = gpus or devices or 1
     if not gpus and count > 1:
         (processor,) = tf.config.list_physical_devices("CPU")
         tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)

@@ -43,7 +43,7 @@ def train(arguments: argparse.Namespace, design: Design, files: Sequence[Ingeste
         training_units,
         held_out,
         settings,
-        strategy(settings.strategy, settings.devices, where),
+        strategy(settings.strategy, settings.gpus, settings.devices, where),
         folder,
         record,
         lambda message: command.live(f"{design.model}: {message}"),

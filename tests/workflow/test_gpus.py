@@ -1,0 +1,58 @@
+"""GPUs: who sees them, and a network trained on one, where there is one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runs import REPOSITORY, configure, read_json, succeed, write_asa
+
+NETWORK = {"formula": "late ~ carrier + month + distance", "family": "binomial", "hidden": [8], "batch_size": 100}
+
+
+def printed(program: str, **environment: str) -> str:
+    """What a Python program prints in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "scripts"), **environment}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("asked", "visible"), [("", ""), ("gpus=True", "0,1")])
+def test_a_process_sees_gpus_only_if_it_asks_for_them(asked, visible):
+    program = f"""
+import os
+from tfglm import tensorflow_setup
+with tensorflow_setup.quiet({asked}):
+    print(os.environ["CUDA_VISIBLE_DEVICES"])
+"""
+    assert printed(program, CUDA_VISIBLE_DEVICES="0,1") == visible
+
+
+@pytest.fixture
+def gpu() -> None:
+    """Skips the test where there is no GPU. TensorFlow, which takes seconds, is only asked where there may be one."""
+    program = "import tensorflow as tf; print(len(tf.config.list_physical_devices('GPU')))"
+    if not Path("/dev/nvidia0").exists() or printed(program) == "0":
+        pytest.skip("TensorFlow finds no GPU here")
+
+
+@pytest.mark.gpu
+@pytest.mark.usefixtures("gpu")
+def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path):
+    write_asa(tmp_path, 2006, 6000)
+
+    def change(config: dict) -> None:
+        columns = ["late", "carrier", "month", "distance"]
+        config["data"].update(files=["2006.csv"], where={"flown": "cancelled = 0 AND diverted = 0"}, columns=columns)
+        config["data"]["split"] = {"train": "day <= 22", "evaluate": "day > 22"}
+        config["models"], config["cluster"] = {}, {"strategy": "one_device"}
+        config["networks"] = {"processor": NETWORK, "gpu": NETWORK | {"gpus": 1}}
+
+    configure(tmp_path, change)
+    names = ("processor", "gpu")
+    succeed(tmp_path, "--", *(f"results/models/{name}/metrics.json" for name in names))
+    for file, loss in (("fit.json", "loss"), ("metrics.json", "log_loss")):
+        here, there = (read_json(tmp_path, "models", name, file)[loss] for name in names)
+        assert here == pytest.approx(there, abs=1e-4)
