@@ -23,6 +23,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "scripts")]
 import ingest  # noqa: E402
 from tfglm import tensorflow_setup  # noqa: E402
 
+if __name__ == "__main__":
+    tensorflow_setup.set_environment()  # as training does
+
 with tensorflow_setup.quiet():
     import tensorflow as tf
 

@@ -25,8 +25,9 @@ class Rows(NamedTuple):
     @property
     def used(self) -> "Rows":
         """Those that take part."""
-        used = self.numbers[:, WEIGHT] > 0
-        return self if used.all() else Rows(self.groups[used], self.numbers[used])
+        used = np.flatnonzero(self.numbers[:, WEIGHT] > 0)
+        # Faster than to index by whether a row takes part, which took half the time of reading.
+        return self if len(used) == len(self.groups) else Rows(*(np.take(values, used, axis=0) for values in self))
 
 
 class Unit(NamedTuple):
