@@ -112,6 +112,7 @@ def main() -> None:
     figures["machine"] = {
         "processor": ingest.processor(),
         "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],  # what else ran, and this
         "tensorflow": version("tensorflow"),
     }
     (HERE / "results" / "network_input.json").write_text(json.dumps(figures, indent=2) + "\n")
