@@ -60,7 +60,10 @@ def of_network(fit: dict, metrics: dict) -> dict:
     """What the page says of a network."""
     layers, offset = fit["layers"], fit["layers"]["offset_from"]
     hidden = ", ".join(f"{units:,}" for units in layers["hidden"])
-    parts = [f"hidden layers of {hidden} units ({layers['activation']})"] if hidden else []
+    filters = ", ".join(f"{number:,}" for number in layers["convolutions"])
+    kernel = layers["kernel"]
+    parts = [f"convolutions with {filters} filters of {kernel} x {kernel} pixels"] if filters else []
+    parts += [f"hidden layers of {hidden} units ({layers['activation']})"] if hidden else []
     parts += ["a coefficient for each level and number"] if layers["wide"] or not hidden else []
     parts += [f"the linear predictor of {offset}"] if offset else []
     chosen = fit.get("epoch_of_smallest_loss")

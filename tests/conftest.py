@@ -12,6 +12,7 @@ SLOWEST = (
     "test_slurm",
     "test_default_run",
     "test_network_runs",
+    "test_digits",
     "test_slurm_drills",
     "test_identity_drill",
     "test_role_drills",

@@ -174,5 +174,5 @@ def _problem_of_address(address: str) -> str | None:
 
 
 def _file_id(name: str) -> str:
-    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst|parquet))+$", "", name, flags=re.IGNORECASE)
+    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst|parquet|npz))+$", "", name, flags=re.IGNORECASE)
     return re.sub(r"[^A-Za-z0-9_-]", "_", bare)

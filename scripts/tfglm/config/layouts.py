@@ -17,9 +17,10 @@ from tfglm.errors import UserError, nearest, short
 class LayoutColumn(Section):
     """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
 
-    type: Literal["string", "integer", "number", "date", "clock"] = Field(
+    type: Literal["string", "integer", "number", "date", "clock", "image"] = Field(
         description="How its values are read. `integer` may be written with decimals (`15.00`); `clock` is a time of day "
-        'as a whole number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight.'
+        'as a whole number, hours and minutes: 741 or "0741" is 07:41, 2400 is midnight. '
+        "`image` is one of an .npz file."
     )
     source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
     format: Text | None = Field(

@@ -98,7 +98,18 @@ class LayersConfig(Section):
         description="Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps.",
     )
     activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = Field(
-        default="relu", description="Activation of the hidden layers."
+        default="relu", description="Activation of the hidden layers and convolutions."
+    )
+    convolutions: list[Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]] = Field(
+        default=[],
+        max_length=20,
+        description="Of an image in the formula: the filters of each convolution before the hidden layers, such as `[32, 64]`.",
+    )
+    kernel: Count = Field(default=3, le=64, description="Height and width of a filter, in pixels.")
+    pooling: Count = Field(
+        default=2,
+        le=64,
+        description="Height and width of the squares of which the largest value is kept after the convolutions.",
     )
     dropout: Rate = Field(default=0.0, description="Share of the units of each hidden layer that a step leaves out.")
     embedding: (
@@ -120,6 +131,12 @@ class LayersConfig(Section):
         description="A regression under `models` whose linear predictor, as it was fitted, is added: the network learns only "
         "what that leaves over.",
     )
+
+    @model_validator(mode="after")
+    def _layers_behind_convolutions(self) -> "LayersConfig":
+        if self.convolutions and not self.hidden:
+            raise ValueError("convolutions: they come before hidden layers; add some, such as `hidden: [64]`")
+        return self
 
 
 class TrainingConfig(LayersConfig):

@@ -28,7 +28,7 @@ class Column:
     texts. Values with fewer than `fewest` training rows are rare, `rare_levels` of them with `rare_rows` rows together: as a
     categorical column, it has the level RARE instead of them. With `missing_rows`, None if rows without a value are dropped, it
     has the level ABSENT, of so many training rows. `mean` and `variance` (divisor n), `minimum` and `maximum` are those of the
-    training rows, None for text. Rows that lack a value in a required column count nowhere here.
+    training rows, of images those of all pixels, None for text. Rows that lack a value in a required column count nowhere here.
     """
 
     name: str
@@ -227,12 +227,17 @@ def merge_column(
     # Of a column that a file has no value of, it does not tell the kind.
     kinds = {file.column(name).kind: file.manifest.source for file in files if has_values(file, name)}
     kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
-    if "text" in kinds and len(kinds) > 1:
-        other = next(kind for kind in kinds if kind != "text")
+    alone = next((kind for kind in ("text", "image") if kind in kinds), None)
+    if alone and len(kinds) > 1:
+        other = next(kind for kind in kinds if kind != alone)
         raise UserError(
-            f"column `{name}` is text in {kinds['text']} but {other} in {kinds[other]}\n"
+            f"column `{name}` is {alone} in {kinds[alone]} but {other} in {kinds[other]}\n"
             f"  give it the same type in the layouts of both"
         )
+    if alone == "image":
+        check_sizes(name, files)
+        pixels = summarise(levels.filter(pl.col("split") == "train", pl.col("column") == name), "number")
+        return Column(name, "image", None, None, None, fewest, 0, 0, None, *pixels)
     kind: Kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
     train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
     codes = [file.codes(name).name for file in files if file.has_codes(name)]
@@ -253,6 +258,17 @@ def merge_column(
     levels_of, rows = (values["value"].to_list(), values["rows"].to_list()) if is_listed else (None, None)
     rare_rows = int(rare["rows"].sum())
     return Column(name, kind, len(values), levels_of, rows, fewest, len(rare), rare_rows, missing_rows, *moments)
+
+
+def check_sizes(name: str, files: Sequence[IngestedFile]) -> None:
+    """Raise UserError for images of different sizes."""
+    sizes = {file.column(name).shape: file.manifest.source for file in files}
+    if len(sizes) > 1:
+        ((mine, source), (others, other), *_) = sizes.items()
+        raise UserError(
+            f"column `{name}`: the images in {source} have {mine[0]} x {mine[1]} pixels, those in {other} {others[0]} x "
+            f"{others[1]}\n  bring all images to one size"
+        )
 
 
 def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:

@@ -12,7 +12,7 @@ from tfglm.data import shards
 from tfglm.data.distinct import Distinct
 from tfglm.data.kinds import Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
-from tfglm.data.shards import StoredColumn
+from tfglm.data.shards import StoredColumn, raw_type
 from tfglm.errors import UserError
 
 EXACT_BELOW = 2**53
@@ -28,6 +28,8 @@ def kind_of(values: pa.Array) -> Kind:
         return "number"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind):
         return "text"
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "image"
     raise TypeError(f"a column of values of type {kind}")
 
 
@@ -217,6 +219,33 @@ class ColumnEncoder:
         return stored
 
 
+@dataclass
+class ImageEncoder:
+    """The same of a column of images, which are kept as they are: the bytes of an image in one piece."""
+
+    name: str
+    shape: tuple[int, int]
+    kind: Kind = "image"
+
+    def encode(self, column: Distinct) -> np.ndarray:
+        values = column.values
+        raw = np.frombuffer(values.buffers()[1], raw_type(self._dtype))[values.offset : values.offset + len(values)]
+        return raw.take(column.indices)
+
+    @property
+    def _dtype(self) -> str:
+        return f"({self.shape[0]},{self.shape[1]})u1"
+
+    def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
+        """There is nothing to count."""
+
+    def finish(self) -> "list[FinishedColumn]":
+        return [FinishedColumn(StoredColumn(self.name, self.kind, self._dtype, False), [], np.zeros(0), {})]
+
+
+Encoder = ColumnEncoder | ImageEncoder
+
+
 @dataclass(frozen=True)
 class FinishedColumn:
     """A stored column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, `final` what
@@ -230,6 +259,8 @@ class FinishedColumn:
 
     def finished(self, chunk: np.ndarray) -> np.ndarray:
         """What `ColumnEncoder.encode` gave, as it is stored."""
+        if chunk.dtype.kind == "V":
+            return chunk
         if chunk.dtype == np.float64:
             return chunk.astype(self.final.dtype, copy=False)
         if chunk.dtype == self.final.dtype == np.uint8:
@@ -277,7 +308,7 @@ LEVELS_SCHEMA = {
 """`levels.parquet`: how many rows of which split have a code of a column, by the pattern of missing values in the row (the
 code of MISSING). `text`, `integer` or `number`, as the kind of the column is, has the value that the code stands for. A column
 that is stored as it is has code 0, and instead of the value its mean, variance (divisor n), minimum and maximum, for each
-shard."""
+shard; of images they are those of all pixels."""
 
 
 def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
@@ -286,9 +317,12 @@ def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
     described = []
     for group in groups:
         rows = stored[group.rows]
-        known = rows[~np.isnan(rows)].astype(np.float64)
+        if stored.dtype.kind == "V":
+            known = rows.view(np.uint8)
+        else:
+            rows = known = rows[~np.isnan(rows)].astype(np.float64)
         if len(known):
-            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(known)}
+            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(rows)}
             values = {"mean": known.mean(), "variance": known.var(), "minimum": known.min(), "maximum": known.max()}
             described.append(names | {name: float(value) for name, value in values.items()})
     return described
@@ -298,7 +332,7 @@ def levels_table(column: FinishedColumn, patterns: FinishedColumn, described: li
     """The rows of `levels.parquet` for one column; `patterns` is the column MISSING, and `described` the moments of all
     shards, if the column is stored as it is."""
     parts = [pl.DataFrame(described, LEVELS_SCHEMA)]
-    meaning = column.stored.kind
+    meaning = "number" if column.stored.kind == "image" else column.stored.kind
     values = pl.concat([pl.Series(meaning, part, dtype=LEVELS_SCHEMA[meaning]) for part in ([None], column.levels)])
     for (split, pattern), rows in column.rows.items():
         codes = np.flatnonzero(rows)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import parquet
 
-from tfglm.data import csv_lines
+from tfglm.data import csv_lines, images
+from tfglm.data.images import has_images
 from tfglm.data.packing import opened, packing, reported
 from tfglm.errors import UserError
 
@@ -16,6 +17,8 @@ LONGEST_HEADER, MOST_COLUMNS = 1 << 20, 10_000
 
 def read_header(path: Path) -> list[str]:
     """The column names of a file. Raises UserError if it has none."""
+    if has_images(path):
+        return images.header(path)
     if packing(path) == "parquet":
         with reported(path):
             try:

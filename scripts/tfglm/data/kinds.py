@@ -2,8 +2,13 @@
 
 from typing import Literal
 
-Kind = Literal["text", "integer", "number"]
-MEANINGS = {"text": "text, a factor in a formula", "integer": "whole numbers", "number": "numbers"}
+Kind = Literal["text", "integer", "number", "image"]
+MEANINGS = {
+    "text": "text, a factor in a formula",
+    "integer": "whole numbers",
+    "number": "numbers",
+    "image": "images, whose pixels are numbers",
+}
 """What the kinds of columns are called to a reader."""
 
 RARE, ABSENT = "(rare)", "(missing)"

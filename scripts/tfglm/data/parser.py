@@ -6,6 +6,7 @@ package, all others by pyarrow: unlike polars it refuses a line with too few or 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tfglm.data import csv_lines
 from tfglm.data.blocks import Block, csv_blocks, parquet_blocks
 from tfglm.data.csv_lines import Problem
 from tfglm.data.distinct import Distinct
+from tfglm.data.images import Images, has_images
 from tfglm.data.limits import BLOCK_BYTES
 from tfglm.data.packing import estimated_csv_bytes, packing
 from tfglm.data.sql import FAILURES
@@ -72,10 +74,17 @@ class Parser:
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
+        if self.images:
+            return self.images.blocks()
         if packing(self.path) == "parquet":
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
         return csv_blocks(self.path, self.block_bytes, threads, fields, numbered)
+
+    @cached_property
+    def images(self) -> Images | None:
+        """What the file holds, if it is one of images."""
+        return Images.load(self.path) if has_images(self.path) else None
 
     def _sources(self) -> list[str]:
         """The needed columns as the file calls them. A query may need none (`train: TRUE`), but the rows are to be counted."""
@@ -115,11 +124,15 @@ class Parser:
 
     def is_large(self) -> bool:
         """Whether `compile` pays."""
-        return bool(self.columns) and estimated_csv_bytes(self.path) >= LARGE
+        return bool(self.columns) and not self.images and estimated_csv_bytes(self.path) >= LARGE
 
     def compile(self) -> None:
         """Have plain lines parsed by compiled code from now on, if the columns allow it. Loading it takes two seconds."""
-        if packing(self.path) == "parquet" or any(column.type == "number" for column in self.columns.values()):
+        if (
+            self.images
+            or packing(self.path) == "parquet"
+            or any(column.type == "number" for column in self.columns.values())
+        ):
             return
         from tfglm.data.plain_csv import PlainCsv
 
@@ -229,8 +242,10 @@ class Parser:
         return Problem(f"value of {name}", remark)
 
     def _converted(self, batch: pa.RecordBatch, name: str, how: LayoutColumn) -> Distinct:
-        """One column of a Parquet file, which has a type of its own."""
+        """One column of a Parquet file or of images, which has a type of its own."""
         array = batch.column(how.source)
+        if how.type == "image":
+            return Distinct(array, np.arange(len(array), dtype=np.int32))
         array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
             missing = pc.is_in(array, pa.array(self.layout.missing, array.type))

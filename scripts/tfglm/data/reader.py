@@ -17,7 +17,7 @@ from tfglm.config import FILE, RANDOM, Layout, SelectionConfig
 from tfglm.data.blocks import Block
 from tfglm.data.csv_lines import Problem
 from tfglm.data.distinct import Distinct
-from tfglm.data.encoding import ColumnEncoder, kind_of
+from tfglm.data.encoding import ColumnEncoder, Encoder, ImageEncoder, kind_of
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.parser import UNREADABLE, Parsed, Parser
 from tfglm.data.selection import Selection, selection
@@ -63,7 +63,7 @@ class InputReader:
     settings: SelectionConfig
     log: Callable[[str], None]
     limits: IngestLimits
-    encoders: list[ColumnEncoder]
+    encoders: list[Encoder]
     dropped: Counter
     read: int = 0
     lines: int = 0
@@ -91,10 +91,16 @@ class InputReader:
             empty = reader.select(Block(memoryview(b""), 2))
         except UNREADABLE as error:
             raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
-        kinds = [kind_of(column.values) for column in empty.columns]
-        reader.encoders += [
-            ColumnEncoder(name, kind, limits) for name, kind in zip((MISSING, *settings.columns), kinds, strict=True)
-        ]
+        for name, column in zip((MISSING, *settings.columns), empty.columns, strict=True):
+            kind = kind_of(column.values)
+            if kind != "image":
+                reader.encoders.append(ColumnEncoder(name, kind, limits))
+            elif parser.images:
+                reader.encoders.append(ImageEncoder(name, parser.images.shape))
+            else:
+                raise UserError(
+                    f"{path}: `{name}` has the type image in the layout, and images are read from .npz files only"
+                )
         return reader
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:

@@ -20,6 +20,7 @@ TYPES = {
     "clock": pl.Int64(),
     "number": pl.Float64(),
     "date": pl.Date(),
+    "image": pl.Binary(),
 }
 """What an expression takes the columns of a layout for, by their type there."""
 

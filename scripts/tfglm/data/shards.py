@@ -46,6 +46,12 @@ def codes_name(column: str) -> str:
     return f"{column}.codes"
 
 
+def raw_type(dtype: str) -> np.dtype:
+    """The type of one value of a stored column, by its NumPy name: an image, such as `(8,8)u1`, is its bytes in one piece."""
+    stored = np.dtype(dtype)
+    return stored if stored.subdtype is None else np.dtype((np.void, stored.itemsize))
+
+
 @dataclass(frozen=True)
 class StoredColumn:
     """How one column of one input file is stored.
@@ -59,6 +65,11 @@ class StoredColumn:
     kind: Kind
     dtype: str
     coded: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width of images; of others ()."""
+        return np.dtype(self.dtype).shape
 
 
 @dataclass(frozen=True)
@@ -145,9 +156,9 @@ class IngestedFile:
         path = self.folder / shard.path / name
         expected = next(sums for other, sums in self.shard_checksums() if other == shard)
         blocks = -(-rows // BLOCK_ROWS)
-        values = np.zeros(blocks * BLOCK_ROWS, column.dtype)
+        values = np.zeros(blocks * BLOCK_ROWS, raw_type(column.dtype))
         with opened(path) as file:
-            fill(file, values.data.cast("B"), 0)
+            fill(file, values.view(np.uint8).data, 0)
         damaged = np.flatnonzero(checksums(values) != expected[:blocks, self.manifest.columns.index(column)])
         if len(damaged):
             raise changed_block(path, int(damaged[0]))
@@ -208,7 +219,7 @@ def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
 
 def checksums(values: np.ndarray) -> np.ndarray:
     """The XXH3 of each block, uint64 [blocks]; the last one is padded with zeros."""
-    raw = np.ascontiguousarray(values).data.cast("B")
+    raw = np.ascontiguousarray(values).view(np.uint8).data
     width = BLOCK_ROWS * values.itemsize
     blocks: list[memoryview | bytes] = [raw[first : first + width] for first in range(0, len(raw), width)]
     if blocks and len(blocks[-1]) < width:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tfglm.config import SPLITS
-from tfglm.data.encoding import ColumnEncoder, FinishedColumn, groups_of
+from tfglm.data.encoding import Encoder, FinishedColumn, groups_of
 from tfglm.data.limits import CHUNK_BYTES
 from tfglm.data.shards import written
 
@@ -36,7 +36,7 @@ class Shuffler:
     def __init__(
         self,
         folder: Path,
-        encoders: list[ColumnEncoder],
+        encoders: list[Encoder],
         seed: int,
         executor: Executor,
         chunk_bytes: int = CHUNK_BYTES,

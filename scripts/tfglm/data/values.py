@@ -23,6 +23,7 @@ ARROW_TYPES = {
     "clock": pa.int64(),
     "number": pa.float64(),
     "date": pa.date32(),
+    "image": pa.binary(),
 }
 """What the values of a column are, by its type in the layout."""
 

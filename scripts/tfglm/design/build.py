@@ -22,7 +22,7 @@ from tfglm.design.checks import (
     multiplicity_problem,
 )
 from tfglm.design.design import Design
-from tfglm.design.factors import Categorical, Clusters, Numeric
+from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.levels import levels_by_code
 from tfglm.design.references import there_are
@@ -73,6 +73,12 @@ def build_design(
     """
     where = f"{section}.{model}"
     design = _DesignBuilder(where, settings, dictionary, files, most_sampled).build(model)
+    images = [factor.name for factor in design.numeric if factor.shape]
+    if images and section == "models":
+        raise UserError(
+            f"{where}.formula: `{images[0]}` is an image, and a regression would have a coefficient for each pixel; write the "
+            f"model under `networks`"
+        )
     late = tuple(name for name in design.columns[1:] if name in known_late)
     if section == "models":
         check_information_size(design, where)
@@ -137,17 +143,20 @@ class _DesignBuilder:
             data=tuple(file.manifest.digest for file in self.files),
         )
 
-    def column(self, name: str, where: str) -> Column:
-        """The column `name`. Raises UserError if it was not kept."""
+    def column(self, name: str, where: str, may_be_image: bool = False) -> Column:
+        """The column `name`. Raises UserError if it was not kept, or if it is an image where none can be."""
         if name not in self.dictionary.columns:
             raise UserError(
                 f"{where}: no column `{name}`{nearest(name, self.dictionary.columns)}\n"
                 f"  there are: {', '.join(self.dictionary.columns)}\n  to add one, name it in data.columns"
             )
-        return self.dictionary.columns[name]
+        column = self.dictionary.columns[name]
+        if column.kind == "image" and not may_be_image:
+            raise UserError(f"{where}: `{name}` is an image, which stands in a formula as it is, right of the ~")
+        return column
 
     def check_factor(self, factor: FormulaFactor, response: str, where: str) -> None:
-        self.column(factor.column, where)
+        self.column(factor.column, where, may_be_image=not (factor.calls or factor.categorical))
         if factor.column == response:
             raise UserError(
                 f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there"
@@ -189,6 +198,11 @@ class _DesignBuilder:
                 f"{where} is used as a number, which has no level for missing values\n"
                 f"  write C({column.name}), or take it out of data.missing"
             )
+        if column.kind == "image":
+            shape = self.files[0].column(column.name).shape
+            pixels = math.prod(shape)
+            learnt_shape = ({"function": IMAGE, "shape": shape},)
+            return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
         if column.levels is None and not factor.calls:
             mean, variance = column.moments
             return Numeric(factor.name, column.name, (), (mean,), (math.sqrt(variance) or 1.0,))

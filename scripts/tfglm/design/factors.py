@@ -5,6 +5,11 @@ from functools import cached_property
 
 from tfglm.data.kinds import ABSENT, RARE, Kind
 
+IMAGE = "image"
+"""What `Numeric.learnt` calls the function that makes numbers of an image."""
+
+LARGEST_PIXEL = 255.0
+
 
 @dataclass(frozen=True)
 class Categorical:
@@ -51,6 +56,11 @@ class Numeric:
     @property
     def width(self) -> int:
         return len(self.scale)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Height and width of an image, of which each pixel is one of the numbers, a row after the other; of others ()."""
+        return tuple(self.learnt[0]["shape"]) if self.learnt and self.learnt[0]["function"] == IMAGE else ()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from tfglm.data.shards import BLOCK_ROWS, changed_block, fill, opened
+from tfglm.data.shards import BLOCK_ROWS, changed_block, fill, opened, raw_type
 from tfglm.engine import kernels
 from tfglm.errors import UserError
 
@@ -60,12 +60,12 @@ class BlockReader(contextlib.ExitStack):
         super().__init__()
         self._signature, self._paths, self._expected = signature, paths, expected
         self._files: dict[int, _Files] = {}
-        self._sizes = np.array([BLOCK_ROWS * np.dtype(column.dtype).itemsize // 8 for column in signature.inputs])
+        self._sizes = np.array([BLOCK_ROWS * raw_type(column.dtype).itemsize // 8 for column in signature.inputs])
         ends = np.cumsum(AT_ONCE * self._sizes)
         self._starts = ends - AT_ONCE * self._sizes
         self._words = np.zeros(ends[-1], np.int64)
         self._columns = self._views(self._words)
-        self._raw = [column.data.cast("B") for column in self._columns.values()]
+        self._raw = [column.view(np.uint8).data for column in self._columns.values()]
         widths = [len(raw) // AT_ONCE for raw in self._raw]
         self._raw_blocks = [
             [raw[place * width : (place + 1) * width] for place in range(AT_ONCE)]
@@ -76,7 +76,7 @@ class BlockReader(contextlib.ExitStack):
         """The columns that lie in `words` one after the other."""
         of_column = np.split(words, self._starts[1:])
         return {
-            column.column: part.view(column.dtype)
+            column.column: part.view(raw_type(column.dtype))
             for column, part in zip(self._signature.inputs, of_column, strict=True)
         }
 

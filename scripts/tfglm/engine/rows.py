@@ -106,6 +106,8 @@ class Rows:
             key = f"factor/{factor.name}/0"
             if key in self._tables:
                 numbers = [self.looked_up(f"factor/{factor.name}/{k}", factor.column) for k in range(factor.width)]
+            elif factor.shape:
+                numbers = list(self._columns[factor.column].view(np.uint8).reshape(self._count, factor.width).T)
             else:
                 number = self._stored(factor.column) if factor.learnt else self._columns[factor.column]
                 numbers = transforms.apply(np, factor.learnt, number)

@@ -44,7 +44,7 @@ class Exported(tf.Module):
 
     def save(self, folder: Path) -> None:
         """Write the SavedModel."""
-        export.save(self, self.kinds, folder)
+        export.save(self, self.kinds, folder, self.covariates.shapes)
 
     @tf.function(autograph=False)
     def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -55,7 +55,8 @@ class Exported(tf.Module):
             offset += self._regression.linear_predictor(columns)
         unused = tf.zeros_like(offset)  # response and weight
         numbers = tf.concat([inputs.numbers, tf.stack([offset, unused, unused], axis=1)], axis=1)
-        of_network = [tf.cast(inputs.groups, tf.int32), tf.cast(numbers, tf.float32)]
+        groups = inputs.groups if self.covariates.design.groupings else tf.zeros_like(unused[:, None])
+        of_network = [tf.cast(groups, tf.int32), tf.cast(numbers, tf.float32)]
         eta = tf.cast(self._network(of_network, training=False), tf.float64)
         known = inputs.known & tf.math.is_finite(offset)
         if self._classes:
@@ -80,6 +81,7 @@ class Exported(tf.Module):
         """
         design, settings = self.covariates.design, LayersConfig.model_validate(fit["layers"])
         hidden = [{"units": units, "activation": settings.activation} for units in settings.hidden]
+        convolutions = {"filters": settings.convolutions, "kernel": settings.kernel, "pooling": settings.pooling}
         coefficients = []
         if settings.wide or not settings.hidden:
             wide = np.asarray(self._network.get_layer("wide").coefficients, float)
@@ -97,6 +99,7 @@ class Exported(tf.Module):
             "unit": fit["unit"],
             "coefficients": coefficients,
             "embeddings": layers.embeddings(design, settings) if hidden else {},
+            **({"convolutions": convolutions} if settings.convolutions else {}),
             "hidden": hidden,
             "rows": fit["rows"],
             "steps": fit["steps"],

@@ -20,8 +20,9 @@ from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.engine.passes import looked_up_parts
 from tfglm.errors import UserError, nearest
+from tfglm.networks.convolutions import convolved
 from tfglm.networks.embeddings import layer
-from tfglm.networks.rows import OFFSET
+from tfglm.networks.rows import OFFSET, width_of_groups
 from tfglm.results.export import linear_predictor
 
 MOST_DIMENSIONS = 50
@@ -77,11 +78,11 @@ def network(
     classes [rows, classes].
 
     `seed` chooses the first weights, and with the `step` that training is at what is dropped out. Raises UserError for an
-    embedding of what is no factor of the formula.
+    embedding of what is no factor of the formula, and as `convolutions.convolved` does.
     """
     sizes = embeddings(design, settings)
     multipliers, classes = len(looked_up_parts(design)[0]), np.shape(scale.start)
-    groups = keras.Input((len(design.groupings),), dtype="int32", name="groups")
+    groups = keras.Input((width_of_groups(design),), dtype="int32", name="groups")
     all_numbers = keras.Input((multipliers + 3,), name="numbers")
     numbers, offset, parts = all_numbers[:, :OFFSET], all_numbers[:, OFFSET], []
     if settings.wide or not settings.hidden:
@@ -89,7 +90,7 @@ def network(
     if settings.hidden:
         seeds = np.random.default_rng(seed).integers(2**31, size=2 * len(settings.hidden) + len(sizes) + 1)
         random = iter(seeds.tolist())
-        inputs = [numbers] if multipliers else []
+        inputs = [convolved(design, settings, numbers, seed)] if multipliers else []
         for factor, dimensions in sizes.items():
             place = design.groupings.index((factor,))
             initializer = keras.initializers.RandomUniform(-0.05, 0.05, seed=next(random))

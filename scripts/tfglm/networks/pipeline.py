@@ -7,10 +7,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfglm.config import TrainingConfig
-from tfglm.networks.rows import WEIGHT, Rows, Units
+from tfglm.networks.rows import WEIGHT, Rows, Units, width_of_groups
 
 MIXED_ROWS = 2**17
 """About so many rows of random units are mixed: those of a file lie shuffled already, but units of several files do not."""
+
+MOST_MIXED_BYTES = 2**26
+"""Of these rows, where they are as wide as images."""
 
 READERS = 2
 """Units that are read at the same time."""
@@ -47,7 +50,8 @@ class Batches:
         if self._settings.shuffle:
             units = units.shuffle(count, seed)
         rows = units.map(self._unit, READERS) if self._cached is None else units
-        at_once = max(1, MIXED_ROWS // size) * size
+        mixed = min(MIXED_ROWS, MOST_MIXED_BYTES // (np.dtype(np.float32).itemsize * self._widths[1]))
+        at_once = max(1, mixed // size) * size
         return rows.rebatch(at_once).enumerate().map(partial(self._cut, seed), READERS)
 
     def _unit(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -73,7 +77,7 @@ class Batches:
     @property
     def _widths(self) -> tuple[int, int]:
         """Those of `Rows.groups` and `Rows.numbers`."""
-        return len(self._units.design.groupings), self._units.multipliers + 3
+        return width_of_groups(self._units.design), self._units.multipliers + 3
 
 
 def cut(rows: Rows, order: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfglm.data.shards import IngestedFile, Shard
+from tfglm.design.design import Design
 from tfglm.engine.passes import Passes, looked_up_parts
 from tfglm.engine.workload import Workload
 from tfglm.results import predict
@@ -18,7 +19,7 @@ class Rows(NamedTuple):
     """What a network reads of some rows, and what its loss is made of: two arrays, as each more costs time with each batch."""
 
     groups: np.ndarray
-    """The number of the level of each grouping of the design, int32 [rows, groupings]."""
+    """The number of the level of each grouping of the design, int32 [rows, `width_of_groups`]."""
     numbers: np.ndarray
     """The numbers of the formula, standardised, and the columns above, float32 [rows, multipliers + 3]."""
 
@@ -28,6 +29,11 @@ class Rows(NamedTuple):
         used = np.flatnonzero(self.numbers[:, WEIGHT] > 0)
         # Faster than to index by whether a row takes part, which took half the time of reading.
         return self if len(used) == len(self.groups) else Rows(*(np.take(values, used, axis=0) for values in self))
+
+
+def width_of_groups(design: Design) -> int:
+    """The columns of `Rows.groups`: without groupings there is one of zeros, as TensorFlow cannot take rows of nothing apart."""
+    return max(1, len(design.groupings))
 
 
 class Unit(NamedTuple):
@@ -88,7 +94,8 @@ class Units:
         numbers[:, OFFSET], numbers[:, RESPONSE], numbers[:, WEIGHT] = offset, rows.y, weight
         if not kept.all():
             numbers[~kept] = 0.0
-        groups = np.ascontiguousarray(rows.groups[: len(design.groupings)].T, np.int32)
+        groups = np.zeros((len(flag), width_of_groups(design)), np.int32)
+        groups[:, : len(design.groupings)] = rows.groups[: len(design.groupings)].T
         return Unit(Rows(groups, numbers), flag, rows.outside, rows.frequency)
 
     def train(self, number: int) -> Rows:

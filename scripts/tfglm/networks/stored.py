@@ -14,6 +14,7 @@ from tfglm.config import LayersConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import predict
 from tfglm.networks.layers import Scale, network
@@ -43,7 +44,15 @@ def regression(paths: Sequence[Path]) -> Regression | None:
 
 def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Regression | None) -> Units:
     """The rows of a split as the network reads them. A level that no training row has is taken for a missing value, where there
-    is a level for these."""
+    is a level for these. Raises UserError for images of another size than those that the design has."""
+    for factor in design.numeric:
+        for file in files if factor.shape else ():
+            height, width = file.column(factor.column).shape
+            if (height, width) != factor.shape:
+                raise UserError(
+                    f"{file.manifest.source}: the images in `{factor.column}` have {height} x {width} pixels, and network "
+                    f"`{design.model}` reads {factor.shape[0]} x {factor.shape[1]}"
+                )
     workload = Workload(design, files, split, unseen=unseen.of_missing(design))
     if not offset:
         return Units(workload)

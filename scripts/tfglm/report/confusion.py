@@ -37,8 +37,8 @@ def confusion_plot(metrics: dict, title: str, paths: list[Path]) -> None:
     matrix.set_ylabel("true", fontsize=9)
     for key, marker, colour in (("precision", "o", MAIN), ("recall", "s", GREY)):
         values = [np.nan if each[key] is None else each[key] for each in classes]
-        of_classes.plot(values, range(len(names)), marker, color=colour, markersize=4, label=key)
-    of_classes.set_xlim(right=1.02)
+        of_classes.plot(values, range(len(names)), marker, color=colour, markersize=4, label=key, clip_on=False)
+    of_classes.set_xlim(right=1)
     of_classes.legend(fontsize=8, loc="best")
     bare(matrix)
     bare(of_classes)

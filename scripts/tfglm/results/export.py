@@ -15,7 +15,7 @@ import tensorflow.experimental.numpy as tnp
 from tfglm.data.encoding import EXACT_BELOW
 from tfglm.design import transforms
 from tfglm.design.design import Design
-from tfglm.design.factors import Categorical
+from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.passes import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
@@ -25,6 +25,10 @@ from tfglm.solvers.fitted import SEPARATED, Fitted
 
 MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp, "softmax": tf.nn.softmax}
 """The mean as a function of the linear predictor, by the name of the link."""
+
+
+MISSING = {"text": "", "number": "NaN", "image": None}
+"""How an exported model is told of a missing value, by what the column holds."""
 
 
 class Inputs(NamedTuple):
@@ -41,8 +45,8 @@ class Inputs(NamedTuple):
 
 
 class Covariates(tf.Module):
-    """The columns that a prediction needs, as they are in the data: text as strings, '' where it is missing, and numbers as
-    float64, NaN where they are.
+    """The columns that a prediction needs, as they are in the data: text as strings, '' where it is missing, numbers as float64,
+    NaN where they are, and images as uint8 [rows, height, width].
 
     Parameters
     ----------
@@ -58,6 +62,7 @@ class Covariates(tf.Module):
         super().__init__()
         self.design, self.substitutes = design.to_predict, substitutes
         self.kinds = kinds(self.design)
+        self.shapes = {factor.column: factor.shape for factor in self.design.numeric if factor.shape}
         check_exact(self.design, section)
         self._multipliers, parts = looked_up_parts(self.design)
         self.parts = parts.tolist()
@@ -77,9 +82,7 @@ class Covariates(tf.Module):
         rows = tf.shape(next(iter(columns.values())))[0]
         levels = {factor.name: self._level(factor, columns[factor.column]) for factor in design.categorical}
         groups = beside([self._group(grouping, levels) for grouping in design.groupings], rows, tf.int64)
-        of_factors = {
-            factor.name: transforms.apply(tnp, factor.learnt, columns[factor.column]) for factor in design.numeric
-        }
+        of_factors = {factor.name: numbers_of(factor, columns[factor.column]) for factor in design.numeric}
         numbers = beside([self._number(multiplier, of_factors) for multiplier in self._multipliers], rows, tf.float64)
         offset = tf.zeros([rows], tf.float64)
         if design.offset:
@@ -150,11 +153,21 @@ class Exported(tf.Module):
         return tf.where(inputs.known & tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
 
 
-def save(model: tf.Module, columns: Mapping[str, str], folder: Path) -> None:
+def numbers_of(factor: Numeric, column: tf.Tensor) -> Sequence[tf.Tensor]:
+    """The numbers of a factor, given its column, [rows] each."""
+    if factor.shape:
+        return tf.unstack(tf.reshape(tf.cast(column, tf.float64), [-1, factor.width]), axis=1)
+    return transforms.apply(tnp, factor.learnt, column)
+
+
+def save(
+    model: tf.Module, columns: Mapping[str, str], folder: Path, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> None:
     """Write a module with a function `predict` as a SavedModel with the signature `serving_default`; `columns` are its inputs,
-    as `kinds` has them."""
+    as `kinds` has them, and `shapes` the heights and widths of images."""
+    types = {"text": tf.string, "number": tf.float64, "image": tf.uint8}
     specs = {
-        name: tf.TensorSpec([None], tf.string if kind == "text" else tf.float64, name) for name, kind in columns.items()
+        name: tf.TensorSpec([None, *(shapes or {}).get(name, ())], types[kind], name) for name, kind in columns.items()
     }
     tf.saved_model.save(model, str(folder), signatures=model.predict.get_concrete_function(**specs))
 
@@ -212,9 +225,10 @@ def check_exact(design: Design, section: str) -> None:
 
 
 def kinds(design: Design) -> dict[str, str]:
-    """The columns that a prediction needs, each with what it holds: `text` or `number`."""
-    text = {factor.column for factor in design.categorical if factor.column_kind == "text"}
-    return {name: "text" if name in text else "number" for name in design.to_predict.columns}
+    """The columns that a prediction needs, each with what it holds: `text`, `number` or `image`."""
+    special = {factor.column: "text" for factor in design.categorical if factor.column_kind == "text"}
+    special |= {factor.column: "image" for factor in design.numeric if factor.shape}
+    return {name: special.get(name, "number") for name in design.to_predict.columns}
 
 
 def description(design: Design, estimated: Estimates, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict:
@@ -235,7 +249,7 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
         {
             "name": name,
             "type": kind,
-            "missing": "" if kind == "text" else "NaN",
+            "missing": MISSING[kind],
             **({"derived_as": derived[name]} if name in derived else {}),
         }
         for name, kind in columns.items()

@@ -145,6 +145,8 @@ def check_identity(where: str, file: IngestedFile, identity: Sequence[str]) -> N
     """Raise UserError, which names the model's section `where`, for a column that the file was not read with."""
     there = [column.name for column in file.manifest.columns]
     for name in identity:
+        if name in there and file.column(name).kind == "image":
+            raise UserError(f"{where}.identity: `{name}` is an image, which no table can hold; take it out")
         if name not in there:
             raise UserError(f"{where}.identity: {file.manifest.source} was read without `{name}`")
 

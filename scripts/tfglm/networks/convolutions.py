@@ -1,0 +1,80 @@
+"""The convolutions of an image: filters of a few pixels that find the same pattern wherever in the image it is."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+from tfglm.config import LayersConfig
+from tfglm.design.design import Design
+from tfglm.design.factors import Numeric
+from tfglm.engine.passes import looked_up_parts
+from tfglm.errors import UserError
+
+
+def convolved(design: Design, settings: LayersConfig, numbers: Any, seed: int) -> Any:
+    """The numbers of rows as the hidden layers read them.
+
+    Parameters
+    ----------
+    design, settings
+        The formula and the layers.
+    numbers
+        Keras' tensor of the numbers of the formula, [rows, multipliers].
+    seed
+        Chooses the first weights.
+
+    Returns
+    -------
+    The same without convolutions; else the pixels of the image give way to what the filters say, the largest value of each
+    square of `pooling` pixels.
+
+    Raises
+    ------
+    UserError
+        If the formula has no image, or several, or one that is too small.
+    """
+    if not settings.convolutions:
+        return numbers
+    image = image_of(design)
+    check_size(design, settings, image)
+    multipliers = [multiplier.numbers for multiplier in looked_up_parts(design)[0]]
+    pixels = [multipliers.index(((image.name, pixel),)) for pixel in range(image.width)]
+    others = sorted(set(range(len(multipliers))) - set(pixels))
+    deep = keras.layers.Reshape((*image.shape, 1), name="image")(keras.ops.take(numbers, pixels, axis=1))
+    seeds = np.random.default_rng([seed, 1]).integers(2**31, size=len(settings.convolutions)).tolist()
+    for number, (filters, of_layer) in enumerate(zip(settings.convolutions, seeds, strict=True)):
+        deep = keras.layers.Conv2D(
+            filters,
+            settings.kernel,
+            activation=settings.activation,
+            kernel_initializer=keras.initializers.GlorotUniform(of_layer),
+            name=f"convolution_{number}",
+        )(deep)
+    deep = keras.layers.Flatten(name="features")(keras.layers.MaxPooling2D(settings.pooling, name="pooling")(deep))
+    if not others:
+        return deep
+    return keras.layers.Concatenate(name="numbers_and_features")([deep, keras.ops.take(numbers, others, axis=1)])
+
+
+def image_of(design: Design) -> Numeric:
+    """The image of the formula. Raises UserError if there is none, or several."""
+    images = [factor for factor in design.numeric if factor.shape]
+    if len(images) != 1:
+        raise UserError(
+            f"networks.{design.model}.convolutions: the formula `{design.formula}` has {len(images) or 'no'} "
+            f"image{'s' if images else ''}; convolutions are of one"
+        )
+    return images[0]
+
+
+def check_size(design: Design, settings: LayersConfig, image: Numeric) -> None:
+    """Raise UserError if nothing of an image would be left."""
+    left = min(image.shape) - len(settings.convolutions) * (settings.kernel - 1)
+    if left < settings.pooling:
+        height, width = image.shape
+        raise UserError(
+            f"networks.{design.model}.convolutions: images of {height} x {width} pixels are too small: of a side "
+            f"{len(settings.convolutions)} convolutions with filters of {settings.kernel} x {settings.kernel} leave "
+            f"{max(left, 0)} pixels, and pooling takes {settings.pooling}; use fewer, or a smaller `kernel` or `pooling`"
+        )

@@ -1,0 +1,52 @@
+"""The example of the handwritten digits through the workflow: its convolutional network, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import write_images
+from runs import REPOSITORY, read_json, snakemake, succeed
+
+EXAMPLE = REPOSITORY / "config" / "examples" / "digits.yaml"
+LINE = ("--configfile", str(EXAMPLE), "--", "results/models/convolutional/metrics.html")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Where the convolutional network has been trained as the example says."""
+    folder = tmp_path_factory.mktemp("digits")
+    images, labels = write_images.digits()
+    np.savez_compressed(folder / "digits.npz", images=images, labels=labels)
+    succeed(folder, *LINE)
+    return folder
+
+
+def test_the_convolutional_network_knows_the_digits(folder):
+    fit, metrics = (read_json(folder, "models", "convolutional", name) for name in ("fit.json", "metrics.json"))
+    assert fit["classes"] == [str(digit) for digit in range(10)]
+    assert fit["rows"] + metrics["rows"] == 1797 and 320 < metrics["rows"] < 400
+    assert metrics["accuracy"] >= 0.97 and fit["held_out_accuracy"] == pytest.approx(metrics["accuracy"])
+    assert np.trace(metrics["confusion"]) == pytest.approx(metrics["accuracy"] * metrics["rows"])
+    assert "accuracy" in (folder / "results/models/convolutional/metrics.svg").read_text()
+
+
+def test_images_of_another_size_are_not_scored(folder):
+    np.savez(folder / "large.npz", images=np.zeros((3, 28, 28), np.uint8))
+    config = yaml.safe_load(EXAMPLE.read_text()) | {"score": ["large.npz"], "fit": ["convolutional"]}
+    (folder / "score.yaml").write_text(yaml.safe_dump(config))
+    done = snakemake(folder, "--configfile", "score.yaml", "--", "score")
+    message = "large.npz: the images in `image` have 28 x 28 pixels, and network `convolutional` reads 8 x 8"
+    assert done.returncode != 0 and message in done.stdout, done.stdout
+
+
+def test_images_without_labels_are_scored(folder):
+    images, labels = write_images.digits()
+    np.savez(folder / "new.npz", images=images[:100])
+    config = yaml.safe_load(EXAMPLE.read_text()) | {"score": ["new.npz"], "fit": ["convolutional"]}
+    (folder / "score.yaml").write_text(yaml.safe_dump(config))
+    succeed(folder, "--configfile", "score.yaml", "--", "score")
+    scores = pd.read_parquet(folder / "results/models/convolutional/scores/new.parquet")
+    assert len(scores) == 100 and (scores["predicted"].astype(int) == labels[:100]).mean() > 0.95
