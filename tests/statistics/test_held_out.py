@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
-from tfglm.results import held_out
+from tfglm.results import compare, held_out
 from tfglm.results.compare import Model
 
 
@@ -71,3 +71,10 @@ def test_the_interval_covers_the_true_difference(groups):
     error = np.sqrt(0.95 * 0.05 / times)
     assert covered / times == pytest.approx(0.95 - 0.4 / groups, abs=4 * error + 0.01)
     assert isinstance(held_out.differences([model("a", {})]), pd.DataFrame)
+
+
+def test_models_without_coefficients_stand_side_by_side_with_their_metrics():
+    models = [model(name, {"log_loss": loss}) for name, loss in (("a", 0.5), ("b", 0.4))]
+    table = compare.table(models).set_index("term")
+    assert table.loc["log loss (rows kept back)", ["a", "b"]].tolist() == [0.5, 0.4]
+    assert len(table) == len(compare.STATISTICS) + len(compare.HELD_OUT)

@@ -76,9 +76,10 @@ def table(models: Sequence[Model]) -> pd.DataFrame:
         table = model.table.set_index(["term", "level"])[["estimate", error]]
         tables.append(table.set_axis(["estimate", "std_error"], axis=1))
     order = list(dict.fromkeys(key for table in tables for key in table.index))
+    index_of_all = pd.MultiIndex.from_tuples(order) if order else NO_COEFFICIENTS
     columns = {}
     for model, table in zip(models, tables, strict=True):
-        estimates = table.reindex(pd.MultiIndex.from_tuples(order))
+        estimates = table.reindex(index_of_all)
         below = statistics(model)
         columns[model.name] = [*estimates["estimate"], *below.values()]
         columns[f"{model.name} std_error"] = [*estimates["std_error"], *[None] * len(below)]
