@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> None:
                 "`cluster: {isolate: always}` is impossible on several nodes, because they have to reach each "
                 "other; set `cluster: {nodes: 1}`"
             )
-    elif arguments.script[:2] == ["roles.py", "ps"]:
+    elif arguments.script[:2] in (["roles.py", "ps"], ["roles.py", "peer"]):
         network.make(arguments.network, arguments.isolate, arguments.parent)
     elif arguments.isolate != "never":
         network.follow(arguments.network, arguments.parent, arguments.patience)

@@ -195,7 +195,7 @@ def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callab
 
 def parser() -> argparse.ArgumentParser:
     parser = command.parser(__doc__)
-    parser.add_argument("role", choices=["ps", "worker"])
+    parser.add_argument("role", choices=["ps", "worker", "peer"])
     parser.add_argument("--count", type=int, required=True, help="number of processes")
     parser.add_argument(
         "--roster", type=Path, required=True, help="roster to write, which names the announcement of each process"

@@ -13,7 +13,7 @@ def main(arguments: argparse.Namespace) -> None:
         ending.end_with_parent(arguments.parent)
     with tensorflow_setup.quiet(gpus=arguments.settings.gpus > 0):
         from tfglm.networks import job
-    fitting.watched(arguments, lambda *of_fit: job.train(arguments, *of_fit))
+    fitting.watched(arguments, lambda *of_fit: job.train_here(arguments, *of_fit))
 
 
 if __name__ == "__main__":

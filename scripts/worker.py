@@ -10,6 +10,7 @@ def prepare(folder: Path) -> None:
     from tfglm.distribute import remote
     from tfglm.distribute.designs import Designs
     from tfglm.engine import kernels, passes, updates  # noqa: F401  registers passes and updates
+    from tfglm.networks import served  # noqa: F401  registers the rows of networks
 
     remote.serve(Designs.beside(folder))
     kernels.load()

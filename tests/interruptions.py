@@ -39,12 +39,16 @@ def progress(folder: Path) -> dict:
 
 @contextlib.contextmanager
 def running(
-    folder: Path, *more: str, within: tuple[str, ...] = (), environment: Mapping[str, str] = ENVIRONMENT
+    folder: Path,
+    *more: str,
+    within: tuple[str, ...] = (),
+    environment: Mapping[str, str] = ENVIRONMENT,
+    target: str = TARGET,
 ) -> Iterator[subprocess.Popen]:
-    """Snakemake, making the table; at the end it is killed with all that it has started. `within` is a command that runs it."""
+    """Snakemake, making the target; at the end it is killed with all that it has started. `within` is a command that runs it."""
     with (folder / "said").open("w") as output:
         run = subprocess.Popen(
-            [*within, *command_line(*more, "--", TARGET)],
+            [*within, *command_line(*more, "--", target)],
             cwd=folder,
             env=environment,
             stdout=output,

@@ -19,11 +19,11 @@ from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import layers, linear, predict, stored
+from tfglm.networks import layers, linear, predict, sources
 from tfglm.networks.export import Exported
 from tfglm.networks.layers import Scale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import Training
+from tfglm.networks.training import Chief, Training
 from tfglm.results import classes, metrics, unseen
 
 MULTINOMIAL = FAMILIES["multinomial"]
@@ -64,7 +64,7 @@ def training(file: IngestedFile, of_design: Design, folder: Path, **keys) -> Tra
     settings = TrainingConfig.model_validate({"batch_size": 200, "epochs": 2, "hidden": [8]} | keys)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings, strategy, folder, lambda *of_step: None, lambda line: None)
+    return Training(*units, settings, strategy, folder, Chief(lambda *of_step: None, lambda line: None))
 
 
 def random_network(of_design: Design, **keys):
@@ -155,7 +155,7 @@ def scored_rows(units: Units, network) -> dict[str, np.ndarray]:
 def test_metrics_are_those_of_scikit_learn_with_weights_and_by_group(file, frame):
     of_design = design(file, weights="weight")
     network = random_network(of_design)
-    units = stored.units(of_design, [file], "evaluate", None)
+    units = sources.units(of_design, [file], "evaluate", None)
     rows = scored_rows(units, network)
     used = rows["flag"] == 0
     weight, true, eta = rows["weight"][used], rows["response"][used].astype(int), rows["eta"][used]
@@ -198,7 +198,7 @@ def test_rows_of_a_class_that_no_training_row_has_are_counted_and_left_out(file,
     evaluated = frame[frame["month"] == 5]
     ferries = int((evaluated["service"] == "ferry").sum())
     assert ferries > 5
-    units = stored.units(of_design, [file], "evaluate", None)
+    units = sources.units(of_design, [file], "evaluate", None)
     report = metrics.evaluate(of_design, predict.score(units, random_network(of_design)), 0.5)
     assert report["rows_with_unseen_level"] == ferries and report["rows"] == len(evaluated) - ferries
     levels = unseen.checked(of_design, [file], "evaluate", "missing", "networks.m")
@@ -217,7 +217,7 @@ def test_an_exported_network_has_a_probability_of_each_class(file, frame):
         for name, kind in exported.kinds.items()
     }
     outputs = exported.predict(**columns)
-    eta = scored_rows(stored.units(of_design.to_predict, [file], "predict", None), network)["eta"]
+    eta = scored_rows(sources.units(of_design.to_predict, [file], "predict", None), network)["eta"]
     np.testing.assert_allclose(outputs["linear_predictor"], eta, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(outputs["probability"], MULTINOMIAL.mean(eta), rtol=1e-4)
 

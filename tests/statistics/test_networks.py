@@ -21,11 +21,11 @@ from tfglm.distribute import strategies
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import layers, linear, predict, stored
+from tfglm.networks import layers, linear, predict, sources, stored
 from tfglm.networks.layers import Scale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
-from tfglm.networks.training import Training
+from tfglm.networks.training import Chief, Training
 from tfglm.results import coefficients, estimates, read, unseen
 from tfglm.results.predict import check_identity
 
@@ -46,14 +46,18 @@ def design(file: IngestedFile, formula: str = FORMULA, family: str = "binomial",
     return design_of(formula.replace("C(month) + ", ""), family, merge([file]), [file], **keys)
 
 
-def training(file: IngestedFile, folder: Path, of_design: Design | None = None, lines=None, **keys) -> Training:
+def training(
+    file: IngestedFile, folder: Path, of_design: Design | None = None, record=lambda *of_step: None, **keys
+) -> Training:
     of_design = of_design or design(file)
     settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(
-        *units, settings, strategy, folder, lambda *of_step: None, (lines if lines is not None else []).append
-    )
+    return Training(*units, settings, strategy, folder, Chief(record, LINES.append))
+
+
+LINES: list[str] = []
+"""What trainings have said."""
 
 
 def weights(network: keras.Model) -> list[np.ndarray]:
@@ -148,7 +152,7 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     keys = {"hidden": [], "epochs": 40, "batch_size": 500, "optimizer": {"name": "adam", "learning_rate": 0.02}}
     trained = training(file, tmp_path, of_family, **keys).run()
     eta = [scored.rows for scored in predict.score(units, trained.network)]
-    reached = predict.mean_loss(units, trained.network)
+    reached = predict.means(units, trained.network)["loss"]
     best = np.concatenate([of_shard.rows["eta"] for of_shard in exact_scores(of_family, exact, file)])
     response_of = np.concatenate([rows["response"] for rows in eta])
     used = np.concatenate([rows["weight"] for rows in eta]) > 0
@@ -205,21 +209,18 @@ def test_training_that_was_interrupted_ends_in_the_same_weights(file, tmp_path):
     class Interrupted(Exception):
         pass
 
+    keys["checkpoints"] = {"steps": 13}
     for stop in (37, 70, 117):
-        keys["checkpoints"] = {"steps": 13}
-        lines: list[str] = []
-        interrupted = training(file, tmp_path / "cut", lines=lines, report_every=stop, **keys)
 
         def note(step: int, values: dict, until: int = stop) -> None:
             if step >= until:
                 raise Interrupted
 
-        interrupted._record = note
         with pytest.raises(Interrupted):
-            interrupted.run()
-    resumed = training(file, tmp_path / "cut", lines=lines, **keys)
-    result = resumed.run()
-    assert any("going on from step" in line for line in lines)
+            training(file, tmp_path / "cut", record=note, report_every=stop, **keys).run()
+    LINES.clear()
+    result = training(file, tmp_path / "cut", **keys).run()
+    assert any("going on from step" in line for line in LINES)
     assert result.summary == whole.summary
     for mine, theirs in zip(weights(result.network), weights(whole.network), strict=True):
         np.testing.assert_array_equal(mine, theirs)
@@ -232,7 +233,7 @@ def test_patience_keeps_the_weights_with_the_smallest_loss_held_out(file, tmp_pa
     result = stopped.run()
     assert result.summary["epochs"] == result.summary["epoch_of_smallest_loss"] + 3 < 30
     held_out = Units(Workload(design(file), [file], "evaluate"))
-    assert predict.mean_loss(held_out, result.network) == pytest.approx(result.summary["smallest_held_out_loss"])
+    assert predict.means(held_out, result.network)["loss"] == pytest.approx(result.summary["smallest_held_out_loss"])
 
 
 def test_a_stored_network_predicts_what_it_did(file, tmp_path):
@@ -251,8 +252,8 @@ def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     regression = design(file, "late ~ carrier + hour")
     fitted = fit_design(regression, [file])
     of_network = design(file, "late ~ origin + distance")
-    offset = stored.Regression(regression, fitted)
-    units = stored.units(of_network, [file], "train", offset)
+    offset = sources.Regression(regression, fitted)
+    units = sources.units(of_network, [file], "train", offset)
     scored = next(iter(exact_scores(regression, fitted, file)))
     (rows, flag, *_), known = units.read(0), scored.rows["flag"] >= 0
     np.testing.assert_array_equal(flag, scored.rows["flag"])
@@ -324,7 +325,7 @@ def test_messages_name_the_section_of_networks(file, monkeypatch):
 def test_more_gpus_than_there_are_are_refused(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     with pytest.raises(UserError, match=r"networks.m.gpus: 2 are asked for, and TensorFlow finds 0 on this machine"):
-        strategies.strategy("mirrored", 2, None, "networks.m")
+        strategies.of_one_process("mirrored", 2, None, "networks.m")
 
 
 def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):

@@ -16,7 +16,7 @@ from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.networks import embeddings, layers, predict, stored
+from tfglm.networks import embeddings, layers, predict, sources, stored
 from tfglm.networks.export import Exported
 from tfglm.report.embeddings import embeddings_plot, principal_components
 from tfglm.results import csv_files, unseen
@@ -91,7 +91,7 @@ def test_an_exported_network_predicts_the_same_from_columns(file, frame, formula
     network = random_network(of_network, LayersConfig.model_validate({"hidden": [5, 3]} | keys))
     exported = Exported(network, of_network, unseen.of_missing(of_network), None)
     eta = assert_predicts_the_same(
-        exported, stored.units(of_network.to_predict, [file], "predict", None), network, frame
+        exported, sources.units(of_network.to_predict, [file], "predict", None), network, frame
     )
     assert np.isnan(eta[110:115]).all() == ("origin" in formula)
     assert np.isnan(eta[120:125]).all() == ("times" in formula)
@@ -105,10 +105,10 @@ def test_an_exported_network_has_the_regression_under_it(file, frame):
     fitted = fit_design(regression, [file])
     of_network = design(file, "late ~ carrier + hour")
     network = random_network(of_network, LayersConfig(hidden=[4]))
-    under = stored.Regression(regression, fitted)
+    under = sources.Regression(regression, fitted)
     exported = Exported(network, of_network, unseen.of_missing(of_network), under)
     assert exported.kinds.keys() == {"carrier", "hour", "origin", "times", "distance"}
-    units = stored.units(of_network.to_predict, [file], "predict", under)
+    units = sources.units(of_network.to_predict, [file], "predict", under)
     eta = assert_predicts_the_same(exported, units, network, frame)
     separated = (frame["origin"] == "JFK").to_numpy()[PREDICTED]
     assert np.isnan(eta[separated]).all() and np.isnan(eta[110:115]).all() and np.isfinite(eta).sum() > 300

@@ -1,4 +1,4 @@
-"""Networks through the workflow, each strategy of one process: what they write, what runs again, a kill, and what is refused."""
+"""Networks through the workflow, under each strategy: what they write, what runs again, a kill, and what is refused."""
 
 import json
 import os
@@ -22,13 +22,15 @@ STRATEGIES = {
     "one": {},
     "mirrored": {"strategy": "mirrored", "devices": 2},
     "central": {"strategy": "central_storage", "devices": 2},
+    "peers": {"strategy": "multi_worker_mirrored", "workers": 2},
 }
+SERVED = {"strategy": "parameter_server", "ps": 2, "workers": 2}
 COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
 WEIGHTS = "checkpoint/network.data-00000-of-00001"
 TARGETS = [
     "results/summary.html",
     "results/compare.html",
-    *(f"results/models/{name}/metrics.json" for name in STRATEGIES),
+    *(f"results/models/{name}/metrics.json" for name in (*STRATEGIES, "served")),
     *(f"results/models/one/{name}" for name in ("embeddings.csv", "history.svg", "metrics.html")),
     "results/models/carriers/metrics.html",
     *(f"results/models/{name}/{file}" for name in ("over", "carriers") for file in ("metrics_by.csv", "model.json")),
@@ -52,6 +54,7 @@ def folder(tmp_path_factory) -> Path:
         )
         config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
         config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
+        config["networks"]["served"] = NETWORK | SERVED
         config["models"]["exact"]["by"] = ["carrier", "month"]
         config["compare"] = ["exact", "over"]
         config["networks"]["over"] = NETWORK | {
@@ -82,12 +85,26 @@ def model(folder: Path, name: str) -> Path:
 
 def test_all_strategies_learn_the_same(folder):
     fits = {name: read_json(folder, "models", name, "fit.json") for name in STRATEGIES}
-    assert [fit["strategy"] for fit in fits.values()] == ["one_device", "mirrored", "central_storage"]
+    strategies = ["one_device", "mirrored", "central_storage", "multi_worker_mirrored"]
+    assert [fit["strategy"] for fit in fits.values()] == strategies
     assert len({(fit["steps"], fit["parameters"], fit["rows"]) for fit in fits.values()}) == 1
     losses = [fit["loss"] for fit in fits.values()]
     assert max(losses) - min(losses) < 1e-5
     held_out = [read_json(folder, "models", name, "metrics.json")["log_loss"] for name in STRATEGIES]
     assert max(held_out) - min(held_out) < 1e-5
+
+
+def test_workers_on_parameter_servers_learn_as_much(folder):
+    one, served = (read_json(folder, "models", name, "fit.json") for name in ("one", "served"))
+    assert served["rows"] == one["rows"] and served["parameters"] == one["parameters"]
+    # The last batch of each turn may be a small one.
+    assert one["steps"] <= served["steps"] <= one["steps"] + 2 * 16
+    assert served["loss"] == pytest.approx(one["loss"], abs=0.02)
+    held_out = [read_json(folder, "models", name, "metrics.json")["log_loss"] for name in ("one", "served")]
+    assert held_out[1] == pytest.approx(held_out[0], abs=0.01)
+    history = pd.read_csv(model(folder, "served") / "history.csv").set_index("quantity")["value"]
+    assert (history["train/staleness"] >= 0).all()
+    assert not (model(folder, "served") / "cluster" / "designs").exists()
 
 
 def test_metrics_are_those_of_the_predictions_of_the_network(folder):
@@ -252,7 +269,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
         ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
         (
             {"strategy": "mirorred"},
-            "networks.one.strategy: expected `one_device`, `mirrored` or `central_storage`, received",
+            "networks.one.strategy: expected `one_device`, `mirrored`, `central_storage`, `multi_worker_mirrored` or `parameter",
         ),
         (
             {"strategy": "horovod"},
@@ -265,6 +282,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
         ),
         ({"gpus": 2}, "networks.one: gpus: strategy `one_device` has one, not 2; use `mirrored`"),
         ({"gpus": 1, "devices": 1}, "networks.one: devices: with `gpus` no processors share the batch"),
+        ({"ps": 3}, "networks.one: ps: strategy `one_device` has none; use `parameter_server`"),
+        ({"workers": 3}, "networks.one: workers: strategy `one_device` is one process; use `multi_worker_mirrored`"),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 101},
+            "networks.one: batch_size: 100 rows are too few for 101 workers",
+        ),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],
 )

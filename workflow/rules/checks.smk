@@ -43,11 +43,16 @@ except UserError as error:
 
 def check_machine():
     """Before anything starts: refuse more processes than this machine has memory for, and say it if others can reach them."""
-    if not (workflow.local_exec and any(job.rule.name == "chief" for job in workflow.dag.needrun_jobs())):
+    if not workflow.local_exec:
+        return
+    chiefs = [job for job in workflow.dag.needrun_jobs() if job.rule.name in ("chief", "train_on_cluster")]
+    if not chiefs:
         return
     isolate = CONFIG.cluster.isolate
     try:
-        memory.check(CONFIG.cluster.ps, CONFIG.cluster.workers, memory.of_machine())
+        for job in chiefs:
+            roles = roles_of(job.wildcards)
+            memory.check(roles.ps, roles.workers + roles.peers, memory.of_machine())
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if isolate == "never":

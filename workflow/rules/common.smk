@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import namedtuple
 
 from tfglm import ENGINE
 from tfglm.addresses import SECRETS, is_address
@@ -25,7 +26,13 @@ from tfglm.config import (
     settings_to_score,
 )
 from tfglm.errors import nearest
+from tfglm.roles import launch
 
+if "TF_CONFIG" in os.environ:
+    raise WorkflowError(
+        "TF_CONFIG is set in the environment, and tells TensorFlow of a cluster that is not this workflow's\n"
+        "  unset TF_CONFIG; which processes there are stands in the config, and they find their addresses themselves"
+    )
 try:
     CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
     # What a file may look like, by the name of the layout.
@@ -70,6 +77,11 @@ wildcard_constraints:
 # Any model but a network: also one that is not in the config, whose name is to be refused.
 NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + "[A-Za-z][A-Za-z0-9_]*"
 NETWORK = "|".join(CONFIG.networks) or "(?!)"
+
+
+def trained_under(*strategies):
+    """The networks that have one of these strategies, as a pattern of their names."""
+    return "|".join(name for name in NETWORKS if CONFIG.networks[name].strategy in strategies) or "(?!)"
 
 
 class Unwatched:
@@ -153,3 +165,27 @@ def reference_of_unseen(wildcards):
     """The file with the reference levels, where the evaluation depends on them."""
     uses_them = model_of(wildcards).unseen == "reference"
     return f"results/models/{wildcards.model}/reference.json" if uses_them else []
+
+
+Roles = namedtuple("Roles", "ps workers peers")
+
+
+def roles_of(wildcards):
+    """How many processes work for the chief of a model."""
+    if wildcards.model not in CONFIG.networks:
+        return Roles(CONFIG.cluster.ps, CONFIG.cluster.workers, 0)
+    network = CONFIG.networks[wildcards.model]
+    return Roles(*network.servers, max(0, network.peers - 1))
+
+
+def allocation(wildcards):
+    """What SLURM is asked for: nodes, and processes on the fullest of them."""
+    roles = roles_of(wildcards)
+    return launch.request(roles.ps, roles.workers + roles.peers, CONFIG.cluster.nodes)
+
+
+def rosters_of(wildcards):
+    """The rosters of the processes that train a network together with its chief."""
+    roles = roles_of(wildcards)
+    names = {"ps": roles.ps, "workers": roles.workers, "peers": roles.peers}
+    return [f"results/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]

@@ -1,22 +1,49 @@
-# The training of a network: one ordinary job, whose outputs have the names of those of a fit; and its embeddings.
+# The training of a network, whose outputs have the names of those of a fit, and its tables. A strategy of one process is an
+# ordinary job.
+
+TRAINING = (
+    "--design {input.design}"
+    " --manifests {input.manifests}"
+    " --offset {input.offset}"
+    " --settings {params.settings:q}"
+    " --config {params.config:q}"
+    " --history {output.history}"
+    " --journal {params.journal}"
+    " --progress logs/models/{wildcards.model}/progress.json"
+    " --events logs/models/{wildcards.model}/events"
+    " --checkpoint {output.checkpoint}"
+    " --fit {output.fit}"
+    " --parent $PPID"
+    " --log {log}"
+)
+# What is trained from, what becomes of it, and what else is a reason to train again: the same under each strategy.
+TRAINED_FROM = {"design": "results/models/{model}/design.json", "manifests": MANIFESTS, "offset": offset_of}
+TRAINED = {
+    "fit": "results/models/{model}/fit.json",
+    "checkpoint": directory("results/models/{model}/checkpoint"),
+    "history": "results/models/{model}/history.csv",
+    "history_digest": "results/models/{model}/history.sha256",
+}
+TRAINED_BY = {
+    "engine": ENGINE,
+    "settings": settings(*TrainingConfig.model_fields),
+    "config": provenance_settings,
+    # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
+    "journal": unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
+}
 
 
 rule train:
     input:
-        design="results/models/{model}/design.json",
-        manifests=MANIFESTS,
-        offset=offset_of,
+        **TRAINED_FROM,
     output:
-        fit="results/models/{model}/fit.json",
-        checkpoint=directory("results/models/{model}/checkpoint"),
-        history="results/models/{model}/history.csv",
-        history_digest="results/models/{model}/history.sha256",
+        **TRAINED,
     log:
         "logs/models/{model}/train.log",
     benchmark:
         "timings/train/{model}.tsv"
     wildcard_constraints:
-        model=NETWORK,
+        model=trained_under("one_device", "mirrored", "central_storage"),
     conda:
         "../envs/tfglm.yaml"
     threads: threads_of_training
@@ -26,28 +53,54 @@ rule train:
         # The same for SLURM, which gives the job these and no others.
         gres=lambda wildcards: f"gpu:{gpus_of_training(wildcards)}" if gpus_of_training(wildcards) else "",
     params:
-        engine=ENGINE,
-        settings=settings(*TrainingConfig.model_fields),
-        config=provenance_settings,
-        # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
-        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
+        **TRAINED_BY,
     message:
         "{wildcards.model}: training"
     shell:
-        'exec python "$TFGLM_SCRIPTS/train.py"'
-        " --design {input.design}"
-        " --manifests {input.manifests}"
-        " --offset {input.offset}"
-        " --settings {params.settings:q}"
-        " --config {params.config:q}"
-        " --history {output.history}"
-        " --journal {params.journal}"
-        " --progress logs/models/{wildcards.model}/progress.json"
-        " --events logs/models/{wildcards.model}/events"
-        " --checkpoint {output.checkpoint}"
-        " --fit {output.fit}"
-        " --parent $PPID"
-        " --log {log}"
+        " ".join(['exec python "$TFGLM_SCRIPTS/train.py"', TRAINING])
+
+
+rule train_on_cluster:
+    input:
+        **TRAINED_FROM,
+        rosters=rosters_of,
+    output:
+        **TRAINED,
+    log:
+        "logs/models/{model}/train.log",
+    benchmark:
+        "timings/train/{model}.tsv"
+    wildcard_constraints:
+        model=trained_under("multi_worker_mirrored", "parameter_server"),
+    conda:
+        "../envs/tfglm.yaml"
+    threads: 0
+    resources:
+        patience=CONFIG.cluster.patience,
+        stall=CONFIG.cluster.stall,
+        mpi="local",
+        interface="auto",
+        isolate=CONFIG.cluster.isolate,
+        mem_mb=0,
+    params:
+        **TRAINED_BY,
+    message:
+        "{wildcards.model}: training on a cluster"
+    shell:
+        " ".join(
+            [
+                'exec python "$TFGLM_SCRIPTS/isolate.py"',
+                "--isolate {resources.isolate}",
+                "--launcher {resources.mpi}",
+                "--network results/models/{wildcards.model}/cluster/network.json",
+                "train_on_cluster.py",
+                "--rosters {input.rosters}",
+                "--lease results/models/{wildcards.model}/cluster/chief.lease",
+                "--patience {resources.patience}",
+                "--stall {resources.stall}",
+                TRAINING,
+            ]
+        )
 
 
 rule tabulate_network:

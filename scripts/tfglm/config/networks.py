@@ -26,12 +26,13 @@ SETTINGS_OF_OPTIMIZERS = {
 """What an optimizer can be told beside its learning rate, by the names that Keras has for it."""
 
 WITHOUT = {
-    "parameter_server": "so far a network is trained by one process; only the regressions can have it, under `cluster`",
-    "multi_worker_mirrored": "so far a network is trained by one process",
     "tpu": "so far a network is trained on GPUs or processors",
     "horovod": "its last release, 0.28.1, builds with no TensorFlow that this workflow can run",
 }
 """Strategies that TensorFlow or others have, and why a network cannot be trained under them."""
+
+SEVERAL_PROCESSES = ("multi_worker_mirrored", "parameter_server")
+"""Strategies that are not one ordinary job."""
 
 Rate = Annotated[Number, Field(ge=0, lt=1)]
 NotNegative = Annotated[Number, Field(ge=0, le=1e9)]
@@ -142,10 +143,19 @@ class LayersConfig(Section):
 class TrainingConfig(LayersConfig):
     """How a network is trained. Every key is a reason to train again."""
 
-    strategy: Literal["one_device", "mirrored", "central_storage"] = Field(
+    strategy: Literal["one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"] = Field(
         default="one_device",
         description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose "
-        "gradients are added; or `central_storage`, one copy that all devices read.",
+        "gradients are added; `central_storage`, one copy that all devices read; `multi_worker_mirrored`, a copy in each of "
+        "`workers`, whose gradients are added in a ring; or `parameter_server`, one copy on `ps` servers, which `workers` change "
+        "independently of each other.",
+    )
+    workers: Annotated[Count, Field(le=10_000)] | None = Field(
+        default=None,
+        description="Processes that compute gradients under `multi_worker_mirrored` or `parameter_server`. Default: 2.",
+    )
+    ps: Annotated[Count, Field(le=1000)] | None = Field(
+        default=None, description="Parameter servers, under `parameter_server`. Default: 1."
     )
     gpus: Integer = Field(
         default=0,
@@ -190,6 +200,16 @@ class TrainingConfig(LayersConfig):
         default=CheckpointsConfig(), description="When training writes down where it is."
     )
 
+    @property
+    def peers(self) -> int:
+        """The processes that share a batch, the chief included; 0 under another strategy."""
+        return (self.workers or 2) if self.strategy == "multi_worker_mirrored" else 0
+
+    @property
+    def servers(self) -> tuple[int, int]:
+        """The numbers of ps and of workers; none under another strategy."""
+        return (self.ps or 1, self.workers or 2) if self.strategy == "parameter_server" else (0, 0)
+
     @field_validator("strategy", mode="before")
     @classmethod
     def _strategies_to_be_had(cls, strategy: Any) -> Any:
@@ -203,10 +223,26 @@ class TrainingConfig(LayersConfig):
         if self.gpus and self.devices:
             raise ValueError("devices: with `gpus` no processors share the batch; leave one of the keys out")
         key, count = ("gpus", self.gpus) if self.gpus else ("devices", self.devices or 1)
+        if (self.gpus or self.devices) and self.strategy in SEVERAL_PROCESSES:
+            raise ValueError(
+                f"{key}: each of the `workers` of strategy `{self.strategy}` has one processor; remove the key"
+            )
         if self.strategy == "one_device" and count > 1:
             raise ValueError(f"{key}: strategy `one_device` has one, not {count}; use `mirrored`")
         if count > self.batch_size:
             raise ValueError(f"batch_size: {self.batch_size} rows are too few for {count} devices")
+        return self
+
+    @model_validator(mode="after")
+    def _processes_of_the_strategy(self) -> "TrainingConfig":
+        if self.workers and self.strategy not in SEVERAL_PROCESSES:
+            raise ValueError(f"workers: strategy `{self.strategy}` is one process; use `multi_worker_mirrored`")
+        if self.ps and self.strategy != "parameter_server":
+            raise ValueError(f"ps: strategy `{self.strategy}` has none; use `parameter_server`")
+        if self.workers == 1 and self.strategy == "multi_worker_mirrored":
+            raise ValueError("workers: `multi_worker_mirrored` needs two or more; use `one_device`")
+        if self.peers > self.batch_size:
+            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {self.peers} workers")
         return self
 
 

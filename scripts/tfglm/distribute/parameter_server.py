@@ -6,11 +6,8 @@ wrong after a worker had been killed. This one is the same bit for bit for any n
 way.
 """
 
-import contextlib
 import itertools
 import math
-import re
-import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,9 +20,8 @@ from tfglm.distribute import remote, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
 from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.servers import Servers, Waiting
 from tfglm.distribute.tasks import Task
-from tfglm.errors import UserError
-from tfglm.roles import announce, probe
 from tfglm.roles.announce import Announcement
 
 with tensorflow_setup.quiet():
@@ -38,58 +34,20 @@ LONGEST_TURN = 8
 """Calls that change an array, which a worker makes one after the other: between two of these are 3 ms, and 20 where the chief has
 a part in it."""
 
-_PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
-_LOST = "GRPC error information from remote target /job:ps"
-
-
-Waiting = Callable[[], contextlib.AbstractContextManager[None]]
-"""Inside `waiting()` the chief waits for its cluster, and its watchdog counts the seconds."""
-
 
 def connect(
     members: Sequence[Announcement], folders: Iterable[Path], deadline_seconds: float, waiting: Waiting
 ) -> "ParameterServerExecutor":
-    """Connect to TensorFlow servers: once a process, and before it runs any TensorFlow operation.
+    """An executor on these `Servers`.
 
-    Parameters
-    ----------
-    members
-        What the ps and the workers have announced.
-    folders
-        Where the workers have done so; designs are put there.
-    deadline_seconds
-        Within which all have to answer. Left to itself TensorFlow would wait for ever.
-    waiting
-        Entered while this process waits for them.
-
-    Raises
-    ------
-    UserError
-        If one does not answer in time.
+    `folders` are where the workers have announced themselves; designs are put there. Raises UserError if a member does not
+    answer in time.
     """
-    cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
-    deadline = time.monotonic() + deadline_seconds
-    for member in members:
-        while probe.ask(member.address) != "answers":
-            if time.monotonic() > deadline:
-                raise UserError(
-                    f"{member.place}, does not answer within {deadline_seconds:.0f} s; see whether its process lives and "
-                    f"whether the network lets the port through"
-                )
-            time.sleep(0.2)
-    tensorflow_setup.limit_threads()
-    # Of a few operations Grappler, half a second a function, improves nothing.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
-    tf.get_logger().setLevel("CRITICAL")
-    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
-    with waiting():
-        strategy = tf.distribute.ParameterServerStrategy(resolver)
-        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    servers = Servers(members, deadline_seconds, waiting)
     designs = [Designs.beside(folder) for folder in folders]
     for of_earlier_fit in designs:
         of_earlier_fit.remove()
-    return ParameterServerExecutor(coordinator, members, designs, waiting)
+    return ParameterServerExecutor(servers, designs)
 
 
 def _sum_of_calls(
@@ -181,16 +139,9 @@ class ParameterServerExecutor:
 
     kept = ""
 
-    def __init__(
-        self,
-        coordinator: tf.distribute.coordinator.ClusterCoordinator,
-        members: Sequence[Announcement],
-        designs: Sequence[Designs],
-        waiting: Waiting,
-    ) -> None:
-        self._coordinator, self._designs, self._waiting = coordinator, designs, waiting
-        self._ps = {member.index: member for member in members if member.role == "ps"}
-        self.workers = len(members) - len(self._ps)
+    def __init__(self, servers: Servers, designs: Sequence[Designs]) -> None:
+        self._servers, self._designs = servers, designs
+        self.workers = servers.workers
         self._variables: dict[int, tf.Variable] = {}
         self._traced: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
@@ -216,7 +167,7 @@ class ParameterServerExecutor:
 
     def _sums(self, pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Iterator[np.ndarray]:
         """The sum of `task(state, *call)` over the calls of each piece, (task, calls)."""
-        with self._readable():
+        with self._servers.readable():
             variable = self._put(state)
             shapes = {name: np.shape(value) for name, value in state.items()}
 
@@ -239,8 +190,7 @@ class ParameterServerExecutor:
 
     def _schedule(self, key: tuple, calls: Sequence[Call]) -> Any:
         words = wire.pack([array for call in calls for array in call])
-        with self._waiting():
-            return self._coordinator.schedule(self._traced[key], args=(tf.constant(words),))
+        return self._servers.schedule(self._traced[key], (tf.constant(words),))
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
@@ -249,18 +199,18 @@ class ParameterServerExecutor:
             waiting.append((place, schedule(place)))
             if len(waiting) == self._ahead:
                 first, result = waiting.popleft()
-                yield first, self._fetch(result)
+                yield first, self._servers.fetch(result)
         while waiting:
             first, result = waiting.popleft()
-            yield first, self._fetch(result)
+            yield first, self._servers.fetch(result)
 
     def share(self, array: np.ndarray) -> SharedOnServers:
         """Put an array [rows, columns] on the ps, its columns divided among them."""
-        with self._readable(), self._waiting(), self._coordinator.strategy.scope():
-            parts = np.array_split(np.asarray(array, float), min(len(self._ps), array.shape[1]), axis=1)
+        with self._servers.readable(), self._servers.waiting(), self._servers.strategy.scope():
+            parts = np.array_split(np.asarray(array, float), min(len(self._servers.ps), array.shape[1]), axis=1)
             variables = [tf.Variable(part, name=f"shared_{k}", trainable=False) for k, part in enumerate(parts)]
             pushes = tf.Variable(0.0, dtype=tf.float64, name="pushes", trainable=False)
-            return SharedOnServers(variables, pushes, self._waiting)
+            return SharedOnServers(variables, pushes, self._servers.waiting)
 
     def update(
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
@@ -273,7 +223,7 @@ class ParameterServerExecutor:
         assert isinstance(shared, SharedOnServers)
         kinds_of_calls = [(task, wire.kinds(call)) for task, call in calls]
         turns = turns_of(kinds_of_calls, self.workers)
-        with self._readable():
+        with self._servers.readable():
 
             def schedule(number: int) -> Any:
                 turn = turns[number]
@@ -292,48 +242,12 @@ class ParameterServerExecutor:
     def _put(self, state: State) -> tf.Variable:
         """The state on the ps, as one vector."""
         vector = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
-        with self._waiting():
+        with self._servers.waiting():
             if len(vector) not in self._variables:
                 # Made under the scope, it is on a ps.
-                with self._coordinator.strategy.scope():
+                with self._servers.strategy.scope():
                     self._variables[len(vector)] = tf.Variable(
                         tf.zeros(len(vector), tf.float64), name="state", trainable=False
                     )
             self._variables[len(vector)].assign(vector)
         return self._variables[len(vector)]
-
-    def _fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
-        """Wait for one result, which cannot be written to. Raises the error that made it impossible."""
-        with self._waiting():
-            while True:
-                try:
-                    # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
-                    return np.asarray(memoryview(result.get()))
-                except tf.errors.OpError:
-                    # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
-                    # copy of its result to here: the coordinator has put the call back and will set a new result.
-                    self._coordinator.done()
-                    time.sleep(0.1)
-
-    @contextlib.contextmanager
-    def _readable(self) -> Iterator[None]:
-        """Turn an error of TensorFlow into a UserError whose first line says what happened."""
-        try:
-            yield
-        except tf.errors.OpError as error:
-            raise UserError(self._explain(error)) from error
-
-    def _explain(self, error: tf.errors.OpError) -> str:
-        lost = _PS.search(error.message)
-        if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
-            return (
-                f"{self._ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
-                "roles.py, says why. Run the same command again: the fit resumes from the last sum that it completed"
-            )
-        return f"a task failed on a worker: {own_words(error.message)}"
-
-
-def own_words(message: str) -> str:
-    """The part of a TensorFlow error that the function's own error has said."""
-    own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
-    return own[1] if own else message

@@ -1,6 +1,6 @@
-"""TensorFlow's strategies of one process: on which devices a network is trained, and how these share a batch."""
+"""TensorFlow's strategies: on which devices, of one process or several, a network is trained, and how these share a batch."""
 
-from typing import Literal
+from collections.abc import Sequence
 
 from tfglm import tensorflow_setup
 from tfglm.errors import UserError
@@ -8,11 +8,9 @@ from tfglm.errors import UserError
 with tensorflow_setup.quiet():
     import tensorflow as tf
 
-Name = Literal["one_device", "mirrored", "central_storage"]
 
-
-def strategy(name: Name, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
-    """The strategy on so many GPUs; of 0, on `devices` logical processors, or one.
+def of_one_process(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
+    """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than
     there are.
@@ -38,3 +36,24 @@ def strategy(name: Name, gpus: int, devices: int | None, where: str) -> tf.distr
     if name == "central_storage":
         return tf.distribute.experimental.CentralStorageStrategy(names, "/cpu:0")
     return tf.distribute.OneDeviceStrategy(names[0])
+
+
+def of_peers(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
+    """That of several processes, each with a copy of the network and a part of every batch; their gradients are added in a
+    ring.
+
+    Once a process, and before it runs any TensorFlow operation. Returns when all of them are there.
+
+    Parameters
+    ----------
+    addresses
+        Of all processes, `host:port`; what TF_CONFIG says elsewhere.
+    index
+        The place of this one among them.
+    """
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec({"worker": list(addresses)}), task_type="worker", task_id=index, rpc_layer="grpc"
+    )
+    implementation = tf.distribute.experimental.CommunicationImplementation
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation.RING)
+    return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)

@@ -89,7 +89,7 @@ class Request(NamedTuple):
     def named(self, state: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of the state, which lie one after the other."""
         ends = np.cumsum([math.prod(shape) for _, shape in self.state], dtype=int)
-        parts = np.split(state, ends[:-1])
+        parts = np.split(state, ends[:-1]) if self.state else []
         return {name: part.reshape(shape) for (name, shape), part in zip(self.state, parts, strict=True)}
 
 

@@ -18,6 +18,11 @@ def layer(design: Design, factor: str) -> str:
     return f"embedding_{design.groupings.index((factor,))}"
 
 
+def grouping(layer: str) -> int:
+    """The place of the grouping whose embedding the layer of this name has."""
+    return int(layer.removeprefix("embedding_"))
+
+
 def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[IngestedFile]) -> pd.DataFrame:
     """The embedding of each level.
 

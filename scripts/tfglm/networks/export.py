@@ -12,7 +12,7 @@ from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.networks import layers
-from tfglm.networks.stored import Regression
+from tfglm.networks.sources import Regression
 from tfglm.results import export, unseen
 
 

@@ -3,7 +3,8 @@
 import argparse
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,39 +16,56 @@ from tfglm import command, digests, fitting, provenance
 from tfglm.config import LayersConfig, TrainingConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.distribute.strategies import strategy
+from tfglm.distribute import strategies
 from tfglm.networks import predict, stored
-from tfglm.networks.training import Training
+from tfglm.networks.rows import Units
+from tfglm.networks.sources import Sources
+from tfglm.networks.training import Chief, Training
 from tfglm.roles.progress import Progress
 
+Start = Callable[[Units, Units, Path, Chief], Training]
+"""Makes the training of these rows, with those held out and the folder of its checkpoints, before any TensorFlow operation."""
 
-def train(arguments: argparse.Namespace, design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
+
+def train_here(
+    arguments: argparse.Namespace, design: Design, files: Sequence[IngestedFile], progress: Progress
+) -> None:
+    """Train the network of a command line in this process. Raises UserError as `train` does."""
+    settings: TrainingConfig = arguments.settings
+
+    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
+        where = f"networks.{design.model}"
+        strategy = strategies.of_one_process(settings.strategy, settings.gpus, settings.devices, where)
+        return Training(units, held_out, settings, strategy, folder, chief)
+
+    train(arguments, design, files, progress, start)
+
+
+def train(
+    arguments: argparse.Namespace,
+    design: Design,
+    files: Sequence[IngestedFile],
+    progress: Progress,
+    start: Start,
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
     """Train the network of a command line, and write what it says.
 
-    Raises UserError as the strategy and the training do.
+    `waiting` is entered while this process waits for others. Raises UserError as `start` and the training do.
     """
     settings: TrainingConfig = arguments.settings
-    where = f"networks.{design.model}"
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
-    offset = stored.regression(arguments.offset)
-    training_units, held_out = (stored.units(design, files, split, offset) for split in ("train", "evaluate"))
+    training_units, held_out = Sources.of(vars(arguments)).units("train", "evaluate")
     folder = begun(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
-    progress.fitting()
     history = fitting.History(arguments.events, design.model, progress, 0)
 
     def record(step: int, values: Mapping[str, float]) -> None:
         history.record(step, values)
         progress.advance(step, training.steps)
 
-    training = Training(
-        training_units,
-        held_out,
-        settings,
-        strategy(settings.strategy, settings.gpus, settings.devices, where),
-        folder,
-        record,
-        lambda message: command.live(f"{design.model}: {message}"),
-    )
+    chief = Chief(record, lambda message: command.live(f"{design.model}: {message}"), waiting)
+    training = start(training_units, held_out, folder, chief)
+    progress.fitting()
     trained = training.run()
     of_classes: dict[str, Any] = {}
     if design.classes:

@@ -26,11 +26,6 @@ def score(units: Units, network: keras.Model) -> Iterator[Scored]:
         yield Scored(file, shard, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
-def mean_loss(units: Units, network: keras.Model) -> float:
-    """The weighted mean of the loss of the rows that take part."""
-    return means(units, network)["loss"]
-
-
 def means(units: Units, network: keras.Model) -> dict[str, float]:
     """Weighted means over the rows that take part: the `loss`, and of a response with classes the `accuracy`."""
     family, classes = FAMILIES[units.design.family], units.design.classes

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,51 +13,12 @@ from tfglm import checkpoint, digests
 from tfglm.config import LayersConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.engine.workload import Workload
-from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks import predict
+from tfglm.networks import predict, sources
 from tfglm.networks.layers import Scale, network
-from tfglm.networks.rows import Units
-from tfglm.results import read, unseen
+from tfglm.results import read
 from tfglm.results.classes import predicted
 from tfglm.results.predict import Scored, tables
-from tfglm.solvers.fitted import Fitted
-
-
-class Regression(NamedTuple):
-    """A fitted regression whose linear predictor is a part of a network's."""
-
-    design: Design
-    fitted: Fitted
-
-
-def regression(paths: Sequence[Path]) -> Regression | None:
-    """The one that the option names, if it does. Raises UserError if it has changed since it was fitted."""
-    if not paths:
-        return None
-    design, folder, fit = paths
-    read.check(digests.read_json(fit), design, folder, fit)
-    loaded = Design.load(design)
-    return Regression(loaded, checkpoint.load(loaded, folder))
-
-
-def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Regression | None) -> Units:
-    """The rows of a split as the network reads them. A level that no training row has is taken for a missing value, where there
-    is a level for these. Raises UserError for images of another size than those that the design has."""
-    for factor in design.numeric:
-        for file in files if factor.shape else ():
-            height, width = file.column(factor.column).shape
-            if (height, width) != factor.shape:
-                raise UserError(
-                    f"{file.manifest.source}: the images in `{factor.column}` have {height} x {width} pixels, and network "
-                    f"`{design.model}` reads {factor.shape[0]} x {factor.shape[1]}"
-                )
-    workload = Workload(design, files, split, unseen=unseen.of_missing(design))
-    if not offset:
-        return Units(workload)
-    of_offset = offset.design if design.response else offset.design.to_predict
-    return Units(workload, (Workload(of_offset, files, split, unseen=unseen.of_missing(of_offset)), offset.fitted))
 
 
 def save(trained: keras.Model, folder: Path) -> None:
@@ -75,15 +36,15 @@ def score(
     Raises UserError if the network, or the regression under it, has changed since it was trained.
     """
     trained, offset = of_command_line(arguments, design, fit)
-    return predict.score(units(design, files, split, offset), trained)
+    return predict.score(sources.units(design, files, split, offset), trained)
 
 
 def of_command_line(
     arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any]
-) -> tuple[keras.Model, Regression | None]:
+) -> tuple[keras.Model, sources.Regression | None]:
     """The network of a command line, and the regression under it. Raises UserError if one has changed since it was trained."""
     read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
-    offset = regression(arguments.offset)
+    offset = sources.regression(arguments.offset)
     if offset and digests.of(arguments.offset[-1]) != fit["offset"]:
         raise digests.changed(arguments.fit, "it was trained on another fit of `offset_from`", delete=arguments.fit)
     return load(design, fit, arguments.checkpoint), offset

@@ -10,9 +10,11 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -33,10 +35,24 @@ from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
 STEPS_OF_A_CALL = 100
 """Steps that TensorFlow takes without coming back to Python, at most."""
 
+PARTS_OF_BATCHES = tf.data.Options()
+"""Each of several processes reads all batches and takes its part of each: they are the same for any number of processes."""
+PARTS_OF_BATCHES.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+
 LINES = "lines.json"
 """What has been noted of the steps before a checkpoint."""
 
-Record = Callable[[int, dict[str, float]], None]
+
+@dataclass(frozen=True)
+class Chief:
+    """What the process does that leads a training, beside its steps."""
+
+    record: Callable[[int, dict[str, float]], None]
+    """Is told the step and quantities by name, such as `train/loss`."""
+    say: Callable[[str], None]
+    """Is told lines for who waits."""
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered while it waits for other processes."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +67,24 @@ class Trained:
 class Counts:
     """What is known of the training rows before the first step."""
 
-    lines: int
-    """Those that an epoch consists of: of rows with a frequency each is one."""
+    lines_of_units: list[int]
+    """What an epoch consists of, by unit: of rows with a frequency each is one line."""
     rows: int
     rows_of_separated_levels: int
     """Those for which the regression under the network has no finite linear predictor."""
     weight_sum: float
     scale: Scale
 
+    @property
+    def lines(self) -> int:
+        return sum(self.lines_of_units)
+
 
 def count(units: Units, family: Family) -> Counts:
     """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
     of the family."""
-    lines, rows, separated, weight_sum, response, squares, offset = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    rows, separated, weight_sum, response, squares, offset = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    lines_of_units: list[int] = []
     classes = units.design.classes
     of_classes = np.zeros(len(classes.levels) if classes else 0)
     where = f"networks.{units.design.model}"
@@ -77,24 +98,24 @@ def count(units: Units, family: Family) -> Counts:
             raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
         if classes:
             of_classes += np.bincount(y.astype(int), weight, len(of_classes))
-        lines += len(weight)
+        lines_of_units.append(len(weight))
         weight_sum, response = weight_sum + float(weight.sum()), response + float(weight @ y)
         squares, offset = squares + float(weight @ y**2), offset + float(weight @ read.numbers[:, OFFSET])
-    if not lines:
+    if not sum(lines_of_units):
         raise UserError(f"{where}: no training row has all values that the formula needs")
     if classes:
         if not of_classes.all():
             name = classes.levels[int(of_classes.argmin())]
             raise UserError(f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0")
         starts = [family.link(share) for share in (of_classes / weight_sum).tolist()]
-        return Counts(lines, int(rows), int(separated), weight_sum, Scale(starts, 1.0))
+        return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(starts, 1.0))
     mean = response / weight_sum
     spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
     if spread == 0:
         raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
     scale = spread if family.link_name == "identity" else 1.0
     start = family.link(mean) - offset / weight_sum
-    return Counts(lines, int(rows), int(separated), weight_sum, Scale(start, scale))
+    return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(start, scale))
 
 
 def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
@@ -113,10 +134,8 @@ class Training:
         TensorFlow's, made by `distribute.strategies`.
     folder
         For checkpoints; what is there is of the same training.
-    record
-        Is told the step and quantities by name, such as `train/loss`.
-    say
-        Is told lines for who waits.
+    chief
+        What else is to be done; None in a process that takes the same steps as the chief and leaves the rest to it.
     """
 
     def __init__(
@@ -126,11 +145,11 @@ class Training:
         settings: TrainingConfig,
         strategy: tf.distribute.Strategy,
         folder: Path,
-        record: Record,
-        say: Callable[[str], None],
+        chief: Chief | None,
     ) -> None:
         self._settings, self._strategy, self._folder = settings, strategy, folder
-        self._held_out, self._record, self._say = held_out, record, say
+        self._held_out, self._chief = held_out, chief
+        self._waiting = chief.waiting if chief else nullcontext
         self._family, self._where = FAMILIES[units.design.family], f"networks.{units.design.model}"
         self._batches = Batches(units, settings)
         self.counts = count(units, self._family)
@@ -138,15 +157,10 @@ class Training:
             raise UserError(
                 f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
             )
-        self.steps_of_an_epoch = -(-self.counts.lines // settings.batch_size)
-        steps = settings.epochs * self.steps_of_an_epoch
-        self.steps = min(settings.last_step or steps, steps)
-        with strategy.scope():
-            self.network = network(
-                units.design, settings, self.counts.scale, settings.seed, lambda: self._optimizer.iterations.value
-            )
-            self._optimizer = optimizer(settings.optimizer)
-            self._optimizer.build(self.network.trainable_variables)
+        self._set_length(-(-self.counts.lines // settings.batch_size))
+        self._design = units.design
+        self._optimizer: keras.Optimizer
+        self.network, weights = self._made()
         self._unit_of_loss = self.counts.scale.unit**2
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._costs = tf.Variable(0.0, dtype=tf.float64, trainable=False)
@@ -155,7 +169,7 @@ class Training:
         self._best = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
         self._best_epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
         state = tf.train.Checkpoint(
-            network=self.network,
+            weights=weights,
             optimizer=self._optimizer,
             step=self._step,
             costs=self._costs,
@@ -168,31 +182,50 @@ class Training:
             tf.train.Checkpoint(network=self.network), str(folder / "smallest"), max_to_keep=1
         )
         self._lines: list[tuple[int, dict[str, float]]] = []
-        self._saved = time.monotonic()
+        self._saved, self._saved_step = time.monotonic(), 0
+
+    def _set_length(self, steps_of_an_epoch: int) -> None:
+        self.steps_of_an_epoch = steps_of_an_epoch
+        steps = self._settings.epochs * steps_of_an_epoch
+        self.steps = min(self._settings.last_step or steps, steps)
+
+    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
+        """The network, and where its weights are kept in training; the optimizer lies beside these."""
+        with self._strategy.scope():
+            network = self._new_network()
+            self._optimizer = optimizer(self._settings.optimizer)
+            self._optimizer.build(network.trainable_variables)
+        return network, tf.train.Checkpoint(network=network)
+
+    def _new_network(self) -> keras.Model:
+        step = lambda: self._optimizer.iterations.value  # noqa: E731  known once the optimizer is made
+        return network(self._design, self._settings, self.counts.scale, self._settings.seed, step)
 
     def run(self) -> Trained:
         """Train to the end. Raises UserError if the loss becomes infinite."""
         self._resume()
-        batches, stopped = self._rest(int(self._step)), False
+        self._begin(int(self._step))
+        stopped = False
         while int(self._step) < self.steps and not stopped:
             epoch = int(self._step) // self.steps_of_an_epoch
-            self._take_rest_of(epoch, batches)
+            self._take_rest_of(epoch)
             if int(self._step) % self.steps_of_an_epoch == 0:
                 stopped = self._look(epoch + 1)
         chooses = self._settings.patience is not None
+        network = self._readable_network()
         if chooses:
             self._smallest.restore_or_initialize()
-        return Trained(self.network, self._summary() | {"weights_by_held_out_loss": chooses})
+        return Trained(network, self._summary() | {"weights_by_held_out_loss": chooses})
 
-    def _rest(self, step: int) -> Iterator:
-        """The batches after so many steps."""
+    def _begin(self, step: int) -> None:
+        """Make the batches that come after so many steps."""
         epoch, taken = divmod(step, self.steps_of_an_epoch)
-        dataset = self._batches.epochs(epoch, self._settings.epochs).skip(taken)
+        dataset = self._batches.epochs(epoch, self._settings.epochs).skip(taken).with_options(PARTS_OF_BATCHES)
         # To hand a batch to a single device through the strategy took half a millisecond.
         several = self._strategy.num_replicas_in_sync > 1
-        return iter(self._strategy.experimental_distribute_dataset(dataset) if several else dataset)
+        self._rest: Iterator = iter(self._strategy.experimental_distribute_dataset(dataset) if several else dataset)
 
-    def _take_rest_of(self, epoch: int, batches: Iterator) -> None:
+    def _take_rest_of(self, epoch: int) -> None:
         """Take the steps of an epoch that are left."""
         step = int(self._step)
         end = min((epoch + 1) * self.steps_of_an_epoch, self.steps)
@@ -202,29 +235,36 @@ class Training:
             if self._settings.checkpoints.steps:
                 events.append((step // self._settings.checkpoints.steps + 1) * self._settings.checkpoints.steps)
             count = int(min(events)) - step
-            self._take(batches, tf.constant(count))
+            with self._waiting():
+                self._take(self._rest, tf.constant(count))
             step += count
-            if not math.isfinite(float(self._costs)):
-                raise UserError(
-                    f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
-                    f"optimizer.learning_rate than {self._settings.optimizer.learning_rate:g}"
-                )
+            self._check_costs(step)
             if step % every == 0 or step == end:
-                milliseconds = 1000 * (time.monotonic() - began) / (step - noted)
-                cost = self._unit_of_loss * float(self._costs) / (step - int(self._reported))
-                self._note(step, {"train/loss": cost, "train/milliseconds a batch": milliseconds})
-                self._say(
-                    f"step {step:,}, epoch {epoch + 1} of {self._settings.epochs}, batch "
-                    f"{step - epoch * self.steps_of_an_epoch:,} of {self.steps_of_an_epoch:,}: cost {cost:.6g}, "
-                    f"{milliseconds:.2f} ms a batch"
-                )
-                self._costs.assign(0.0)
-                self._reported.assign(step)
+                self._report(step, epoch, (time.monotonic() - began) / (step - noted))
                 noted, began = step, time.monotonic()
             self._step.assign(step)
             # At the end of an epoch only after the look at the rows held out, whose loss belongs to it.
             if step < end and self._is_due(step):
                 self._save()
+
+    def _check_costs(self, step: int) -> None:
+        if not math.isfinite(float(self._costs)):
+            raise UserError(
+                f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
+                f"optimizer.learning_rate than {self._settings.optimizer.learning_rate:g}"
+            )
+
+    def _report(self, step: int, epoch: int, seconds: float, more: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Note and say the mean loss of the steps since the last time, and the seconds that one of them took; note `more`."""
+        cost = self._unit_of_loss * float(self._costs) / (step - int(self._reported))
+        self._note(step, {"train/loss": cost, "train/milliseconds a batch": 1000 * seconds, **more})
+        self._say(
+            f"step {step:,}, epoch {epoch + 1} of {self._settings.epochs}, batch "
+            f"{step - epoch * self.steps_of_an_epoch:,} of {self.steps_of_an_epoch:,}: cost {cost:.6g}, "
+            f"{1000 * seconds:.2f} ms a batch"
+        )
+        self._costs.assign(0.0)
+        self._reported.assign(step)
 
     @tf.function
     def _take(self, batches: Any, count: tf.Tensor) -> None:
@@ -237,11 +277,14 @@ class Training:
         """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
         variables = self.network.trainable_variables
         with tf.GradientTape() as tape:
-            eta = self.network([batch.groups, batch.numbers], training=True)
-            losses = self._family.tensor_loss(tf, eta, batch.numbers[:, RESPONSE]) / self._unit_of_loss
-            loss = tf.reduce_sum(batch.share * losses)
+            loss = self._loss(self.network([batch.groups, batch.numbers], training=True), batch)
         self._optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         return loss
+
+    def _loss(self, eta: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """The part that these rows have in the loss of the whole batch, divided by the unit of the loss."""
+        losses = self._family.tensor_loss(tf, eta, batch.numbers[:, RESPONSE]) / self._unit_of_loss
+        return tf.reduce_sum(batch.share * losses)
 
     def _look(self, epoch: int) -> bool:
         """Look at the rows held out after an epoch; whether to stop."""
@@ -255,33 +298,57 @@ class Training:
 
     def _weigh(self, epoch: int) -> None:
         """Note how well the rows held out are predicted, and keep the weights if their loss was never smaller."""
-        means = predict.means(self._held_out, self.network)
-        loss = means["loss"]
+        means = predict.means(self._held_out, self._readable_network()) if self._chief else {}
+        loss = self._by_chief(means.get("loss", 0.0))
         self._note(int(self._step), {f"evaluate/{name}": value for name, value in means.items()})
         shown = ", ".join(f"{name} {value:.6g}" for name, value in means.items())
         self._say(f"epoch {epoch} of {self._settings.epochs}: {shown} on the rows held out")
         if loss < float(self._best):
             self._best.assign(loss)
             self._best_epoch.assign(epoch)
-            if self._settings.patience:
+            if self._settings.patience and self._chief:
                 self._smallest.save(epoch)
+
+    def _readable_network(self) -> keras.Model:
+        """The network, for rows that it is not trained with."""
+        return self.network
+
+    def _by_chief(self, number: float) -> float:
+        """The chief's number, in all processes: whether to stop they have to decide alike."""
+        if not isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return number
+        value = tf.constant(number if self._chief else 0.0, tf.float64)
+        with self._waiting():
+            return float(self._total(value))
+
+    @tf.function
+    def _total(self, value: tf.Tensor) -> tf.Tensor:
+        """The sum of a number over all processes."""
+        return self._strategy.reduce("SUM", self._strategy.run(tf.identity, (value,)), axis=None)
 
     def _note(self, step: int, values: dict[str, float]) -> None:
         self._lines.append((step, values))
-        self._record(step, values)
+        if self._chief:
+            self._chief.record(step, values)
+
+    def _say(self, line: str) -> None:
+        if self._chief:
+            self._chief.say(line)
 
     # Checkpoints ------------------------------------------------------------------------------------------------------
 
     def _is_due(self, step: int) -> bool:
-        """Whether to write a checkpoint now."""
+        """Whether to write a checkpoint now. One process does."""
+        if not self._chief:
+            return False
         checkpoints = self._settings.checkpoints
-        by_steps = checkpoints.steps is not None and step % checkpoints.steps == 0
+        by_steps = checkpoints.steps is not None and step // checkpoints.steps > self._saved_step // checkpoints.steps
         return by_steps or time.monotonic() - self._saved >= checkpoints.seconds
 
     def _save(self) -> None:
         """Write what has been noted so far, and then a checkpoint: a kill between the two leaves lines of later steps, which are
         passed over. A disk that takes neither ends no training."""
-        self._saved = time.monotonic()
+        self._saved, self._saved_step = time.monotonic(), int(self._step)
         try:
             digests.write_json(self._folder / LINES, {"lines": self._lines})
             self._manager.save(self._step)
@@ -292,7 +359,7 @@ class Training:
         """Go on from the last checkpoint."""
         if not self._manager.restore_or_initialize():
             return
-        step = int(self._step)
+        step = self._saved_step = int(self._step)
         self._say(f"going on from step {step:,} of an earlier run")
         for of_step, values in digests.read_json(self._folder / LINES, delete=self._folder)["lines"]:
             if of_step <= step:

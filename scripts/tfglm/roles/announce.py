@@ -1,6 +1,6 @@
 """How the roles of a cluster find each other: small JSON files in a shared folder.
 
-A *role* (a ps or a worker) knows only itself. It announces itself in a file of its own: `starting` before it imports
+A *role* (a ps, a worker or a peer) knows only itself. It announces itself in a file of its own: `starting` before it imports
 TensorFlow (the import takes 4 to 22 s), `listening` once it serves. A *roster* names the announcements that
 `scripts/roles.py` will bring about; it is there at once, because Snakemake waits only `latency-wait` seconds for the output
 of a service job. The chief gathers the announcements, so no port is ever agreed on beforehand.
@@ -19,7 +19,7 @@ from typing import Literal
 
 from tfglm.errors import UserError
 
-Role = Literal["ps", "worker"]
+Role = Literal["ps", "worker", "peer"]
 
 
 @dataclass(frozen=True)

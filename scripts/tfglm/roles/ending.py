@@ -36,15 +36,20 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 """What asks a process to end; SIGUSR1 is the one that srun passes on."""
 
 
+def end_on_signals() -> None:
+    """Leave what asks this process to end to the kernel: a handler in Python would wait until nobody computes or logs. To be said
+    again after a TensorFlow strategy of several processes is made, which takes SIGTERM for the notice of a preemption."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def exit_at_once() -> Iterator[None]:
     """Run the chief's whole program inside this: it exits with the code of its SystemExit, 0 without one.
 
-    The interpreter's own way out waits for the threads of TensorFlow, and these, for ever, for a worker that is lost. A signal
-    that asks it to end is left to the kernel: a handler in Python would wait until nobody computes or logs.
+    The interpreter's own way out waits for the threads of TensorFlow, and these, for ever, for a worker that is lost.
     """
-    for number in ENDING:
-        signal.signal(number, signal.SIG_DFL)
+    end_on_signals()
     code, last = 2, []
     try:
         yield

@@ -1,0 +1,109 @@
+"""The ps and the workers of one cluster, seen from the chief that gives them work."""
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfglm import tensorflow_setup
+from tfglm.errors import UserError
+from tfglm.roles import announce, probe
+from tfglm.roles.announce import Announcement
+
+with tensorflow_setup.quiet():
+    import tensorflow as tf
+
+_PS = re.compile(r"/job:ps/replica:\d+/task:(\d+)")
+_LOST = "GRPC error information from remote target /job:ps"
+
+
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
+"""Inside `waiting()` the chief waits for its cluster, and its watchdog counts the seconds."""
+
+
+class Servers:
+    """Connects to TensorFlow servers: once a process, and before it runs any TensorFlow operation.
+
+    Parameters
+    ----------
+    members
+        What the ps and the workers have announced.
+    deadline_seconds
+        Within which all have to answer. Left to itself TensorFlow would wait for ever.
+    waiting
+        Entered while this process waits for them.
+
+    Raises
+    ------
+    UserError
+        If one does not answer in time.
+    """
+
+    def __init__(self, members: Sequence[Announcement], deadline_seconds: float, waiting: Waiting) -> None:
+        cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
+        deadline = time.monotonic() + deadline_seconds
+        for member in members:
+            while probe.ask(member.address) != "answers":
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"{member.place}, does not answer within {deadline_seconds:.0f} s; see whether its process lives and "
+                        f"whether the network lets the port through"
+                    )
+                time.sleep(0.2)
+        tensorflow_setup.limit_threads()
+        # Of a few operations Grappler, half a second a function, improves nothing.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
+        tf.get_logger().setLevel("CRITICAL")
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec(cluster), rpc_layer="grpc")
+        with waiting():
+            self.strategy = tf.distribute.ParameterServerStrategy(resolver)
+            self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        self.waiting = waiting
+        self.ps = {member.index: member for member in members if member.role == "ps"}
+        self.workers = len(members) - len(self.ps)
+
+    def schedule(self, function: Callable, arguments: tuple) -> Any:
+        """Have a `tf.function` run by whichever worker is free; `fetch` waits for what it returns. It runs at least once: the
+        work of a worker that is lost is given to another."""
+        with self.waiting():
+            return self._coordinator.schedule(function, args=arguments)
+
+    def fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
+        """Wait for one result, which cannot be written to. Raises the error that made it impossible."""
+        with self.waiting():
+            while True:
+                try:
+                    # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
+                    return np.asarray(memoryview(result.get()))
+                except tf.errors.OpError:
+                    # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
+                    # copy of its result to here: the coordinator has put the call back and will set a new result.
+                    self._coordinator.done()
+                    time.sleep(0.1)
+
+    @contextlib.contextmanager
+    def readable(self) -> Iterator[None]:
+        """Turn an error of TensorFlow into a UserError whose first line says what happened."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            raise UserError(self._explain(error)) from error
+
+    def _explain(self, error: tf.errors.OpError) -> str:
+        lost = _PS.search(error.message)
+        if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
+            return (
+                f"{self.ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
+                "roles.py, says why. Run the same command again: the fit resumes from the last sum that it completed"
+            )
+        return f"a task failed on a worker: {own_words(error.message)}"
+
+
+def own_words(message: str) -> str:
+    """The part of a TensorFlow error that the function's own error has said."""
+    own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
+    return own[1] if own else message

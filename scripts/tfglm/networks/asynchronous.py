@@ -1,0 +1,213 @@
+"""The training of a network on parameter servers: workers take steps independently of each other.
+
+1. An epoch is cut into turns: some units of the shards, or a part of them, whose rows are mixed and cut into batches.
+2. A worker that is free takes the next turn. For each of its batches it reads the weights from the ps, computes the gradient, and
+   has the optimizer, whose state is on the ps too, change the weights there. So a gradient may be of weights that others have
+   changed since: how many steps of others came between is its *staleness*.
+3. The chief counts what comes back. A turn of a worker that dies is given to another one, so some steps may be taken twice.
+4. After each epoch, and before each checkpoint, it waits until no turn is under way.
+"""
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfglm.config import TrainingConfig
+from tfglm.distribute import remote
+from tfglm.distribute.servers import Servers
+from tfglm.distribute.tasks import Task
+from tfglm.networks.pipeline import MIXED_ROWS, Batch
+from tfglm.networks.rows import WEIGHT, Units
+from tfglm.networks.shared_adam import SharedAdam
+from tfglm.networks.shared_weights import SharedWeights
+from tfglm.networks.training import Chief, Trained, Training, optimizer
+
+TURNS_OF_A_WORKER = 4
+"""In an epoch, at least, so that no worker waits long for the last ones."""
+
+
+class Turn(NamedTuple):
+    """Some batches that one worker takes, one after the other."""
+
+    units: tuple[int, ...]
+    seed: int
+    """Of the order of their rows."""
+    part: int
+    parts: int
+    """Of their batches those whose number leaves the remainder `part`, divided by `parts`."""
+    batches: int
+
+
+def chunks(
+    rows: Sequence[int], batch_size: int, workers: int, order: Sequence[int]
+) -> list[tuple[tuple[int, ...], int]]:
+    """Units in the given order, put together until they have enough rows to be mixed, or to make a few chunks for each worker;
+    and the batches of each chunk. `rows` are those of each unit."""
+    enough = max(1, min(MIXED_ROWS, sum(rows) // (TURNS_OF_A_WORKER * workers)))
+    together: list[list[int]] = [[]]
+    for unit in order:
+        if sum(rows[each] for each in together[-1]) >= enough:
+            together.append([])
+        together[-1].append(unit)
+    sizes = [sum(rows[unit] for unit in units) for units in together]
+    return [(tuple(units), -(-size // batch_size)) for units, size in zip(together, sizes, strict=True) if size]
+
+
+class AsynchronousTraining(Training):
+    """See `Training`; `servers` keep the weights, and their workers run `task` to read rows."""
+
+    def __init__(
+        self,
+        units: Units,
+        held_out: Units,
+        settings: TrainingConfig,
+        servers: Servers,
+        task: Task,
+        folder: Path,
+        chief: Chief,
+    ) -> None:
+        self._servers, self._task = servers, task
+        self._widths = len(units.design.groupings), units.multipliers + 3
+        with servers.readable():
+            super().__init__(units, held_out, settings, servers.strategy, folder, chief)
+        self._staleness = 0.0
+        order = np.arange(len(units))
+        if settings.shuffle:
+            order = np.random.default_rng(settings.seed).permutation(order)
+        self._chunks = chunks(self.counts.lines_of_units, settings.batch_size, servers.workers, order.tolist())
+        self._set_length(sum(batches for _, batches in self._chunks))
+
+    def run(self) -> Trained:
+        """See `Training.run`. Raises UserError too if a ps is lost."""
+        with self._servers.readable():
+            return super().run()
+
+    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
+        """A copy of the network in this process, and its weights on the servers."""
+        network = self._new_network()
+        with self._strategy.scope():
+            self._weights = SharedWeights(network, len(self._servers.ps))
+            given = self._settings.optimizer
+            self._optimizer = SharedAdam(**given.given) if given.name == "adam" else optimizer(given)
+            self._optimizer.build(self._weights.variables)
+        return network, tf.train.Checkpoint(variables=[variable.value for variable in self._weights.variables])
+
+    def _readable_network(self) -> keras.Model:
+        with self._waiting():
+            self._weights.copy()
+        return self.network
+
+    def _begin(self, step: int) -> None:
+        """The workers read what they need."""
+
+    def _turns(self, epoch: int) -> list[Turn]:
+        """The turns of an epoch, in the order in which they are given out."""
+        random = np.random.default_rng([self._settings.seed, epoch])
+        parts = -(-TURNS_OF_A_WORKER * self._servers.workers // len(self._chunks))
+        turns = []
+        for units, batches in self._chunks:
+            seed, of_chunk = int(random.integers(2**31)), min(parts, batches)
+            turns += [
+                Turn(units, seed, part, of_chunk, len(range(part, batches, of_chunk))) for part in range(of_chunk)
+            ]
+        return [turns[place] for place in random.permutation(len(turns))] if self._settings.shuffle else turns
+
+    def _take_rest_of(self, epoch: int) -> None:
+        """Give out the turns of an epoch that are left."""
+        step = int(self._step)
+        end = min((epoch + 1) * self.steps_of_an_epoch, self.steps)
+        place = epoch * self.steps_of_an_epoch
+        under_way: deque[tuple[int, Any]] = deque()
+        self._began, self._noted = time.monotonic(), step
+        for turn in self._turns(epoch):
+            begin, place = place, place + turn.batches
+            if begin < step or begin >= end:
+                continue  # taken by the run that this one goes on from, or after the last step
+            under_way.append((min(turn.batches, end - begin), self._give(turn, min(turn.batches, end - begin))))
+            if len(under_way) > 2 * self._servers.workers:
+                self._receive(epoch, end, *under_way.popleft())
+            if self._is_due(place):
+                while under_way:
+                    self._receive(epoch, end, *under_way.popleft())
+                if place < end:
+                    self._save()
+        while under_way:
+            self._receive(epoch, end, *under_way.popleft())
+
+    def _give(self, turn: Turn, batches: int) -> Any:
+        words = np.array([turn.seed, turn.part, turn.parts, batches])
+        return self._servers.schedule(self._take, (tf.constant(np.array(turn.units)), tf.constant(words)))
+
+    def _receive(self, epoch: int, end: int, batches: int, result: Any) -> None:
+        """Wait for the result of a turn; note and say how far training is."""
+        loss, staleness = self._servers.fetch(result).tolist()
+        step = int(self._step) + batches
+        self._step.assign(step)
+        self._costs.assign_add(loss)
+        self._check_costs(step)
+        self._staleness += staleness
+        if step - int(self._reported) >= self._settings.report_every or step == end:
+            steps = step - self._noted
+            self._report(
+                step, epoch, (time.monotonic() - self._began) / steps, {"train/staleness": self._staleness / steps}
+            )
+            self._staleness = 0.0
+            self._began, self._noted = time.monotonic(), step
+
+    @tf.function
+    def _take(self, units: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
+        """What a worker runs: a turn (seed, part, parts, batches) over these units. The sums of losses and of staleness, [2]."""
+        seed, part, parts, batches = tf.unstack(turn)
+        size = self._settings.batch_size
+        rows = tf.data.Dataset.from_tensor_slices(units).map(self._rows).rebatch(max(1, MIXED_ROWS // size) * size)
+        cut = rows.enumerate().map(lambda place, of_rows: self._cut(seed, place, *of_rows)).unbatch()
+        own = iter(cut.shard(parts, part).prefetch(self._settings.prefetch))
+        loss, staleness = tf.constant(0.0, tf.float64), tf.constant(0, tf.int64)
+        for _ in tf.range(batches):
+            of_step, of_others = self._strategy.run(self._step_and_staleness, (next(own),))
+            loss, staleness = loss + tf.cast(of_step, tf.float64), staleness + of_others
+        return tf.stack([loss, tf.cast(staleness, tf.float64)])
+
+    def _step_and_staleness(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+        """Pull weights, and push what the optimizer makes of the gradient of a batch. The loss, divided by its unit, and how many
+        steps others have finished meanwhile."""
+        steps = self._optimizer.iterations.value
+        before = steps.read_value()
+        with tf.control_dependencies([before]):
+            pulled = self._weights.pull(batch)
+        with tf.GradientTape() as tape:
+            tape.watch([pulled.vector, pulled.rows])
+            loss = self._loss(self._weights.eta(pulled, batch), batch)
+        vector, rows = tape.gradient(loss, [pulled.vector, pulled.rows])
+        gradients = self._weights.gradients(pulled, vector, rows)
+        self._optimizer.apply_gradients(zip(gradients, self._weights.variables, strict=True))
+        with tf.control_dependencies([self._weights.changed()]):
+            return loss, steps.read_value() - before - 1
+
+    def _rows(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The groups and the numbers of a unit's rows; see `served`."""
+        kinds = (("<i8", (1,)),)
+        vector = remote.operation(self._task, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
+        groups, numbers = self._widths
+        count = tf.size(vector) // (groups + numbers)
+        of_groups = tf.reshape(vector[: count * groups], [-1, groups]) if groups else tf.zeros([count, 0], tf.float64)
+        return tf.cast(of_groups, tf.int32), tf.cast(tf.reshape(vector[count * groups :], [-1, numbers]), tf.float32)
+
+    def _cut(self, seed: tf.Tensor, place: tf.Tensor, groups: tf.Tensor, numbers: tf.Tensor) -> Batch:
+        """Cut rows into batches, in random order; the last one is filled up with rows of no weight."""
+        size, count = self._settings.batch_size, tf.shape(groups)[0]
+        if self._settings.shuffle:
+            order = tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([seed, place]))
+            groups, numbers = tf.gather(groups, order), tf.gather(numbers, order)
+        fill = [[0, -count % size], [0, 0]]
+        groups, numbers = (
+            tf.reshape(tf.pad(values, fill), [-1, size, values.shape[1]]) for values in (groups, numbers)
+        )
+        weight = numbers[:, :, WEIGHT]
+        return Batch(groups, numbers, weight / tf.reduce_sum(weight, axis=1, keepdims=True))

@@ -1,0 +1,111 @@
+"""The training of a network by several processes: with peers, which take each step together, or on parameter servers."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from tfglm import command
+from tfglm.config import TrainingConfig
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.distribute import strategies
+from tfglm.distribute.designs import Designs
+from tfglm.distribute.servers import Servers
+from tfglm.distribute.tasks import Document, Task
+from tfglm.errors import UserError
+from tfglm.networks import job, served
+from tfglm.networks.asynchronous import AsynchronousTraining
+from tfglm.networks.rows import Units
+from tfglm.networks.sources import Sources
+from tfglm.networks.training import Chief, Training
+from tfglm.roles import announce, ending, peers
+from tfglm.roles.announce import Announcement
+from tfglm.roles.progress import Progress
+from tfglm.roles.watched import Watched
+
+
+def train_with_peers(
+    arguments: argparse.Namespace,
+    design: Design,
+    files: Sequence[IngestedFile],
+    progress: Progress,
+    members: Sequence[Announcement],
+    watched: Watched,
+) -> None:
+    """Train the network of a command line together with the peers that have announced themselves.
+
+    Raises UserError as the training does, and if a peer is lost: the others cannot go on without it.
+    """
+    port = peers.Port()
+    addresses = announce.addresses(members, "peer")
+    addresses.insert(0, f"{peers.own_address_towards(addresses)}:{port.number}")
+    settings: TrainingConfig = arguments.settings
+    options = {"settings": settings.model_dump(exclude_defaults=True), "journal": str(arguments.journal)}
+
+    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
+        order = peers.Order(members[0].run, tuple(addresses), Sources.of(vars(arguments)).words | options)
+        order.write(arguments.rosters[0].parent)
+        watched.over(members)
+        port.release()
+        with watched.waiting():
+            strategy = strategies.of_peers(addresses, 0)
+        ending.end_on_signals()
+        return Training(units, held_out, settings, strategy, folder, chief)
+
+    try:
+        job.train(arguments, design, files, progress, start, watched.waiting)
+    except tf.errors.OpError as error:
+        command.log(f"TensorFlow says: {error.message}")
+        whom = "; ".join(member.place for member in members)
+        raise UserError(
+            f"networks.{design.model}: training cannot go on without all its peers ({whom}). Their logs may say what has "
+            "happened; the same command goes on from the last checkpoint"
+        ) from error
+
+
+def follow(order: peers.Order, index: int, port: peers.Port) -> None:
+    """Take the steps of a training that another process leads, as the peer with this number.
+
+    Raises UserError as the training does.
+    """
+    settings = TrainingConfig.model_validate(order.options["settings"])
+    tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
+    units, held_out = Sources.of(order.options).units("train", "evaluate")
+    port.release()
+    strategy = strategies.of_peers(order.addresses, index)
+    ending.end_on_signals()
+    Training(units, held_out, settings, strategy, Path(order.options["journal"]), None).run()
+
+
+def train_on_servers(
+    arguments: argparse.Namespace,
+    design: Design,
+    files: Sequence[IngestedFile],
+    progress: Progress,
+    members: Sequence[Announcement],
+    watched: Watched,
+) -> None:
+    """Train the network of a command line on the ps and by the workers that have announced themselves.
+
+    Raises UserError as the training does, and if a ps is lost.
+    """
+    watched.over(members)
+    progress.workers_alive = watched.workers_alive
+    folders = {path.parent for path in arguments.rosters}
+    settings: TrainingConfig = arguments.settings
+    sources = Sources.of(vars(arguments))
+    document = Document.of(sources.design.read_text())
+    task = Task(served.KIND, document, json.dumps(sources.words | {"cache": settings.cache}))
+
+    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
+        servers = Servers(members, arguments.patience, watched.waiting)
+        for of_workers in folders:
+            Designs.beside(of_workers).put(document)
+        return AsynchronousTraining(units, held_out, settings, servers, task, folder, chief)
+
+    job.train(arguments, design, files, progress, start, watched.waiting)
+    for of_workers in folders:
+        Designs.beside(of_workers).remove()

@@ -1,0 +1,77 @@
+"""How peers find each other: processes that train a network together, of which none serves another.
+
+Each has to know the addresses of all before TensorFlow starts. So a peer holds a free port and announces it; the chief, who is
+the first of them, gathers what they announce and writes an order: all addresses, and what is to be trained.
+
+Only the standard library: this runs before TensorFlow is imported.
+"""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tfglm.errors import UserError
+
+NAME = "order.json"
+"""Of the order, beside the announcements."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the chief tells the peers."""
+
+    run: str  # that of their roster
+    addresses: tuple[str, ...]  # of all, by their number; the chief has 0
+    options: Mapping[str, Any]  # of the chief's command line, those that a peer needs
+
+    def write(self, folder: Path) -> None:
+        """Write it where the peers look. A reader sees all of it or nothing."""
+        part = folder / f"{NAME}.{os.getpid()}.part"
+        part.write_text(json.dumps(asdict(self)) + "\n")
+        part.replace(folder / NAME)
+
+
+def await_order(folder: Path, run: str) -> Order:
+    """The order of this run. Waits for ever: whoever has started this process ends it if no chief comes.
+
+    Raises UserError for a file that is no order.
+    """
+    path = folder / NAME
+    while True:
+        try:
+            order = Order(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path} is no order of a chief: {error}; delete it") from error
+        else:
+            if order.run == run:
+                return order
+        time.sleep(0.1)
+
+
+class Port:
+    """A free port that is held until TensorFlow takes it: its server refuses one that it would have to share."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket()
+        self._socket.bind(("", 0))
+        self.number: int = self._socket.getsockname()[1]
+
+    def release(self) -> None:
+        """Call this right before TensorFlow starts: from now on another process may take it."""
+        self._socket.close()
+
+
+def own_address_towards(addresses: Sequence[str]) -> str:
+    """The address of this machine that processes at these addresses, `host:port`, reach."""
+    host = addresses[0].rpartition(":")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        # Connecting a datagram socket sends nothing; it chooses the route, and with it the address of this end.
+        probe.connect((host, 9))
+        return str(probe.getsockname()[0])

@@ -1,0 +1,108 @@
+"""A peer of a network in training, or its chief, is killed or frozen: the run ends in time, and the same command completes it."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for
+from runs import configure, processes_in, succeed, write_asa
+
+TARGET = "results/models/ring/fit.json"
+RESULTS = ("fit.json", "checkpoint/network.data-00000-of-00001")
+
+
+def results(folder: Path) -> list[bytes]:
+    return [(folder / "results" / "models" / "ring" / name).read_bytes() for name in RESULTS]
+
+
+def step(folder: Path) -> int:
+    """The last step of which there is a checkpoint."""
+    checkpoints = (folder / "results" / "resume" / "ring" / "steps").glob("ckpt-*.index")
+    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, list[bytes]]:
+    """Where a network has been trained without interruption, and what became of it."""
+    folder = tmp_path_factory.mktemp("ring")
+    write_asa(folder, 2006, 6_000)
+
+    def change(config: dict) -> None:
+        config["data"].update(
+            files=["2006.csv"],
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": "day <= 24", "evaluate": "day > 24"},
+            columns=["late", "carrier", "dest", "dep_hour"],
+        )
+        config["models"] = {}
+        config["networks"] = {
+            "ring": {
+                "formula": "late ~ carrier + dest + dep_hour",
+                "family": "binomial",
+                "strategy": "multi_worker_mirrored",
+                "workers": 3,
+                "hidden": [8],
+                "dropout": 0.1,
+                "batch_size": 100,
+                "epochs": 20,
+                "patience": 20,
+                "checkpoints": {"steps": 40, "seconds": 1000},
+            }
+        }
+        config["cluster"] = {"patience": 120, "stall": 45}
+
+    configure(folder, change)
+    succeed(folder, "--", TARGET)
+    return folder, results(folder)
+
+
+@contextlib.contextmanager
+def in_training(folder: Path) -> Iterator:
+    """A run that trains the network again, after a few checkpoints."""
+    (folder / TARGET).unlink()
+    with running(folder, target=TARGET) as run:
+        wait_for(lambda: step(folder) >= 160, 180, "160 steps")
+        yield run
+
+
+def completes(folder: Path, expected: list[bytes]) -> None:
+    """The same command goes on from the last checkpoint to the same weights."""
+    assert "ring: going on from step" in succeed(folder, "--", TARGET)
+    assert results(folder) == expected
+    assert json.loads((folder / "logs" / "models" / "ring" / "progress.json").read_text())["state"] == "finished"
+    assert processes_in(folder) == []
+
+
+@pytest.mark.drill
+def test_a_peer_is_killed(trained):
+    folder, expected = trained
+    with in_training(folder) as run:
+        psutil.Process(pids(folder, "/peer.py")[0]).kill()
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "networks.ring: training cannot go on without all its peers (peer 0 at" in text and "peers-0.log" in text
+    completes(folder, expected)
+
+
+@pytest.mark.drill
+def test_a_peer_is_frozen(trained):
+    folder, expected = trained
+    with in_training(folder) as run:
+        psutil.Process(pids(folder, "/peer.py")[1]).suspend()
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    # By whoever notices first: TensorFlow's heartbeats, or the watchdog of the chief.
+    assert "training cannot go on without all its peers" in text or "so the run cannot go on: peer 1 at" in text
+    completes(folder, expected)
+
+
+@pytest.mark.drill
+def test_the_chief_of_peers_is_killed(trained):
+    folder, expected = trained
+    with in_training(folder) as run:
+        (chief,) = pids(folder, "/train_with_peers.py")
+        psutil.Process(chief).kill()
+        ends(folder, run, A_MINUTE_OR_SO)
+    completes(folder, expected)

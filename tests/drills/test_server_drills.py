@@ -1,0 +1,97 @@
+"""A worker, a ps or the chief of a network on parameter servers is killed: training goes on, or the same command completes it."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for, workers
+from runs import configure, processes_in, read_json, succeed, write_asa
+
+TARGET = "results/models/served/fit.json"
+
+
+def step(folder: Path) -> int:
+    """The last step of which there is a checkpoint."""
+    checkpoints = (folder / "results" / "resume" / "served" / "steps").glob("ckpt-*.index")
+    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+
+
+def fit(folder: Path) -> dict:
+    return read_json(folder, "models", "served", "fit.json")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, dict]:
+    """Where a network has been trained without interruption, and what is said of it."""
+    folder = tmp_path_factory.mktemp("served")
+    write_asa(folder, 2006, 6_000)
+
+    def change(config: dict) -> None:
+        config["data"].update(
+            files=["2006.csv"],
+            where={"flown": "cancelled = 0 AND diverted = 0"},
+            split={"train": "day <= 24", "evaluate": "day > 24"},
+            columns=["late", "carrier", "dest", "dep_hour"],
+        )
+        config["models"] = {}
+        config["networks"] = {
+            "served": {
+                "formula": "late ~ carrier + dest + dep_hour",
+                "family": "binomial",
+                "strategy": "parameter_server",
+                "hidden": [8],
+                "batch_size": 20,
+                "epochs": 12,
+                "checkpoints": {"steps": 100, "seconds": 1000},
+            }
+        }
+        config["cluster"] = {"patience": 120, "stall": 45}
+
+    configure(folder, change)
+    succeed(folder, "--", TARGET)
+    return folder, fit(folder)
+
+
+@contextlib.contextmanager
+def in_training(folder: Path) -> Iterator:
+    """A run that trains the network again, after a few checkpoints."""
+    (folder / TARGET).unlink()
+    with running(folder, target=TARGET) as run:
+        wait_for(lambda: step(folder) >= 300, 180, "300 steps")
+        yield run
+
+
+def is_complete(folder: Path, expected: dict) -> None:
+    """As many steps, and about what they come to: no two runs are the same."""
+    again = fit(folder)
+    assert (again["steps"], again["epochs"]) == (expected["steps"], expected["epochs"])
+    assert again["loss"] == pytest.approx(expected["loss"], abs=0.03)
+    assert json.loads((folder / "logs" / "models" / "served" / "progress.json").read_text())["state"] == "finished"
+    assert processes_in(folder) == []
+
+
+@pytest.mark.drill
+def test_a_worker_of_a_network_is_killed_and_training_goes_on(trained):
+    folder, expected = trained
+    with in_training(folder) as run:
+        psutil.Process(workers(folder)[0]).kill()
+        assert run.wait(240) == 0, (folder / "said").read_text()
+    assert "restarting it (2 restarts left)" in (folder / "logs" / "models" / "served" / "workers.log").read_text()
+    is_complete(folder, expected)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("script", ["/ps.py", "/train_on_cluster.py"])
+def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
+    folder, expected = trained
+    with in_training(folder) as run:
+        (process,) = pids(folder, script)
+        psutil.Process(process).kill()
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert script != "/ps.py" or "is lost, with the state that it held" in text or "ps 0 at" in text
+    assert "served: going on from step" in succeed(folder, "--", TARGET)
+    is_complete(folder, expected)

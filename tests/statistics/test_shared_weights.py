@@ -1,0 +1,103 @@
+"""Weights on parameter servers: a step that pulls and pushes them is the step that the network itself would take."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_models import flights
+
+from pools import design_of, ingest_frame
+from tfglm.config import LayersConfig
+from tfglm.data.dictionary import merge
+from tfglm.engine.workload import Workload
+from tfglm.families import FAMILIES
+from tfglm.networks.asynchronous import chunks
+from tfglm.networks.layers import Scale, network
+from tfglm.networks.pipeline import Batch
+from tfglm.networks.rows import RESPONSE, WEIGHT, Units
+from tfglm.networks.shared_adam import SharedAdam
+from tfglm.networks.shared_weights import SharedWeights
+
+LARGE = 6
+"""So that some embeddings of these few levels are large ones."""
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory) -> Units:
+    file = ingest_frame(flights(2000, seed=5), tmp_path_factory.mktemp("shared"), split={"train": "true"})
+    of_model = design_of("late ~ carrier + origin + hour + distance", "binomial", merge([file]), [file])
+    return Units(Workload(of_model, [file], "train"))
+
+
+def batches(units: Units, number: int, size: int = 100) -> list[Batch]:
+    groups, numbers = units.train(0)
+    parts = [slice(size * k, size * (k + 1)) for k in range(number)]
+    shares = [numbers[part, WEIGHT] / numbers[part, WEIGHT].sum() for part in parts]
+    return [
+        Batch(*map(tf.constant, (groups[part], numbers[part], share)))
+        for part, share in zip(parts, shares, strict=True)
+    ]
+
+
+def loss_of(eta: tf.Tensor, batch: Batch) -> tf.Tensor:
+    return tf.reduce_sum(batch.share * FAMILIES["binomial"].tensor_loss(tf, eta, batch.numbers[:, RESPONSE]))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: keras.optimizers.SGD(0.5, momentum=0.9), lambda: SharedAdam(0.05, amsgrad=True)]
+)
+@pytest.mark.parametrize("servers", [1, 3])
+def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make):
+    settings = LayersConfig(hidden=[5], wide=True)
+    alone, copied = (network(units.design, settings, Scale(-0.5, 1.0), seed=4) for _ in range(2))
+    shared = SharedWeights(copied, servers, LARGE)
+    assert len(shared.vector) == servers and len(shared.tables) == 2
+    assert sum(np.size(variable) for variable in shared.variables) == alone.count_params()
+    of_shared, of_network = make(), make()
+    of_shared.build(shared.variables)
+    of_network.build(alone.trainable_variables)
+    for batch in batches(units, 5):
+        pulled = shared.pull(batch)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch([pulled.vector, pulled.rows])
+            mine = loss_of(shared.eta(pulled, batch), batch)
+            theirs = loss_of(alone([batch.groups, batch.numbers], training=True), batch)
+        assert float(mine) == pytest.approx(float(theirs), rel=1e-5)
+        vector, rows = tape.gradient(mine, [pulled.vector, pulled.rows])
+        gradients = shared.gradients(pulled, vector, rows)
+        of_shared.apply_gradients(zip(gradients, shared.variables, strict=True))
+        gradients = tape.gradient(theirs, alone.trainable_variables)
+        of_network.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))
+    shared.copy()
+    for mine, theirs in zip(copied.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_adam_for_shared_weights_takes_the_steps_of_that_of_keras(amsgrad):
+    random = np.random.default_rng(1)
+    optimizers = [kind(0.01, amsgrad=amsgrad) for kind in (keras.optimizers.Adam, SharedAdam)]
+    variables = [keras.Variable(np.ones(7, np.float32)) for _ in optimizers]
+    for each, variable in zip(optimizers, variables, strict=True):
+        each.build([variable])
+
+    @tf.function
+    def step(gradient: tf.Tensor) -> None:
+        for each, variable in zip(optimizers, variables, strict=True):
+            each.apply_gradients([(gradient, variable)])
+
+    for gradient in random.normal(size=(30, 7)) * random.integers(0, 2, size=(30, 7)):
+        step(tf.constant(gradient, tf.float32))
+    np.testing.assert_allclose(np.asarray(variables[1]), np.asarray(variables[0]), rtol=1e-6)
+    assert abs(np.asarray(variables[0]) - 1).max() > 0.01
+
+
+@pytest.mark.parametrize(("rows", "workers"), [([0, 500, 300, 0, 1], 2), ([100_000] * 7, 3), ([10], 8)])
+def test_each_unit_is_in_one_chunk(rows, workers):
+    order = list(reversed(range(len(rows))))
+    of_chunks = chunks(rows, 64, workers, order)
+    placed = [unit for units, _ in of_chunks for unit in units]
+    assert {unit for unit in order if rows[unit]} <= set(placed) and len(set(placed)) == len(placed)
+    assert [batches for _, batches in of_chunks] == [
+        -(-sum(rows[unit] for unit in units) // 64) for units, _ in of_chunks
+    ]

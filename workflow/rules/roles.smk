@@ -1,0 +1,128 @@
+# The processes that work for the chief of a model: service jobs, whose one consumer it is, and Snakemake runs them at the same
+# time as one group. The exact fits, and networks trained under ParameterServerStrategy, have ps and workers; networks trained
+# under MultiWorkerMirroredStrategy have peers of the chief, which is the first of them.
+#
+# How many processes each service job starts is a resource. Of an exact fit it changes no result, so it must not be an input, a
+# param or a wildcard, which would re-run the fit; of a network it is a setting of the training.
+#
+# On SLURM the group is one allocation, for whose sake the resources below are there. profiles/slurm says `mpi: srun`; then
+# the service jobs start their processes by srun on all its nodes, if there are several, and the chief runs on the first.
+
+# A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.
+MB_PER_PROCESS = 2000
+
+# The chief begins after them, when Snakemake has seen that they have: it looks each tenth of `latency-wait`.
+PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
+
+
+rule ps:
+    output:
+        service("results/models/{model}/cluster/ps.json"),
+    log:
+        "logs/models/{model}/ps.log",
+    conda:
+        "../envs/tfglm.yaml"
+    threads: 0
+    resources:
+        processes=lambda wildcards: roles_of(wildcards).ps,
+        patience=PATIENCE_OF_ROLES,
+        mpi="local",
+        interface="auto",
+        isolate=CONFIG.cluster.isolate,
+        # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
+        nodes=lambda wildcards: allocation(wildcards).nodes,
+        tasks_per_node=lambda wildcards: allocation(wildcards).processes,
+        cpus_per_task=1,
+        mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+    message:
+        "{wildcards.model}: starting the parameter servers ({resources.processes})"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " roles.py ps"
+        " --count {resources.processes}"
+        " --launcher {resources.mpi}"
+        " --interface {resources.interface}"
+        " --roster {output}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --patience {resources.patience}"
+        " --parent $PPID"
+        " --log {log}"
+
+
+rule workers:
+    output:
+        service("results/models/{model}/cluster/workers.json"),
+    log:
+        "logs/models/{model}/workers.log",
+    conda:
+        "../envs/tfglm.yaml"
+    # For the whole group, a processor for each process but the ps, which waits. With fewer --cores Snakemake takes all of
+    # those, and the processes share them: what bounds their number is the memory (`check_machine`).
+    threads: lambda wildcards: roles_of(wildcards).workers + 1
+    resources:
+        processes=lambda wildcards: roles_of(wildcards).workers,
+        patience=PATIENCE_OF_ROLES,
+        mpi="local",
+        interface="auto",
+        isolate=CONFIG.cluster.isolate,
+        mem_mb=0,
+    message:
+        "{wildcards.model}: starting the workers ({resources.processes})"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " roles.py worker"
+        " --count {resources.processes}"
+        " --launcher {resources.mpi}"
+        " --interface {resources.interface}"
+        " --roster {output}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --patience {resources.patience}"
+        " --parent $PPID"
+        " --log {log}"
+
+
+rule peers:
+    output:
+        service("results/models/{model}/cluster/peers.json"),
+    log:
+        "logs/models/{model}/peers.log",
+    wildcard_constraints:
+        model=trained_under("multi_worker_mirrored"),
+    conda:
+        "../envs/tfglm.yaml"
+    # For the whole group, as are the numbers below: Snakemake adds them up.
+    threads: lambda wildcards: roles_of(wildcards).peers + 1
+    resources:
+        processes=lambda wildcards: roles_of(wildcards).peers,
+        patience=PATIENCE_OF_ROLES,
+        mpi="local",
+        interface="auto",
+        isolate=CONFIG.cluster.isolate,
+        nodes=lambda wildcards: allocation(wildcards).nodes,
+        tasks_per_node=lambda wildcards: allocation(wildcards).processes,
+        cpus_per_task=1,
+        mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+    message:
+        "{wildcards.model}: starting the peers of the chief ({resources.processes})"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/isolate.py"'
+        " --isolate {resources.isolate}"
+        " --launcher {resources.mpi}"
+        " --network results/models/{wildcards.model}/cluster/network.json"
+        " roles.py peer"
+        " --count {resources.processes}"
+        # The others cannot go on with a new one.
+        " --restarts 0"
+        " --launcher {resources.mpi}"
+        " --interface {resources.interface}"
+        " --roster {output}"
+        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --patience {resources.patience}"
+        " --parent $PPID"
+        " --log {log}"
