@@ -95,7 +95,7 @@ def test_adam_for_shared_weights_takes_the_steps_of_that_of_keras(amsgrad):
 @pytest.mark.parametrize(("rows", "workers"), [([0, 500, 300, 0, 1], 2), ([100_000] * 7, 3), ([10], 8)])
 def test_each_unit_is_in_one_chunk(rows, workers):
     order = list(reversed(range(len(rows))))
-    of_chunks = chunks(rows, 64, workers, order)
+    of_chunks = chunks(rows, 64, 2**17, workers, order)
     placed = [unit for units, _ in of_chunks for unit in units]
     assert {unit for unit in order if rows[unit]} <= set(placed) and len(set(placed)) == len(placed)
     assert [batches for _, batches in of_chunks] == [

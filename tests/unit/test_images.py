@@ -18,7 +18,7 @@ from tfglm.data.shards import BLOCK_ROWS, IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.networks import stored
+from tfglm.networks import sources
 from tfglm.networks.rows import RESPONSE
 from tfglm.results import predict
 
@@ -105,11 +105,11 @@ def test_a_network_reads_pixels_from_0_to_1_row_by_row(tmp_path):
     of_images = design(file)
     assert of_images.numeric_by_name["image"].shape == (5, 3) and of_images.size == 16
     assert Design.from_json(of_images.as_json) == of_images
-    units = stored.units(of_images.to_predict, [file], "predict", None)
+    units = sources.units(of_images.to_predict, [file], "predict", None)
     numbers = np.concatenate([units.read(number)[0].numbers for number in range(len(units))])
     expected = IMAGES[file.predicted_rows() - 1].reshape(-1, 15) / 255
     np.testing.assert_allclose(numbers[:, :15], expected, rtol=1e-6)
-    trained = stored.units(of_images, [file], "train", None)
+    trained = sources.units(of_images, [file], "train", None)
     labels = np.concatenate([trained.train(number).numbers[:, RESPONSE] for number in range(len(trained))])
     assert np.unique(labels).tolist() == [0, 1, 2, 3]
 
@@ -160,7 +160,7 @@ def test_images_of_another_size_are_refused_by_name(tmp_path):
     )
     message = r"new.npz: the images in `image` have 3 x 5 pixels, and network `digits` reads 5 x 3"
     with pytest.raises(UserError, match=message):
-        stored.units(design(file).to_predict, [to_score], "predict", None)
+        sources.units(design(file).to_predict, [to_score], "predict", None)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,13 @@ STATISTICS = dict.fromkeys(compare.STATISTICS.values(), 17)
 
 PAGES = {
     "coefficients": {"fit": FIT, "in_words": HOSTILE, "coefficients": FRAME},
-    "metrics": {"title": HOSTILE, "unseen": {HOSTILE: LEVELS}, "metrics": FRAME, "classes": FRAME, "by": {HOSTILE: FRAME}},
+    "metrics": {
+        "title": HOSTILE,
+        "unseen": {HOSTILE: LEVELS},
+        "metrics": FRAME,
+        "classes": FRAME,
+        "by": {HOSTILE: FRAME},
+    },
     "rows": {"sentences": [HOSTILE], "files": FRAME, "has_total": True},
     "compare": {
         "models": [{"name": HOSTILE, "fit": FIT}],

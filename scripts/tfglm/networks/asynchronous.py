@@ -22,8 +22,8 @@ from tfglm.config import TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Task
-from tfglm.networks.pipeline import MIXED_ROWS, Batch
-from tfglm.networks.rows import WEIGHT, Units
+from tfglm.networks.pipeline import Batch, rows_at_once
+from tfglm.networks.rows import WEIGHT, Units, width_of_groups
 from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
 from tfglm.networks.training import Chief, Trained, Training, optimizer
@@ -45,11 +45,11 @@ class Turn(NamedTuple):
 
 
 def chunks(
-    rows: Sequence[int], batch_size: int, workers: int, order: Sequence[int]
+    rows: Sequence[int], batch_size: int, at_once: int, workers: int, order: Sequence[int]
 ) -> list[tuple[tuple[int, ...], int]]:
-    """Units in the given order, put together until they have enough rows to be mixed, or to make a few chunks for each worker;
-    and the batches of each chunk. `rows` are those of each unit."""
-    enough = max(1, min(MIXED_ROWS, sum(rows) // (TURNS_OF_A_WORKER * workers)))
+    """Units in the given order, put together until they have as many rows as are mixed `at_once`, or make a few chunks for each
+    worker; and the batches of each chunk. `rows` are those of each unit."""
+    enough = max(1, min(at_once, sum(rows) // (TURNS_OF_A_WORKER * workers)))
     together: list[list[int]] = [[]]
     for unit in order:
         if sum(rows[each] for each in together[-1]) >= enough:
@@ -73,14 +73,17 @@ class AsynchronousTraining(Training):
         chief: Chief,
     ) -> None:
         self._servers, self._task = servers, task
-        self._widths = len(units.design.groupings), units.multipliers + 3
+        self._widths = width_of_groups(units.design), units.multipliers + 3
+        self._rows_at_once = rows_at_once(settings.batch_size, self._widths[1])
         with servers.readable():
             super().__init__(units, held_out, settings, servers.strategy, folder, chief)
         self._staleness = 0.0
         order = np.arange(len(units))
         if settings.shuffle:
             order = np.random.default_rng(settings.seed).permutation(order)
-        self._chunks = chunks(self.counts.lines_of_units, settings.batch_size, servers.workers, order.tolist())
+        self._chunks = chunks(
+            self.counts.lines_of_units, settings.batch_size, self._rows_at_once, servers.workers, order.tolist()
+        )
         self._set_length(sum(batches for _, batches in self._chunks))
 
     def run(self) -> Trained:
@@ -164,8 +167,7 @@ class AsynchronousTraining(Training):
     def _take(self, units: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
         """What a worker runs: a turn (seed, part, parts, batches) over these units. The sums of losses and of staleness, [2]."""
         seed, part, parts, batches = tf.unstack(turn)
-        size = self._settings.batch_size
-        rows = tf.data.Dataset.from_tensor_slices(units).map(self._rows).rebatch(max(1, MIXED_ROWS // size) * size)
+        rows = tf.data.Dataset.from_tensor_slices(units).map(self._rows).rebatch(self._rows_at_once)
         cut = rows.enumerate().map(lambda place, of_rows: self._cut(seed, place, *of_rows)).unbatch()
         own = iter(cut.shard(parts, part).prefetch(self._settings.prefetch))
         loss, staleness = tf.constant(0.0, tf.float64), tf.constant(0, tf.int64)
@@ -196,7 +198,7 @@ class AsynchronousTraining(Training):
         vector = remote.operation(self._task, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
         groups, numbers = self._widths
         count = tf.size(vector) // (groups + numbers)
-        of_groups = tf.reshape(vector[: count * groups], [-1, groups]) if groups else tf.zeros([count, 0], tf.float64)
+        of_groups = tf.reshape(vector[: count * groups], [-1, groups])
         return tf.cast(of_groups, tf.int32), tf.cast(tf.reshape(vector[count * groups :], [-1, numbers]), tf.float32)
 
     def _cut(self, seed: tf.Tensor, place: tf.Tensor, groups: tf.Tensor, numbers: tf.Tensor) -> Batch:

@@ -50,9 +50,7 @@ class Batches:
         if self._settings.shuffle:
             units = units.shuffle(count, seed)
         rows = units.map(self._unit, READERS) if self._cached is None else units
-        mixed = min(MIXED_ROWS, MOST_MIXED_BYTES // (np.dtype(np.float32).itemsize * self._widths[1]))
-        at_once = max(1, mixed // size) * size
-        return rows.rebatch(at_once).enumerate().map(partial(self._cut, seed), READERS)
+        return rows.rebatch(rows_at_once(size, self._widths[1])).enumerate().map(partial(self._cut, seed), READERS)
 
     def _unit(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The rows of a unit that take part."""
@@ -78,6 +76,12 @@ class Batches:
     def _widths(self) -> tuple[int, int]:
         """Those of `Rows.groups` and `Rows.numbers`."""
         return width_of_groups(self._units.design), self._units.multipliers + 3
+
+
+def rows_at_once(batch_size: int, width: int) -> int:
+    """How many rows of so many numbers are mixed and cut together: whole batches."""
+    mixed = min(MIXED_ROWS, MOST_MIXED_BYTES // (np.dtype(np.float32).itemsize * width))
+    return max(1, mixed // batch_size) * batch_size
 
 
 def cut(rows: Rows, order: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
