@@ -1,8 +1,8 @@
-"""Run a script of this folder in the network that the ps, the workers and the chief of a fit have to themselves.
+"""Run a script of this folder in the network that the processes of a fit have to themselves.
 
     isolate.py --network network.json roles.py ps --parent $PPID ...
 
-The ps make the network, the others wait for them and enter it. The script then takes the place of this process.
+The ps, or the peers, make the network; the others wait for them and enter it. The script then takes the place of this process.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=Path, help="file in which the ps say where they are")
+    parser.add_argument("--network", type=Path, help="file in which its makers say where it is")
     parser.add_argument(
         "--isolate",
         choices=["auto", "always", "never"],

@@ -123,14 +123,14 @@ def record(path: Path, parent: str, process: str) -> None:
 
 def test_what_an_earlier_run_has_left_is_not_believed(tmp_path: Path) -> None:
     path, parent, here = tmp_path / "network.json", os.getppid(), network.identity(os.getpid())
-    with pytest.raises(UserError, match=r"parameter servers have not started within 0 s: .*network.json"):
+    with pytest.raises(UserError, match=r"ps, or the peers, have not started within 0 s: .*network.json"):
         network.follow(path, parent, 0)
     record(path, f"{parent} 1", here)  # another process that had the same number
     with pytest.raises(UserError, match="have not started"):
         network.follow(path, parent, 0)
     record(path, network.identity(parent), f"{os.getpid()} 1")
     begin = time.monotonic()
-    with pytest.raises(UserError, match="parameter servers have ended"):
+    with pytest.raises(UserError, match="ps, or the peers, have ended"):
         network.follow(path, parent, 300, gone=0.2)
     assert time.monotonic() - begin < 5
     record(path, network.identity(parent), here)

@@ -1,5 +1,7 @@
 """Weights on parameter servers: a step that pulls and pushes them is the step that the network itself would take."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -9,24 +11,36 @@ from test_models import flights
 from pools import design_of, ingest_frame
 from tfglm.config import LayersConfig
 from tfglm.data.dictionary import merge
-from tfglm.engine.workload import Workload
+from tfglm.distribute import tasks
+from tfglm.distribute.tasks import Document, Task
+from tfglm.errors import UserError
 from tfglm.families import FAMILIES
+from tfglm.networks import served
 from tfglm.networks.asynchronous import chunks
 from tfglm.networks.layers import Scale, network
 from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights
+from tfglm.networks.sources import Sources
 
 LARGE = 6
 """So that some embeddings of these few levels are large ones."""
 
 
 @pytest.fixture(scope="module")
-def units(tmp_path_factory) -> Units:
-    file = ingest_frame(flights(2000, seed=5), tmp_path_factory.mktemp("shared"), split={"train": "true"})
+def sources(tmp_path_factory) -> Sources:
+    folder = tmp_path_factory.mktemp("shared")
+    file = ingest_frame(flights(2000, seed=5), folder, split={"train": "hour < 20", "evaluate": "hour >= 20"})
     of_model = design_of("late ~ carrier + origin + hour + distance", "binomial", merge([file]), [file])
-    return Units(Workload(of_model, [file], "train"))
+    of_model.write(folder / "design.json")
+    return Sources(folder / "design.json", [folder / "table" / "manifest.json"], [])
+
+
+@pytest.fixture(scope="module")
+def units(sources) -> Units:
+    (units,) = sources.units("train")
+    return units
 
 
 def batches(units: Units, number: int, size: int = 100) -> list[Batch]:
@@ -71,6 +85,19 @@ def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make
     shared.copy()
     for mine, theirs in zip(copied.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_worker_reads_the_rows_of_a_unit_by_a_task(sources, units, cache):
+    settings = json.dumps(sources.words | {"cache": cache})
+    task = Task(served.KIND, Document.of(sources.design.read_text()), settings)
+    for _ in range(2):
+        vector = tasks.run(task, [[np.array([0])]], {})
+        groups, numbers = units.train(0)
+        np.testing.assert_array_equal(vector[: groups.size].reshape(groups.shape), groups)
+        np.testing.assert_array_equal(vector[groups.size :].reshape(numbers.shape), numbers)
+    with pytest.raises(UserError, match="IndexError"):
+        tasks.run(task, [[np.array([len(units)])]], {})
 
 
 @pytest.mark.parametrize("amsgrad", [False, True])

@@ -1,4 +1,4 @@
-"""A network of their own for the ps, the workers and the chief of one fit on one machine.
+"""A network of their own for the processes of one fit on one machine: ps, workers and chief, or peers and chief.
 
 A TensorFlow server listens on all interfaces, asks nobody who he is and runs every graph that it is sent, with operations that
 read and write files: any user of the machine could act as the one whose fit is running. TensorFlow has no other way of serving.
@@ -6,8 +6,9 @@ So the kernel shuts the door: in a network namespace (network_namespaces(7)) the
 its processes reach that. One who is not root makes it inside a user namespace in which he is himself and nobody else exists;
 other users cannot enter that, and files belong to whom they always did.
 
-The ps make the namespace and say so in a file, the others enter it. All of them are started by the same process, by which they
-know each other. Only the standard library, and no threads: the kernel lets only a process with a single thread in.
+The ps, or the peers, make the namespace and say so in a file, the others enter it. All of them are started by the same process,
+by which they know each other. Only the standard library, and no threads: the kernel lets only a process with a single thread
+in.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ REMEDY = "set `cluster: {isolate: never}` to run without; README.md (Security) s
 
 @dataclass(frozen=True)
 class Network:
-    """What the ps say. Processes are told by `identity`."""
+    """What its makers say. Processes are told by `identity`."""
 
     parent: str  # who has started them, and starts the others
     process: str
@@ -138,19 +139,19 @@ def _child(work: Callable[[], None]) -> Iterator[tuple[int, str]]:
 
 
 def make(path: Path, isolate: Isolate, parent: int) -> None:
-    """What the ps do: shut this process off if possible, and say at `path` whether it is.
+    """What the ps or the peers do: shut this process off if possible, and say at `path` whether it is.
 
     Raises UserError if that has to be and cannot.
     """
     reason = "" if isolate == "never" else refusal()
     if reason and isolate == "always":
-        raise UserError(f"ps, workers and chief cannot have a network of their own: {reason}; {REMEDY}")
+        raise UserError(f"the processes of a fit cannot have a network of their own: {reason}; {REMEDY}")
     isolated = isolate != "never" and not reason
     if isolated:
         try:
             shut_off()
         except OSError as error:
-            raise UserError(f"ps, workers and chief cannot have a network of their own: {error}; {REMEDY}") from error
+            raise UserError(f"the processes of a fit cannot have a network of their own: {error}; {REMEDY}") from error
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_text(json.dumps(asdict(Network(identity(parent), identity(os.getpid()), isolated))) + "\n")
@@ -158,7 +159,7 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
 
 
 def follow(path: Path, parent: int, patience: float, gone: float = GONE) -> None:
-    """What the others do: go where the ps of the same parent are, once they have said so at `path`.
+    """What the others do: go where those of the same parent are, once they have said so at `path`.
 
     Raises UserError if they do not within `patience` seconds, if they have ended for `gone` seconds, or if there is no way in.
     """
@@ -174,7 +175,7 @@ def follow(path: Path, parent: int, patience: float, gone: float = GONE) -> None
             seen = seen or now
         if now > deadline or (seen and now - seen > gone):
             what = "have ended" if seen else f"have not started within {patience:.0f} s"
-            raise UserError(f"the parameter servers {what}: {path} names none that is alive; their log may say why")
+            raise UserError(f"the ps, or the peers, {what}: {path} names none that is alive; their log may say why")
         time.sleep(0.05)
     raise UserError("ending: the process that started this one is gone")
 
@@ -185,7 +186,7 @@ def _read(path: Path) -> Network | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
-        raise UserError(f"{path} does not say where the parameter servers are: {error}; delete it") from error
+        raise UserError(f"{path} does not say where the network of the fit is: {error}; delete it") from error
 
 
 def _follow(network: Network) -> None:
@@ -194,4 +195,4 @@ def _follow(network: Network) -> None:
     try:
         enter(int(network.process.split()[0]))
     except OSError as error:
-        raise UserError(f"the network of the parameter servers cannot be entered: {error}; {REMEDY}") from error
+        raise UserError(f"the network of the fit cannot be entered: {error}; {REMEDY}") from error
