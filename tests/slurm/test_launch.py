@@ -25,6 +25,7 @@ from tfglm.roles.announce import Announcement, Roster
         (2, 16, 5, launch.Request(5, 4)),
         (1, 7, 4, launch.Request(4, 3)),
         (4, 2, 3, launch.Request(3, 5)),
+        (0, 3, 3, launch.Request(3, 2)),  # peers of a network
     ],
 )
 def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expected: launch.Request) -> None:
@@ -35,7 +36,8 @@ def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expect
         for index in range(count):
             load[first + index % spread] += 1
     assert min(load) >= 1
-    assert max(load) == expected.processes
+    # The executor refuses to ask for one task a node.
+    assert max(load) <= expected.processes == max(2, *load)
 
 
 def test_the_address_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:

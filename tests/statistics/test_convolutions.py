@@ -20,7 +20,7 @@ from tfglm.networks import layers
 from tfglm.networks.export import Exported
 from tfglm.networks.layers import Scale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import Training
+from tfglm.networks.training import Chief, Training
 
 MULTINOMIAL = FAMILIES["multinomial"]
 SCALE = Scale([0.1, -0.2, 0.1], 1.0)
@@ -114,7 +114,8 @@ def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
         } | keys
         noted: dict[str, float] = {}
         settings, strategy = TrainingConfig.model_validate(raw), tf.distribute.OneDeviceStrategy("/cpu:0")
-        Training(*units, settings, strategy, folder, lambda _, values: noted.update(values), lambda line: None).run()
+        chief = Chief(lambda _, values: noted.update(values), lambda line: None)
+        Training(*units, settings, strategy, folder, chief).run()
         return noted["evaluate/accuracy"]
 
     assert accuracy(tmp_path / "convolutional", convolutions=[8, 8]) > 0.95

@@ -21,6 +21,11 @@ SIOCGIFADDR = 0x8915
 """The request to ioctl for the IPv4 address of an interface (netdevice(7))."""
 
 
+FEWEST_TASKS = 2
+"""On a node: snakemake-executor-plugin-slurm 2.8 refuses 1 for a job with `mpi`, in the thread that submits, and the run would
+wait for ever."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What one allocation for ps, workers and chief has to offer, the same on each of its nodes."""
@@ -34,7 +39,7 @@ def request(ps: int, workers: int, nodes: int) -> Request:
     nodes = min(nodes, workers + 1)
     if nodes == 1:
         return Request(1, ps + workers + 1)
-    return Request(nodes, max(ps + 1, math.ceil(workers / (nodes - 1))))
+    return Request(nodes, max(FEWEST_TASKS, ps + 1, math.ceil(workers / (nodes - 1))))
 
 
 def place(role: Role, processes: int, nodes: int) -> tuple[int, int]:

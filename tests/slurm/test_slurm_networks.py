@@ -1,0 +1,62 @@
+"""Networks that several processes on three nodes of a real SLURM train."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import slurm_cluster
+from slurm_cluster import Cluster
+from slurm_runs import ENVIRONMENT, SLURM, checkout, configure, finish, left_behind, start_snakemake
+from tfglm.roles import announce
+
+pytestmark = [pytest.mark.slurm, pytest.mark.drill]
+
+ALONE = {"formula": "late ~ carrier + distance", "family": "binomial", "hidden": [4], "batch_size": 100, "epochs": 2}
+NETWORKS = {
+    "alone": ALONE,
+    "ring": ALONE | {"strategy": "multi_worker_mirrored", "workers": 3},
+    "served": ALONE | {"strategy": "parameter_server", "ps": 2, "workers": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    if lacking := slurm_cluster.missing():
+        (pytest.fail if os.environ.get("TFGLM_REQUIRE_SLURM") == "1" else pytest.skip)(lacking)
+    with (
+        tempfile.TemporaryDirectory(prefix="tfglm-slurm-") as folder,
+        slurm_cluster.cluster(Path(folder), environment=ENVIRONMENT) as running,
+    ):
+        yield running
+
+
+def test_networks_are_trained_on_three_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    folder = checkout(tmp_path / "checkout")
+    configure(folder, NETWORKS, strategy="one_device", nodes=3)
+    fits = {name: f"results/models/{name}/fit.json" for name in NETWORKS}
+    with start_snakemake(folder, *SLURM, "--", *fits.values(), environment=cluster.environment) as running:
+        code, output = finish(folder, running, 600)
+    assert code == 0, output
+    alone, ring, served = (json.loads((folder / path).read_text()) for path in fits.values())
+    assert ring["steps"] == alone["steps"] and abs(ring["loss"] - alone["loss"]) < 1e-5
+    assert served["rows"] == alone["rows"] and abs(served["loss"] - alone["loss"]) < 0.02
+    groups = [job for job in cluster.jobs(folder) if "train_on_cluster" in job["Comment"]]
+    assert [job["NumNodes"] for job in groups] == ["3", "3"]
+    assert nodes(folder, "ring") == [("peer 0", "node2"), ("peer 1", "node3")]
+    assert nodes(folder, "served") == [
+        ("ps 0", "node1"),
+        ("ps 1", "node1"),
+        ("worker 0", "node2"),
+        ("worker 1", "node3"),
+    ]
+    assert left_behind(cluster) == {}
+
+
+def nodes(folder: Path, model: str) -> list[tuple[str, str]]:
+    """Where the processes of a training were."""
+    rosters = sorted((folder / "results" / "models" / model / "cluster").glob("*-*.json"))
+    return [(member.name, member.node) for member in map(announce.read, rosters)]
