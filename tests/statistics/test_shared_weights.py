@@ -16,7 +16,7 @@ from tfglm.distribute.tasks import Document, Task
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import served
-from tfglm.networks.asynchronous import chunks
+from tfglm.networks.asynchronous import chunks, count_at_once
 from tfglm.networks.layers import Scale, network
 from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
@@ -128,3 +128,17 @@ def test_each_unit_is_in_one_chunk(rows, workers):
     assert [batches for _, batches in of_chunks] == [
         -(-sum(rows[unit] for unit in units) // 64) for units, _ in of_chunks
     ]
+
+
+def test_no_step_of_two_at_the_same_time_is_lost():
+    weights, optimizer = keras.Variable(np.zeros(3, np.float32)), keras.optimizers.SGD(0.1)
+    optimizer.build([weights])
+    count_at_once(optimizer)
+    step = tf.function(lambda gradient: optimizer.apply_gradients([(gradient, weights)]))
+    step(tf.ones(3))
+    step(tf.ones(3))
+    assert int(optimizer.iterations) == 2
+    changes = [
+        node.type for node in step.get_concrete_function(tf.ones(3)).graph.get_operations() if "Assign" in node.type
+    ]
+    assert sorted(changes) == ["AssignAddVariableOp", "AssignSubVariableOp"]

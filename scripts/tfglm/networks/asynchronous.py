@@ -59,6 +59,13 @@ def chunks(
     return [(tuple(units), -(-size // batch_size)) for units, size in zip(together, sizes, strict=True) if size]
 
 
+def count_at_once(optimizer: keras.Optimizer) -> None:
+    """Have the ps add 1 to the number of steps. Keras reads it and writes it back, and of two workers that do so at the same time
+    one would not be counted."""
+    steps = optimizer.iterations
+    steps.assign_add = steps.value.assign_add
+
+
 class AsynchronousTraining(Training):
     """See `Training`; `servers` keep the weights, and their workers run `task` to read rows."""
 
@@ -99,6 +106,7 @@ class AsynchronousTraining(Training):
             given = self._settings.optimizer
             self._optimizer = SharedAdam(**given.given) if given.name == "adam" else optimizer(given)
             self._optimizer.build(self._weights.variables)
+            count_at_once(self._optimizer)
         return network, tf.train.Checkpoint(variables=[variable.value for variable in self._weights.variables])
 
     def _readable_network(self) -> keras.Model:
