@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -48,6 +48,10 @@ bench-clusters: $(BIN)/.ready-dev
 # How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready
 	$(BIN)/python benchmarks/network_input.py
+
+# How much faster more workers fit a regression (five minutes, 4 GB); writes benchmarks/results/scaling.json.
+bench-scaling: $(BIN)/.ready
+	$(BIN)/python benchmarks/scaling.py
 
 # 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

@@ -3,7 +3,9 @@
 import numpy as np
 
 import write_images
-from runs import REPOSITORY, configure, planned
+from runs import REPOSITORY, configure, planned, snakemake
+
+RULES = ("chief", "train", "train_on_cluster", "evaluate", "compare_models")
 
 
 def test_each_example_has_a_plan(tmp_path):
@@ -13,14 +15,27 @@ def test_each_example_has_a_plan(tmp_path):
     configure(flights)
     images, labels = write_images.digits()
     np.savez(digits / "digits.npz", images=images, labels=labels)
-    folders = {"wide_and_deep": flights, "digits": digits}
+    folders = {"wide_and_deep": flights, "digits": digits, "scaling": digits}
     examples = {path.stem: path for path in (REPOSITORY / "config" / "examples").glob("*.yaml")}
     assert examples.keys() == folders.keys()
     plans = {name: planned(folder, "--configfile", str(examples[name])) for name, folder in folders.items()}
-    assert {
-        name: {rule: plan.get(rule, 0) for rule in ("chief", "train", "evaluate", "compare_models")}
-        for name, plan in plans.items()
-    } == {
-        "wide_and_deep": {"chief": 1, "train": 2, "evaluate": 3, "compare_models": 1},
-        "digits": {"chief": 0, "train": 3, "evaluate": 3, "compare_models": 0},
+    assert {name: {rule: plan.get(rule, 0) for rule in RULES} for name, plan in plans.items()} == {
+        "wide_and_deep": {"chief": 1, "train": 2, "train_on_cluster": 0, "evaluate": 3, "compare_models": 1},
+        "digits": {"chief": 0, "train": 3, "train_on_cluster": 0, "evaluate": 3, "compare_models": 0},
+        "scaling": {"chief": 0, "train": 2, "train_on_cluster": 13, "evaluate": 15, "compare_models": 0},
     }
+
+
+def test_the_workers_of_an_example_are_compared_without_more(tmp_path):
+    images, labels = write_images.digits()
+    np.savez(tmp_path / "digits.npz", images=images, labels=labels)
+    line = ("--configfile", str(REPOSITORY / "config" / "examples" / "scaling.yaml"), "--", "scaling")
+    plan = planned(tmp_path, *line)
+    assert plan.pop("tabulate_scaling") == 1 and plan["train"] == 2 and plan["ps"] == 7 and plan["peers"] == 6
+    assert not plan.keys() & {"evaluate", "render_history", "render_summary"}
+
+
+def test_workers_of_no_network_cannot_be_compared(tmp_path):
+    configure(tmp_path)
+    done = snakemake(tmp_path, "--dry-run", "--", "scaling")
+    assert done.returncode != 0 and "the config trains no networks" in done.stdout, done.stdout

@@ -107,3 +107,39 @@ rule compare_models:
         " --differences {output.differences}"
         " --page {output.page}"
         " --log {log}"
+
+
+rule tabulate_scaling:
+    """Set the networks side by side by the number of workers that trained them."""
+    input:
+        fits=scaled_files("fit.json"),
+        histories=scaled_files("history.csv"),
+        digests=scaled_files("history.sha256"),
+    output:
+        table="results/scaling.csv",
+        plot=report(
+            "results/scaling.svg",
+            caption="../report/scaling.rst",
+            category="1. Start here",
+            labels={"result": "networks by workers, picture"},
+        ),
+        png="results/scaling.png",
+    log:
+        "logs/tabulate_scaling.log",
+    benchmark:
+        "timings/tabulate_scaling.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        engine=ENGINE,
+        models=scaled_files(),
+    message:
+        "Comparing networks by their workers"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_scaling.py"'
+        " --models {params.models}"
+        " --table {output.table}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"

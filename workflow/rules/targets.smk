@@ -51,6 +51,19 @@ def compared_files(name="", among=None):
     return files
 
 
+def scaled_files(name=""):
+    """An input function: a file of each network whose workers are set side by side, or its folder."""
+
+    def files(wildcards):
+        if not NETWORKS:
+            raise WorkflowError("the config trains no networks, so there is nothing to say of their workers")
+        if not CONFIG.data.split.evaluate:
+            raise WorkflowError("there are no rows to judge the networks by; add data.split.evaluate")
+        return [str(Path("results/models", network, name)) for network in NETWORKS]
+
+    return files
+
+
 def scores(wildcards):
     """What `rule score` makes."""
     if not SCORED:

@@ -1,0 +1,59 @@
+"""The picture of networks that were trained by different numbers of workers."""
+
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from tfglm.report.plots import COLOURS, GREY, bare, plt, save
+
+ALONE = "one_device"
+
+NAMES = {
+    "parameter_server": "asynchronous",
+    "multi_worker_mirrored": "synchronous",
+}
+"""Strategies in plain words, where these say more than their names."""
+
+
+def scaling_plot(table: pd.DataFrame, paths: list[Path]) -> None:
+    """Accuracy on the rows held out, or the loss of a response without classes, by epochs of each worker and by updates: a row of
+    panels for each strategy of `results.scaling.table`, beside a single device. Networks that differ in the seed alone are a
+    line, their mean, with a band from the lowest to the highest."""
+    measure = "accuracy" if table["accuracy"].notna().all() else "loss"
+    alone = table[table["strategy"] == ALONE]
+    rows = [(strategy, lines) for strategy, lines in table.groupby("strategy", sort=False) if strategy != ALONE]
+    rows = rows or [(ALONE, alone)]
+    colours = dict(zip(sorted(table["workers"].unique()), COLOURS * len(table), strict=False))
+    figure, axes = plt.subplots(
+        len(rows), 2, figsize=(9.5, 3.4 * len(rows)), sharey=True, squeeze=False, layout="constrained"
+    )
+    for (by_epochs, by_updates), (strategy, lines) in zip(axes, rows, strict=True):
+        # As far as each number of workers goes.
+        end = lines.groupby("workers")["epochs_of_worker"].max().min()
+        draw(by_epochs, "epochs_of_worker", measure, lines, alone[alone["epochs_of_worker"] <= end], colours)
+        draw(by_updates, "updates", measure, lines, alone, colours)
+        by_epochs.set_xlabel("epochs of each worker", fontsize=9)
+        by_updates.set_xlabel("updates of the weights", fontsize=9)
+        by_updates.set_xscale("log")
+        by_epochs.set_ylabel(f"{measure} on the rows held out", fontsize=9)
+        by_epochs.set_title(NAMES.get(strategy, strategy.replace("_", " ")), fontsize=10, loc="left")
+        by_updates.legend(fontsize=7, frameon=False)
+    save(figure, paths)
+
+
+def draw(
+    axis: Axes, across: str, measure: str, table: pd.DataFrame, alone: pd.DataFrame, colours: dict[int, str]
+) -> None:
+    """The lines of a panel: of a single device, and of each number of workers and rows of a step."""
+    shown = {} if alone.empty else {("one device", GREY, ":"): alone}
+    smallest, several = table["batch_size"].min(), table["batch_size"].nunique() > 1
+    for (workers, batch_size), lines in table.groupby(["workers", "batch_size"]):
+        label = f"{workers} {'worker' if workers == 1 else 'workers'}"
+        label += f", batches of {batch_size:,}" if several else ""
+        shown[label, colours[workers], "-" if batch_size == smallest else "--"] = lines
+    for (label, colour, style), lines in shown.items():
+        points = lines.groupby(across)[measure].agg(["mean", "min", "max"])
+        axis.plot(points.index, points["mean"], style, color=colour, linewidth=1.2, label=label)
+        axis.fill_between(points.index, points["min"], points["max"], color=colour, alpha=0.15, linewidth=0)
+    bare(axis)
