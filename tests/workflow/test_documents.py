@@ -1,8 +1,11 @@
-"""What the documents say of the repository: links that lead somewhere, files that are there, terms that are explained once."""
+"""What the documents say of the repository: links that lead somewhere, files that are there, terms that are explained once,
+figures that are those of the tables beside them."""
 
+import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 REPOSITORY = Path(__file__).parents[2]
@@ -14,6 +17,7 @@ DOCUMENTS = (
     "docs/glossary.md",
     "docs/architecture.md",
     "docs/wide_and_deep.md",
+    "docs/scaling.md",
 )
 
 
@@ -49,3 +53,65 @@ def test_the_glossary_explains_each_term_once_in_alphabetical_order():
     for _, meaning in rows:
         for word in re.findall(r"\*([^*]+)\*", re.sub(r"`.*?`", "", meaning)):
             assert {word.casefold(), word.casefold().removesuffix("s")} & words, f"{word} has no entry"
+
+
+WORKERS = {
+    ("one_device", 1, 100): "one device",
+    ("parameter_server", 1, 100): "asynchronous, 1 worker",
+    ("parameter_server", 2, 100): "asynchronous, 2 workers",
+    ("parameter_server", 3, 100): "asynchronous, 3 workers",
+    ("parameter_server", 8, 100): "asynchronous, 8 workers",
+    ("multi_worker_mirrored", 2, 100): "synchronous, 2 workers, 100 rows a step",
+    ("multi_worker_mirrored", 3, 100): "synchronous, 3 workers, 100 rows a step",
+    ("multi_worker_mirrored", 8, 100): "synchronous, 8 workers, 100 rows a step",
+    ("multi_worker_mirrored", 2, 200): "synchronous, 2 workers, 200 rows a step",
+    ("multi_worker_mirrored", 3, 300): "synchronous, 3 workers, 300 rows a step",
+    ("multi_worker_mirrored", 8, 800): "synchronous, 8 workers, 800 rows a step",
+}
+
+
+def lines_of_scaling(table: pd.DataFrame) -> list[str]:
+    """The lines that the table of docs/scaling.md has to have."""
+    lines = []
+    for key, runs in table.groupby(["strategy", "workers", "batch_size"]):
+        cells = [WORKERS[key]]
+        for across in ("epochs", "epochs_of_worker"):
+            rows = runs[runs[across] == 20]
+            (updates,) = rows["updates"].unique()
+            cells += [f"{updates:,}", f"{rows['accuracy'].mean():.2f}"]
+        staleness = runs["staleness"].mean()
+        lines.append(f"| {' | '.join([*cells, '' if pd.isna(staleness) else f'{staleness:.1f}'])} |".replace("  ", " "))
+    return lines
+
+
+def test_the_scaling_study_has_the_figures_of_its_table():
+    text = (REPOSITORY / "docs" / "scaling.md").read_text()
+    table = pd.read_csv(REPOSITORY / "docs" / "scaling.csv")
+    lines = lines_of_scaling(table)
+    assert len(lines) == len(WORKERS) and [line for line in lines if line not in text] == []
+    loss = table[(table["seed"] == 1) & (table["updates"] == 300)]["loss"]
+    assert len(loss) == 10 and f"{loss.min():.3f} to {loss.max():.3f}" in text
+    by_kind = ["strategy", "workers", "batch_size"]
+    in_all, of_each = (
+        table[table[across] == 20].groupby(by_kind)["accuracy"] for across in ("epochs", "epochs_of_worker")
+    )
+    widest = max((each.max() - each.min()).max() for each in (in_all, of_each))
+    assert f"the seeds differ by up to {widest:.2f}" in text
+    accuracies = [f"{accuracy:.2f}" for accuracy in of_each.mean()["parameter_server"]]
+    rise = "from {} with one asynchronous worker to {}, {} and {} with 2, 3 and 8".format(*accuracies)
+    of_own = of_each.mean()["multi_worker_mirrored"][[(2, 200), (3, 300), (8, 800)]]
+    same = "hardly changes: {:.2f}, {:.2f} and {:.2f}.".format(*of_own)
+    for sentence in (rise, same):
+        assert sentence in " ".join(text.split()), sentence
+
+
+def test_the_scaling_study_has_the_ratios_that_were_measured():
+    text = " ".join((REPOSITORY / "docs" / "scaling.md").read_text().split())
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "scaling.json").read_text())
+    assert f"{measured['coefficients']:,} coefficients to {measured['rows'] // 10**6} million rows" in text
+    ranges = [
+        f"{min(ratios):.1f} to {max(ratios):.1f} times"
+        for key in ("seconds", "end_to_end_seconds")
+        for ratios in measured["times_as_fast"][key].values()
+    ]
+    assert re.findall(r"[\d.]+ to [\d.]+\s+times", text) == ranges

@@ -36,6 +36,7 @@ def scaling_plot(table: pd.DataFrame, paths: list[Path]) -> None:
         by_epochs.set_xlabel("epochs of each worker", fontsize=9)
         by_updates.set_xlabel("updates of the weights", fontsize=9)
         by_updates.set_xscale("log")
+        by_updates.xaxis.set_major_formatter(lambda updates, _: f"{updates:,.0f}")
         by_epochs.set_ylabel(f"{measure} on the rows held out", fontsize=9)
         by_epochs.set_title(NAMES.get(strategy, strategy.replace("_", " ")), fontsize=10, loc="left")
         by_updates.legend(fontsize=7, frameon=False)
