@@ -1,9 +1,13 @@
 """Networks side by side by the number of workers, from histories made by hand."""
 
+import argparse
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import tabulate_scaling
+from tfglm import digests
 from tfglm.errors import UserError
 from tfglm.report.scaling import scaling_plot
 from tfglm.results import scaling
@@ -14,7 +18,7 @@ def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **sett
     """A network of 10 steps an epoch; `quantities` by name have a value for some steps."""
     lines = [(0.1 * step, name, step, value) for name, values in quantities.items() for step, value in values.items()]
     history = pd.DataFrame(lines, columns=["seconds", "quantity", "step", "value"])
-    model = {"formula": "label ~ image", "workers": workers, **settings}
+    model = {"formula": "label ~ image", **settings}
     fit = {
         "model": name,
         "strategy": settings.get("strategy", "one_device"),
@@ -103,3 +107,27 @@ def test_the_picture_of_a_response_without_classes_shows_its_loss(tmp_path):
     table = scaling.table([ALONE, PAIR]).assign(accuracy=np.nan)
     scaling_plot(table, [tmp_path / "scaling.svg"])
     assert "<!-- loss on the rows held out -->" in (tmp_path / "scaling.svg").read_text()
+
+
+def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
+    runs = [
+        ALONE,
+        run("copies", 3, {"evaluate/loss": {10: 2.0}}, strategy="mirrored", devices=3),
+        run("pair", 2, {"evaluate/loss": {10: 2.0}}, strategy="parameter_server", seed=7),
+        run("peers", 4, {"evaluate/loss": {10: 2.0}}, strategy="multi_worker_mirrored", batch_size=400),
+    ]
+    # The two of the pair are the default, which fit.json leaves out.
+    runs[-1].fit["provenance"]["model"]["workers"] = 4
+    for each in runs:
+        folder = tmp_path / each.name
+        folder.mkdir()
+        digests.write_json(folder / "fit.json", each.fit)
+        each.history.to_csv(folder / "history.csv", index=False)
+        digests.write_beside(folder / "history.csv")
+    table, plots = tmp_path / "scaling.csv", [tmp_path / "scaling.svg"]
+    folders = [tmp_path / each.name for each in runs]
+    tabulate_scaling.main(argparse.Namespace(models=folders, table=table, colour="#0072B2", plots=plots))
+    written = pd.read_csv(table).drop_duplicates("network").set_index("network")
+    assert written["workers"].to_dict() == {"alone": 1, "copies": 3, "pair": 2, "peers": 4}
+    assert written["batch_size"].tolist() == [512, 512, 512, 400] and written["seed"].tolist() == [1, 1, 7, 1]
+    assert plots[0].exists()
