@@ -102,8 +102,7 @@ def fit(rows: int, formula: str, workers: int, solver: str = "{}", **settings) -
         chief = subprocess.Popen(
             script(
                 "chief.py",
-                ps=folder / "ps.json",
-                workers=folder / "worker.json",
+                rosters=[folder / "ps.json", folder / "worker.json"],
                 design=folder / "design.json",
                 manifests=[file.folder / "manifest.json" for file in files],
                 solver=solver,

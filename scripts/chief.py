@@ -1,4 +1,4 @@
-"""The chief: waits for the ps and the workers, fits the model with them, writes the checkpoint and fit.json."""
+"""The chief: waits for the ps and the workers, or for its peers, fits the model with them, writes the checkpoint and fit.json."""
 
 import argparse
 from pathlib import Path
@@ -14,23 +14,24 @@ from tfglm.roles.watched import Watched
 def main(arguments: argparse.Namespace) -> None:
     # Before anything else, as signs of life begin with it.
     watched = Watched(
-        rosters=tuple(map(str, [*arguments.ps, *arguments.workers])),
+        rosters=tuple(map(str, arguments.rosters)),
         lease=str(arguments.lease or ""),
         parent=arguments.parent or 0,
         progress=str(arguments.progress or ""),
         stall=arguments.stall,
     )
     with tensorflow_setup.quiet():
-        from tfglm.distribute import parameter_server
+        from tfglm.distribute import multi_worker_mirrored, parameter_server
 
-    folders = {path.parent for path in arguments.workers}
+    folders = {path.parent for path in arguments.rosters}
 
     def cluster(progress: Progress) -> Executor:
         """Wait for all roles, and connect to them."""
         progress.update(state="waiting for the cluster")
-        members = announce.gather([*arguments.ps, *arguments.workers], arguments.patience, command.log)
-        ps = sum(member.role == "ps" for member in members)
-        command.log(f"{ps} ps and {len(members) - ps} workers are listening")
+        members = announce.gather(arguments.rosters, arguments.patience, command.log)
+        command.log(f"{len(members)} processes are listening")
+        if members[0].role == "peer":
+            return multi_worker_mirrored.connect(members, arguments.rosters[0], watched)
         watched.over(members)
         progress.workers_alive = watched.workers_alive
         return parameter_server.connect(members, folders, arguments.patience, watched.waiting)
@@ -43,9 +44,12 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = fitting.parser(__doc__)
     parser.add_argument(
-        "--ps", type=Path, nargs="+", required=True, help="announcements of ps.py, or rosters of roles.py"
+        "--rosters",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="rosters of roles.py, or announcements of ps.py, worker.py or peer.py",
     )
-    parser.add_argument("--workers", type=Path, nargs="+", required=True, help="those of worker.py, or of roles.py")
     parser.add_argument("--lease", type=Path, help="file that this process touches as long as it lives")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--stall", type=float, default=900.0, help="seconds to wait for one call to return")

@@ -24,8 +24,9 @@ LONGEST_END = 30
 class Member:
     """One process of the role, and its successors."""
 
-    def __init__(self, roster: Roster, index: int, path: Path, host: str) -> None:
+    def __init__(self, roster: Roster, index: int, path: Path, host: str, work: str) -> None:
         self.role, self.index, self.run, self.host = roster.role, index, roster.run, host
+        self.work = work
         self.announcement = path.with_name(roster.members[index])
         self.log = Path(roster.logs[index]) if roster.logs else None
         self.restarts = 0
@@ -43,6 +44,7 @@ class Member:
         line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
+        line += ["--work", self.work] if self.role == "peer" else []
         self.process = subprocess.Popen(
             list(map(str, line)), env={**os.environ, **tensorflow_setup.ENVIRONMENT}, preexec_fn=ending.kill_with_parent
         )
@@ -118,10 +120,11 @@ def main(arguments: argparse.Namespace) -> None:
             if arguments.launcher == "srun":
                 started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
             elif arguments.task_of:
-                started.append(Member(roster, launch.task_index(), path, launch.own_address(arguments.interface)))
+                host = launch.own_address(arguments.interface)
+                started.append(Member(roster, launch.task_index(), path, host, arguments.work))
             else:
                 for index in range(count):
-                    started.append(Member(roster, index, path, arguments.host))
+                    started.append(Member(roster, index, path, arguments.host, arguments.work))
             command.log(f"started {', '.join(map(str, started))}")
             watch(started, arguments.restarts, wanted)
         finally:
@@ -168,6 +171,7 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
     """The command of each task of a step: this script again, for the one process of its index."""
     line = [sys.executable, __file__, arguments.role, "--count", arguments.count, "--roster", arguments.roster]
     line += ["--restarts", arguments.restarts, "--interface", arguments.interface, "--task-of", run]
+    line += ["--work", arguments.work]
     return list(map(str, line))
 
 
@@ -211,6 +215,12 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
     parser.add_argument(
         "--interface", default="auto", help="with srun, the network interface whose address is announced"
+    )
+    parser.add_argument(
+        "--work",
+        choices=["network", "fit"],
+        default="fit",
+        help="what peers do together: train a network, or fit a model",
     )
     parser.add_argument("--parent", type=int, help="id of the process that starts this one")
     parser.add_argument(

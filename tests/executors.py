@@ -1,10 +1,12 @@
 """What the contract asks of every executor, and the tasks that it does so with.
 
-`python tests/executors.py FOLDER` asks it of a cluster that announces itself there, and goes through accidents then: TensorFlow
-connects to a cluster only once a process.
+`python tests/executors.py servers FOLDER` asks it of a cluster that announces itself there, and goes through accidents then; with
+`peers`, of peers. TensorFlow connects to a cluster only once a process.
 """
 
+import argparse
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -22,7 +24,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.distribute.reduction import pairwise
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.errors import UserError
-from tfglm.roles import announce, ending, probe, watchdog
+from tfglm.roles import announce, ending, peers, probe, watchdog
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watched import Watched
 
@@ -199,7 +201,38 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
         yield "the ps killed", {"message": str(error)}
 
 
+def follow_tasks(arguments: argparse.Namespace) -> peers.Follow:
+    """What a peer of the tests prepares."""
+    from tfglm.distribute import multi_worker_mirrored
+    from tfglm.distribute.designs import Designs
+
+    return functools.partial(multi_worker_mirrored.follow, designs=Designs.beside(arguments.announce.parent))
+
+
+def chief_of_peers(folder: Path) -> Iterator[tuple[str, dict]]:
+    """Ask a group of this process and two peers, then kill one of them. Yields each step with what is to be known of it."""
+    from tfglm.distribute import multi_worker_mirrored
+
+    members = announce.gather([folder / "peers.json"], 120, command.log)
+    watched = Watched(grace=90.0)
+    executor = multi_worker_mirrored.connect(members, folder / "peers.json", watched)
+    np.savez(folder / "answers.npz", **ask(executor))
+    long = calls(12, steps=30_000)
+    before = executor.sum(WAVES, long, {"w": W})
+    alone = pairwise(Waves(ONE_WAVE.text, {})({"w": W}, *call) for call in long)
+    yield "asked", {"same": np.array_equal(before, alone)}
+    threading.Timer(0.2, os.kill, (members[1].pid, signal.SIGKILL)).start()
+    begun = time.monotonic()
+    try:
+        for _ in range(100):
+            executor.sum(WAVES, long, {"w": W})
+    except UserError as error:
+        yield "a peer killed", {"message": str(error), "took": time.monotonic() - begun}
+
+
+CHIEFS = {"servers": chief, "peers": chief_of_peers}
+
 if __name__ == "__main__":
     with ending.exit_at_once():
-        for name, facts in chief(Path(sys.argv[1])):
+        for name, facts in CHIEFS[sys.argv[1]](Path(sys.argv[2])):
             print(json.dumps({"step": name, **facts}), flush=True)

@@ -31,30 +31,47 @@ from tfglm.roles import server
 server.start("worker", "A worker of the tests", executors.serve_tasks)
 """
 
+PEER = """
+import executors
+from tfglm.roles import peers
+
+peers.start("A peer of the tests", executors.follow_tasks)
+"""
+
+IMPORTING = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}"}
+
+
+def scripts_with(folder: Path, name: str, text: str) -> Path:
+    """A folder of scripts in which the processes of a role are those of the tests."""
+    scripts = folder / "scripts"
+    scripts.mkdir()
+    (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
+    (scripts / name).write_text(text)
+    return scripts
+
+
+def steps_of(chief: str, folder: Path) -> list[dict]:
+    """What is to be known of each step that a chief of the tests has gone through."""
+    line = [sys.executable, executors.__file__, chief, str(folder)]
+    done = subprocess.run(line, env=IMPORTING, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240)
+    (folder / "chief.log").write_text(done.stdout)
+    assert done.returncode == 0, done.stdout
+    return [json.loads(text) for text in done.stdout.splitlines() if text.startswith("{")]
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict]]]:
     """A cluster of a ps and two workers that has been through all that `executors.chief` does: its folder, and what was to be
     known of each step."""
     folder = tmp_path_factory.mktemp("cluster")
-    scripts = folder / "scripts"
-    scripts.mkdir()
-    (scripts / "roles.py").symlink_to(SCRIPTS / "roles.py")
-    (scripts / "worker.py").write_text(WORKER)
+    scripts = scripts_with(folder, "worker.py", WORKER)
     Designs.beside(folder).put(Document.of("of a fit that was killed"))
-    environment = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}"}
     roles = [
         start_roles(folder, "ps", 1),
-        start_roles(folder, "worker", 2, environment=environment, scripts=scripts),
+        start_roles(folder, "worker", 2, environment=IMPORTING, scripts=scripts),
     ]
     try:
-        line = [sys.executable, executors.__file__, str(folder)]
-        done = subprocess.run(
-            line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240
-        )
-        (folder / "chief.log").write_text(done.stdout)
-        assert done.returncode == 0, done.stdout
-        steps = [json.loads(text) for text in done.stdout.splitlines() if text.startswith("{")]
+        steps = steps_of("servers", folder)
         begin = time.monotonic()
         assert [end(process) for process in roles] == [0, 0]
         steps.append({"step": "ended", "took": time.monotonic() - begin})
@@ -64,11 +81,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, di
             process.kill()
 
 
-@pytest.fixture(scope="module", params=["local", "resuming", "resumed", "parameter servers"])
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict]]:
+    """The same of a chief with two peers, which has been through all that `executors.chief_of_peers` does."""
+    folder = tmp_path_factory.mktemp("group")
+    scripts = scripts_with(folder, "peer.py", PEER)
+    Designs.beside(folder).put(Document.of("of a fit that was killed"))
+    roles = start_roles(folder, "peer", 2, "--restarts", "0", environment=IMPORTING, scripts=scripts)
+    try:
+        steps = steps_of("peers", folder)
+        assert roles.wait(20) == 1
+        return folder, {step["step"]: step for step in steps}
+    finally:
+        roles.kill()
+
+
+@pytest.fixture(scope="module", params=["local", "resuming", "resumed", "parameter servers", "peers"])
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
     """The answers of each executor."""
-    if request.param == "parameter servers":
-        folder, _ = request.getfixturevalue("cluster")
+    clusters = {"parameter servers": "cluster", "peers": "group"}
+    if request.param in clusters:
+        folder, _ = request.getfixturevalue(clusters[request.param])
         return dict(np.load(folder / "answers.npz"))
     executor = LocalExecutor()
     if request.param == "local":
@@ -149,6 +182,18 @@ def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) 
 
 def test_a_lost_ps_is_named(cluster: tuple[Path, dict]) -> None:
     assert cluster[1]["the ps killed"]["message"].startswith("ps 0 at 127.0.0.1:")
+
+
+def test_peers_sum_to_the_same_bits_until_one_of_them_is_killed(group: tuple[Path, dict]) -> None:
+    folder, steps = group
+    assert steps["asked"]["same"]
+    killed = steps["a peer killed"]
+    assert killed["took"] < 60
+    assert re.match(
+        r"the fit cannot go on without all its peers \(peer 1 \(pid \d+\) was killed by SIGKILL", killed["message"]
+    )
+    assert "peers-1.log" in killed["message"] and "resumes from the last sum" in killed["message"]
+    assert not [path for path in folder.glob("*-*.json") if alive(announce.read(path).pid)]
 
 
 def test_all_ends_at_sigterm(cluster: tuple[Path, dict]) -> None:

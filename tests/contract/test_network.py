@@ -179,11 +179,14 @@ def test_memory_is_that_of_the_container_if_there_is_one(tmp_path: Path) -> None
         (tmp_path / name).write_text(f"{limit}\n")
     assert min(memory._limits(groups, tmp_path)) == 3_000_000_000
     assert 0 < memory.of_machine() <= psutil.virtual_memory().total
-    memory.check(1, 2, 3_000_000_000)
+    memory.check(1, 2, 0, 3_000_000_000)
+    memory.check(0, 0, 3, 3_000_000_000)
     with pytest.raises(
         UserError, match=r"20 processes .* at least 14 GB; this machine has 4 GB .*\n  ask for 2 workers"
     ):
-        memory.check(2, 17, 3_500_000_000)
+        memory.check(2, 17, 0, 3_500_000_000)
+    with pytest.raises(UserError, match=r"cluster: 5 workers are 5 processes .*\n  ask for 4 workers at most"):
+        memory.check(0, 0, 4, 3_000_000_000)
     assert list(memory._limits(tmp_path / "none", tmp_path)) == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import executors  # registers the tasks of the tests
 from tfglm.distribute import parameter_server, wire
-from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.reduction import calls_together, pairwise
 from tfglm.errors import UserError
 
 
@@ -25,10 +25,7 @@ def test_a_sum_is_the_same_bit_for_bit_however_its_calls_are_given_out() -> None
 
 
 def test_calls_go_to_workers_together_if_none_has_more_of_them_for_that() -> None:
-    assert [
-        parameter_server.calls_together(calls, workers)
-        for calls, workers in ((8, 2), (4, 2), (4, 16), (10, 4), (120, 4))
-    ] == [
+    assert [calls_together(calls, workers, 4) for calls, workers in ((8, 2), (4, 2), (4, 16), (10, 4), (120, 4))] == [
         4,
         2,
         1,

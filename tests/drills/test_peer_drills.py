@@ -1,4 +1,5 @@
-"""A peer of a network in training, or its chief, is killed or frozen: the run ends in time, and the same command completes it."""
+"""A peer of a network in training or of a fit, or its chief, is killed or frozen: the run ends in time, and the same command
+completes it."""
 
 import contextlib
 import json
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 
-from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for
+from interruptions import A_MINUTE_OR_SO, ends, fitting, goes_on, pids, running, wait_for
+from path_run import PASSES
 from runs import configure, processes_in, succeed, write_asa
 
 TARGET = "results/models/ring/fit.json"
@@ -102,7 +105,22 @@ def test_a_peer_is_frozen(trained):
 def test_the_chief_of_peers_is_killed(trained):
     folder, expected = trained
     with in_training(folder) as run:
-        (chief,) = pids(folder, "/train_with_peers.py")
+        (chief,) = pids(folder, "/train_on_cluster.py", "--progress")
         psutil.Process(chief).kill()
         ends(folder, run, A_MINUTE_OR_SO)
     completes(folder, expected)
+
+
+@pytest.mark.drill
+def test_a_peer_of_a_fit_is_killed(folder, reference):
+    config = folder / "config" / "config.yaml"
+    content = yaml.safe_load(config.read_text())
+    content["cluster"] |= {"strategy": "multi_worker_mirrored", "workers": 3}
+    config.write_text(yaml.safe_dump(content))
+    with running(folder) as run:
+        wait_for(lambda: fitting(folder), 180, "fitting")
+        (killed,) = pids(folder, "/peer.py", "peers-1.json")
+        psutil.Process(killed).kill()
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert f"the fit cannot go on without all its peers (peer 1 (pid {killed}) was killed by SIGKILL" in text
+    goes_on(folder, reference, at_least=PASSES)

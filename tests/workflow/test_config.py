@@ -136,6 +136,17 @@ def test_column_of_a_layout_may_be_its_type_alone():
             9000,
             "models.late_arrival.online.batch_size: expected an integer >= 1 and <= 8192, received 9000",
         ),
+        (
+            "cluster.strategy",
+            "multi_worker_miror",
+            "cluster.strategy: expected `parameter_server`, `multi_worker_mirrored` or "
+            '`one_device`, received "multi_worker_miror"; did you mean `multi_worker_mirrored`?',
+        ),
+        (
+            "cluster",
+            {"strategy": "multi_worker_mirrored", "workers": 1},
+            "cluster: workers: `multi_worker_mirrored` needs two or more; use `one_device`",
+        ),
         ("cluster.patience", 5, "cluster.patience: expected an integer >= 10, received 5"),
         (
             "data.layout",
@@ -212,6 +223,21 @@ def test_column_of_a_layout_may_be_its_type_alone():
 )
 def test_refused_with_place_and_remedy(path, value, expected):
     assert message(load, changed(path, value), "config/config.yaml") == f"config/config.yaml: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason", "instead"),
+    [
+        ("mirrored", "loops for one processor", "use `multi_worker_mirrored` or `parameter_server`"),
+        ("central_storage", "loops for one processor", "use `parameter_server`"),
+        ("tpu", "too few for the sums of an exact fit", "use `parameter_server`"),
+        ("horovod", "builds with no TensorFlow", "use `multi_worker_mirrored`"),
+    ],
+)
+def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, reason, instead):
+    refused = message(load, changed("cluster.strategy", strategy), "config/config.yaml")
+    assert refused.startswith(f"config/config.yaml: cluster.strategy: no `{strategy}`: ")
+    assert reason in refused and instead in refused
 
 
 def test_every_problem_is_reported_at_once():

@@ -1,4 +1,5 @@
-"""A model fitted in one process is the model fitted on a cluster, byte for byte, and is taken up again where it was killed."""
+"""A model fitted in one process, or by peers, is the model fitted on parameter servers, byte for byte; one process that was
+killed goes on where it was."""
 
 import json
 import os
@@ -14,11 +15,13 @@ import path_run
 from processes import wait_until
 from runs import ENVIRONMENT, command_line, contents, planned, processes_in, snakemake, succeed
 from shared_runs import filled_once
+from tfglm.roles import announce
 
 TARGETS = [
     f"results/models/{model}/{name}" for model in path_run.MODELS for name in ("coefficients.csv", "metrics.json")
 ]
 ONE_DEVICE = ["--config", "cluster={strategy: one_device}"]
+PEERS = ["--config", "cluster={strategy: multi_worker_mirrored, workers: 3}"]
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +71,16 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
     assert json.loads((folder / "logs" / "models" / "path" / "progress.json").read_text())["passes_recalled"] >= 9
     assert results(folder) == on_cluster
     assert planned(folder, *ONE_DEVICE, "--", *TARGETS) == {}
+
+
+def test_three_peers_come_to_the_same_bytes(folder: Path) -> None:
+    on_cluster = results(folder)
+    plan = planned(folder, *PEERS, "--", *TARGETS)
+    assert plan["chief"] == plan["peers"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "fit"}
+    succeed(folder, *PEERS, "--", *TARGETS)
+    assert results(folder) == on_cluster
+    rosters = sorted((folder / "results" / "models" / "learnt" / "cluster").glob("peers-*.json"))
+    assert [announce.read(path).name for path in rosters] == ["peer 0", "peer 1"]
+    assert processes_in(folder) == []
+    # How many there are changes nothing, and so is no reason to fit again.
+    assert planned(folder, "--config", "cluster={strategy: multi_worker_mirrored, workers: 2}", "--", *TARGETS) == {}

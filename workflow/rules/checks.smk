@@ -51,8 +51,7 @@ def check_machine():
     isolate = CONFIG.cluster.isolate
     try:
         for job in chiefs:
-            roles = roles_of(job.wildcards)
-            memory.check(roles.ps, roles.workers + roles.peers, memory.of_machine())
+            memory.check(*roles_of(job.wildcards), memory.of_machine())
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if isolate == "never":

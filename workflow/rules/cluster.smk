@@ -1,10 +1,9 @@
-# An exact fit on a TensorFlow cluster: the chief, for which ps and workers work (roles.smk).
+# An exact fit by several processes: the chief, for which ps and workers work, or its peers (roles.smk).
 
 
 rule chief:
     input:
-        ps="results/models/{model}/cluster/ps.json",
-        workers="results/models/{model}/cluster/workers.json",
+        rosters=rosters_of,
         design="results/models/{model}/design.json",
         manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
     output:
@@ -46,8 +45,7 @@ rule chief:
         " --launcher {resources.mpi}"
         " --network results/models/{wildcards.model}/cluster/network.json"
         " chief.py"
-        " --ps {input.ps}"
-        " --workers {input.workers}"
+        " --rosters {input.rosters}"
         " --lease results/models/{wildcards.model}/cluster/chief.lease"
         " --patience {resources.patience}"
         " --stall {resources.stall}"

@@ -55,7 +55,7 @@ MODELS = CONFIG.fit or list(CONFIG.all_models)
 # Of these, the regressions and the networks.
 REGRESSIONS = [name for name in MODELS if name in CONFIG.models]
 NETWORKS = [name for name in MODELS if name in CONFIG.networks]
-HAS_CLUSTER = CONFIG.cluster.strategy == "parameter_server"
+HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
 MODEL = "results/models/{model}"
 # What a fitted model is read from.
@@ -77,6 +77,12 @@ wildcard_constraints:
 # Any model but a network: also one that is not in the config, whose name is to be refused.
 NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + "[A-Za-z][A-Za-z0-9_]*"
 NETWORK = "|".join(CONFIG.networks) or "(?!)"
+
+
+def has_peers():
+    """The models that several processes fit or train under MultiWorkerMirroredStrategy, as a pattern of their names."""
+    regressions = [NO_NETWORK] if CONFIG.cluster.peers else []
+    return "|".join([trained_under("multi_worker_mirrored"), *regressions])
 
 
 def trained_under(*strategies):
@@ -173,7 +179,7 @@ Roles = namedtuple("Roles", "ps workers peers")
 def roles_of(wildcards):
     """How many processes work for the chief of a model."""
     if wildcards.model not in CONFIG.networks:
-        return Roles(CONFIG.cluster.ps, CONFIG.cluster.workers, 0)
+        return Roles(*CONFIG.cluster.servers, CONFIG.cluster.peers)
     network = CONFIG.networks[wildcards.model]
     return Roles(*network.servers, max(0, network.peers - 1))
 
@@ -185,7 +191,7 @@ def allocation(wildcards):
 
 
 def rosters_of(wildcards):
-    """The rosters of the processes that train a network together with its chief."""
+    """The rosters of the processes that work for the chief of a model."""
     roles = roles_of(wildcards)
     names = {"ps": roles.ps, "workers": roles.workers, "peers": roles.peers}
     return [f"results/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]

@@ -1,6 +1,6 @@
 # The processes that work for the chief of a model: service jobs, whose one consumer it is, and Snakemake runs them at the same
-# time as one group. The exact fits, and networks trained under ParameterServerStrategy, have ps and workers; networks trained
-# under MultiWorkerMirroredStrategy have peers of the chief, which is the first of them.
+# time as one group. Regressions and networks under ParameterServerStrategy have ps and workers; those under
+# MultiWorkerMirroredStrategy have peers of the chief, which is the first of them.
 #
 # How many processes each service job starts is a resource. Of an exact fit it changes no result, so it must not be an input, a
 # param or a wildcard, which would re-run the fit; of a network it is a setting of the training.
@@ -93,7 +93,7 @@ rule peers:
     log:
         "logs/models/{model}/peers.log",
     wildcard_constraints:
-        model=trained_under("multi_worker_mirrored"),
+        model=has_peers(),
     conda:
         "../envs/tfglm.yaml"
     # For the whole group, as are the numbers below: Snakemake adds them up.
@@ -108,6 +108,8 @@ rule peers:
         tasks_per_node=lambda wildcards: allocation(wildcards).processes,
         cpus_per_task=1,
         mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+    params:
+        work=lambda wildcards: "network" if wildcards.model in CONFIG.networks else "fit",
     message:
         "{wildcards.model}: starting the peers of the chief ({resources.processes})"
     shell:
@@ -117,6 +119,7 @@ rule peers:
         " --network results/models/{wildcards.model}/cluster/network.json"
         " roles.py peer"
         " --count {resources.processes}"
+        " --work {params.work}"
         # The others cannot go on with a new one.
         " --restarts 0"
         " --launcher {resources.mpi}"

@@ -1,35 +1,51 @@
 """The section `cluster`: how a model is fitted, processes and waiting times. Nothing here changes a result."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from tfglm.config.base import YEAR, Integer, Section
+
+WITHOUT = {
+    "mirrored": "it divides a batch of a network among the devices of one process, and the passes of a regression are loops for "
+    "one processor; use `multi_worker_mirrored` or `parameter_server` for several",
+    "central_storage": "it keeps the weights of a network on one of the devices of a process, and the passes of a regression are "
+    "loops for one processor; use `parameter_server` for several",
+    "tpu": "a TPU computes in 32 bits or fewer, too few for the sums of an exact fit; use `parameter_server`",
+    "horovod": "its last release, 0.28.1, builds with no TensorFlow that this workflow can run; use `multi_worker_mirrored`",
+}
+"""Strategies that TensorFlow or others have, and why a regression is not fitted under them."""
 
 
 class ClusterConfig(Section):
     """What a model is fitted on. Nothing here changes a result."""
 
-    strategy: Literal["parameter_server", "one_device"] = Field(
+    strategy: Literal["parameter_server", "multi_worker_mirrored", "one_device"] = Field(
         default="parameter_server",
-        description="`parameter_server` fits a model on a TensorFlow cluster of the processes below; `one_device` in one "
-        "process, as one ordinary job. Both come to the same numbers, but for an online solver that is not `synchronous`. A "
-        "model that was fitted the other way is fitted again.",
+        description="How a regression is fitted. `parameter_server`: on parameter servers and by workers that a chief leads; "
+        "`multi_worker_mirrored`: by `workers` processes alike, of which the chief is one; `one_device`: in one process, as one "
+        "ordinary job. All come to the same numbers, but for an online solver that is not `synchronous`. A model that was "
+        "fitted another way is fitted again.",
     )
-    ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers.")
-    workers: Integer = Field(default=2, ge=1, le=10_000, description="Number of workers.")
+    ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers, under `parameter_server`.")
+    workers: Integer = Field(
+        default=2,
+        ge=1,
+        le=10_000,
+        description="Number of workers; under `multi_worker_mirrored` the chief is one of them.",
+    )
     nodes: Integer = Field(
         default=1,
         ge=1,
         le=10_000,
         description="Number of nodes, with `--profile slurm`: the first runs the chief and the ps, the others the "
-        "workers; a single node runs all.",
+        "other workers; a single node runs all.",
     )
     patience: Integer = Field(
         default=300,
         ge=10,
         le=YEAR,
-        description="Seconds that the chief waits until all parameter servers and workers are listening.",
+        description="Seconds that the chief waits until all other processes are listening.",
     )
     stall: Integer = Field(
         default=900,
@@ -44,3 +60,27 @@ class ClusterConfig(Section):
         "can reach: `auto` where the kernel allows it, `always` or the fit does not start, `never`. On "
         "several nodes there is none.",
     )
+
+    @property
+    def peers(self) -> int:
+        """The processes that fit a regression together with its chief; 0 under another strategy."""
+        return self.workers - 1 if self.strategy == "multi_worker_mirrored" else 0
+
+    @property
+    def servers(self) -> tuple[int, int]:
+        """The numbers of ps and of workers; none under another strategy."""
+        return (self.ps, self.workers) if self.strategy == "parameter_server" else (0, 0)
+
+    @field_validator("strategy", mode="before")
+    @classmethod
+    def _strategies_to_be_had(cls, strategy: Any) -> Any:
+        reason = WITHOUT.get(strategy) if isinstance(strategy, str) else None
+        if reason:
+            raise ValueError(f"no `{strategy}`: {reason}")
+        return strategy
+
+    @model_validator(mode="after")
+    def _several_peers(self) -> "ClusterConfig":
+        if self.strategy == "multi_worker_mirrored" and self.workers == 1:
+            raise ValueError("workers: `multi_worker_mirrored` needs two or more; use `one_device`")
+        return self

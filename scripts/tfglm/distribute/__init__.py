@@ -1,5 +1,5 @@
-"""Who runs a task on which rows: in this process (`local`), or on parameter servers and workers (`parameter_server`).
+"""Who runs a task on which rows: this process (`local`), workers on parameter servers (`parameter_server`), or this process and
+its peers (`multi_worker_mirrored`).
 
-It knows no statistics: what can be run is registered by whoever defines it (`tasks`). May import: roles; in `parameter_server`
-and `remote` TensorFlow.
+It knows no statistics: what can be run is registered by whoever defines it (`tasks`). May import: roles; TensorFlow.
 """

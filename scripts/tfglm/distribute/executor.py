@@ -26,9 +26,9 @@ class Shared(Protocol):
 class Executor(Protocol):
     """Runs tasks. Each gives `task(state, *call)`, a float64 vector, without side effects.
 
-    `distribute.local` does it in this process, `distribute.parameter_server` on a cluster; `resume` goes on where an earlier
-    fit ended. Whoever does it, `sum` and `map` return the same bit for bit. They raise UserError if a task fails, or if it is
-    none of those that are registered.
+    `distribute.local` does it in this process, `distribute.parameter_server` and `distribute.multi_worker_mirrored` by
+    several; `resume` goes on where an earlier fit ended. Whoever does it, `sum` and `map` return the same bit for bit. They raise
+    UserError if a task fails, or if it is none of those that are registered.
     """
 
     @property

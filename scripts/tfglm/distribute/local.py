@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tfglm.distribute import tasks
-from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.executor import Arrays, Call, Executor, Shared, State
 from tfglm.distribute.tasks import Task
 
 
@@ -34,17 +34,7 @@ class LocalExecutor:
     def update(
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        assert isinstance(shared, SharedHere)
-        read = shared.array
-        for number, (task, call) in enumerate(calls):
-            if number % self.workers == 0:
-                read = shared.array
-            vector = tasks.run(task, [call], {"state": read})
-            difference, rest = np.split(vector, [read.size])
-            finite = bool(np.all(np.isfinite(difference)))
-            if finite:
-                shared.add(weight * difference.reshape(read.shape))
-            yield [(number, rest if finite else np.full(len(rest), np.nan))]
+        return update_in_rounds(self, calls, shared, weight)
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
         return make()
@@ -62,3 +52,20 @@ class SharedHere:
 
     def read(self) -> tuple[np.ndarray, int]:
         return self.array, self.additions
+
+
+def update_in_rounds(
+    executor: Executor, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
+) -> Iterator[list[tuple[int, np.ndarray]]]:
+    """`Executor.update` by an executor that keeps the shared array in this process, as if all workers were equally fast: each
+    round has a call for each of them, which read the array as it was before the round."""
+    assert isinstance(shared, SharedHere)
+    for first in range(0, len(calls), executor.workers):
+        read = shared.array
+        vectors = executor.map(calls[first : first + executor.workers], {"state": read})
+        for number, vector in enumerate(vectors, first):
+            difference, rest = np.split(vector, [read.size])
+            finite = bool(np.all(np.isfinite(difference)))
+            if finite:
+                shared.add(weight * difference.reshape(read.shape))
+            yield [(number, rest if finite else np.full(len(rest), np.nan))]

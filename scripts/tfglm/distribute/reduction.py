@@ -24,3 +24,17 @@ def pairwise(vectors: Iterable[np.ndarray]) -> np.ndarray:
     while waiting:
         total = add(waiting.pop()[1], total)
     return total
+
+
+def calls_together(calls: int, workers: int, most: int) -> int:
+    """How many calls to give to a worker at once, a power of two up to `most`: as many as leave no worker with more calls than
+    there need be. Each time costs 10 ms, and 0.1 s or more for a result of 53 MB."""
+    together = 1
+    while 2 * together <= most and _longest(calls, workers, 2 * together) <= _longest(calls, workers, 1):
+        together *= 2
+    return together
+
+
+def _longest(calls: int, workers: int, together: int) -> int:
+    """The most calls that one worker has, given so many together."""
+    return -(-calls // (together * workers)) * together

@@ -51,20 +51,31 @@ def operation(
     return tf.ensure_shape(vector, [None])
 
 
+def run(header: bytes, state: np.ndarray, words: np.ndarray, designs: Designs) -> np.ndarray:
+    """The sum that is asked for: by a task that is registered in this process, and by nothing else.
+
+    Raises UserError as `tasks.run` does, and for a request that no chief makes.
+    """
+    try:
+        request = wire.checked(header, len(state), len(words))
+        task = Task(request.kind, designs.get(request.design), request.settings)
+        arrays = iter(wire.unpack(chain(*request.calls), words))
+        calls = [list(islice(arrays, len(call))) for call in request.calls]
+        return tasks.run(task, calls, request.named(state))
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"refused: {type(error).__name__}: {error}") from None
+
+
 def serve(designs: Designs) -> None:
-    """Make this process answer `operation`: by the tasks that are registered in it, and by nothing else."""
+    """Make this process answer `operation` by `run`."""
 
     def answer(header: bytes, state: np.ndarray, words: np.ndarray) -> np.ndarray:
         try:
-            request = wire.checked(header, len(state), len(words))
-            task = Task(request.kind, designs.get(request.design), request.settings)
-            arrays = iter(wire.unpack(chain(*request.calls), words))
-            calls = [list(islice(arrays, len(call))) for call in request.calls]
-            return tasks.run(task, calls, request.named(state))
+            return run(header, state, words, designs)
         except UserError as error:
             raise ValueError(str(error)) from None
-        except Exception as error:
-            raise ValueError(f"refused: {type(error).__name__}: {error}") from None
 
     with _GRAPH.as_default():
         inputs = [tf.compat.v1.placeholder(kind) for kind in (tf.string, tf.float64, tf.int64)]

@@ -70,6 +70,11 @@ def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], words: np.ndarray) -> 
     return arrays
 
 
+def vector_of(state: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The arrays of a state as one vector, float64."""
+    return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(value, float)) for value in state.values())])
+
+
 def header(task: Task, state: Mapping[str, tuple[int, ...]], calls: Sequence[Kinds]) -> str:
     """The task, the names and shapes of the state, and the types and shapes of the arrays of each call. The design is not in it
     but its digest."""

@@ -36,14 +36,15 @@ def _limits(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs
                 yield int(limit)
 
 
-def check(ps: int, workers: int, there: int) -> None:
+def check(ps: int, workers: int, peers: int, there: int) -> None:
     """Raises UserError if these processes and the chief cannot have the memory that they hold at the very least."""
-    processes = ps + workers + 1
+    processes = ps + workers + peers + 1
     if processes * LEAST <= there:
         return
-    fits = max(1, int(there / LEAST) - ps - 1)
+    whom = f"{processes} workers" if peers else f"{ps} ps, {workers} workers and the chief"
+    fits = max(1, int(there / LEAST) - (0 if peers else ps + 1))
     raise UserError(
-        f"cluster: {ps} ps, {workers} workers and the chief are {processes} processes of {LEAST / 1e9:.1f} to "
+        f"cluster: {whom} are {processes} processes of {LEAST / 1e9:.1f} to "
         f"{MOST / 1e9:.0f} GB each, together at least {processes * LEAST / 1e9:.0f} GB; this machine has "
         f"{there / 1e9:.0f} GB of memory and {os.cpu_count()} processors\n"
         f"  ask for {fits} workers at most; more workers than processors make no fit faster"

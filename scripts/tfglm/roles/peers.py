@@ -1,21 +1,25 @@
-"""How peers find each other: processes that train a network together, of which none serves another.
+"""How peers find each other: processes that train a network or fit a model together, of which none serves another.
 
 Each has to know the addresses of all before TensorFlow starts. So a peer holds a free port and announces it; the chief, who is
-the first of them, gathers what they announce and writes an order: all addresses, and what is to be trained.
+the first of them, gathers what they announce and writes an order: all addresses, and what is to be done.
 
 Only the standard library: this runs before TensorFlow is imported.
 """
 
+import argparse
 import json
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
+from tfglm.roles import announce, ending, server
+from tfglm.roles.announce import Announcement
 
 NAME = "order.json"
 """Of the order, beside the announcements."""
@@ -27,7 +31,7 @@ class Order:
 
     run: str  # that of their roster
     addresses: tuple[str, ...]  # of all, by their number; the chief has 0
-    options: Mapping[str, Any]  # of the chief's command line, those that a peer needs
+    options: Mapping[str, Any]  # of the chief's command line, those that a peer needs; of a fit, none
 
     def write(self, folder: Path) -> None:
         """Write it where the peers look. A reader sees all of it or nothing."""
@@ -75,3 +79,43 @@ def own_address_towards(addresses: Sequence[str]) -> str:
         # Connecting a datagram socket sends nothing; it chooses the route, and with it the address of this end.
         probe.connect((host, 9))
         return str(probe.getsockname()[0])
+
+
+Follow = Callable[[Order, int, Port], None]
+"""Does what an order says, as the process with this number, whose port is held until then."""
+
+
+def work(arguments: argparse.Namespace, prepare: Callable[[argparse.Namespace], Follow]) -> NoReturn:
+    """From the first announcement of a peer to its end: what `prepare` returns is what it does."""
+    if arguments.parent:
+        ending.end_with_parent(arguments.parent)
+    log = str(arguments.log.resolve()) if arguments.log else ""
+    announcement = Announcement("peer", arguments.index, arguments.run, "starting", log=log)
+    announce.write(arguments.announce, announcement)
+    command.log(f"{announcement.name} starting on {announcement.node}, pid {announcement.pid}")
+    follow = prepare(arguments)
+    port = Port()
+    address = f"{arguments.host}:{port.number}"
+    announce.write(arguments.announce, replace(announcement, state="listening", address=address))
+    command.log(f"{announcement.name} will listen at {address}")
+    order = await_order(arguments.announce.parent, arguments.run)
+    follow(order, arguments.index + 1, port)
+    command.log("done; waiting for the end")
+    # It keeps answering: to the chief, who has results to write, one that is gone would be an error.
+    while True:
+        time.sleep(0.5)
+
+
+def start(description: str, prepare: Callable[[argparse.Namespace], Follow]) -> None:
+    """What peer.py does; `prepare` is called with its command line before it announces its port."""
+    parser = server.parser(description)
+    parser.add_argument(
+        "--work",
+        choices=["network", "fit"],
+        default="fit",
+        help="what the peers do together: take the steps of a network in training, or make the sums of a fit",
+    )
+    arguments = parser.parse_args()
+    tensorflow_setup.set_environment()
+    with ending.exit_at_once():
+        command.run(lambda given: work(given, prepare), arguments)

@@ -1,0 +1,95 @@
+"""Messages among the processes of a MultiWorkerMirroredStrategy, by TensorFlow's collectives.
+
+A collective takes place when all its members call it, in the same order; so who hears has to be listening. The chief, number 0,
+tells something to all others at once. One of them answers in a group of two, itself and the chief: gathered by all, results of
+53 MB would be sent to processes that do not need them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tfglm import tensorflow_setup
+from tfglm.distribute import strategies, wire
+
+with tensorflow_setup.quiet():
+    import tensorflow as tf
+
+ALL = 1_000_000
+"""The key of the group of all processes, beyond those that TensorFlow gives to its own; that of the peer k with the chief is k
+more."""
+
+
+class Message(NamedTuple):
+    """What one process tells another."""
+
+    text: str
+    words: np.ndarray  # int64
+
+
+class Group:
+    """The processes at these `addresses`, seen from the one at the place `index`.
+
+    Once a process, and before it runs any TensorFlow operation. Returns when all of them are there. The methods raise
+    tf.errors.OpError if one of them is lost.
+    """
+
+    def __init__(self, addresses: Sequence[str], index: int) -> None:
+        tensorflow_setup.limit_threads()
+        # Kept: a thread of it finds out who has gone.
+        self._strategy = strategies.of_peers(addresses, index)
+        self.size, self.index = len(addresses), index
+        self._told: Counter[int] = Counter()
+
+    def tell(self, message: Message) -> None:
+        """From the chief to all others."""
+        self._send(message, ALL, self.size)
+
+    def hear(self) -> Message:
+        """The next message of the chief; waits for it."""
+        return self._receive(ALL, self.size)
+
+    def answer(self, message: Message) -> None:
+        """From this process to the chief; waits until that listens."""
+        self._send(message, ALL + self.index, 2)
+
+    def answer_of(self, index: int) -> Message:
+        """What that process answers to the chief; waits for it."""
+        return self._receive(ALL + index, 2)
+
+    def _send(self, message: Message, group: int, members: int) -> None:
+        text = np.frombuffer(message.text.encode(), np.uint8)
+        content = np.concatenate([[len(text)], wire.pack([text]), message.words])
+        # Its length first, as who receives has to know the shape.
+        for words in (np.array([len(content)]), content):
+            tf.raw_ops.CollectiveBcastSendV2(
+                input=tf.constant(words, tf.int64),
+                group_size=members,
+                group_key=group,
+                instance_key=self._next(group),
+            )
+
+    def _receive(self, group: int, members: int) -> Message:
+        def words(number: int) -> np.ndarray:
+            tensor = tf.raw_ops.CollectiveBcastRecvV2(
+                group_size=members,
+                group_key=group,
+                instance_key=self._next(group),
+                shape=[number],
+                T=tf.int64,
+            )
+            return np.asarray(memoryview(tensor))
+
+        (number,) = words(1)
+        content = words(int(number))
+        of_text = [("|u1", (int(content[0]),))]
+        after_text = 1 + wire.size(of_text)
+        (text,) = wire.unpack(of_text, content[1:after_text])
+        return Message(text.tobytes().decode(), content[after_text:])
+
+    def _next(self, group: int) -> int:
+        """A number that no other collective of the group has had."""
+        self._told[group] += 1
+        return self._told[group]

@@ -1,0 +1,185 @@
+"""An executor on a group of peers, of which the chief is the first; and what the others do.
+
+The work is done in rounds, as all members of a group have to take part in a collective. The chief tells all of them the state and
+a piece of work for each, does the first itself, gathers what the others have come to, and adds it up in an order that follows
+from that of the calls alone (`reduction.pairwise`). So a sum is the same bit for bit for any number of peers.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tfglm import command, tensorflow_setup
+from tfglm.distribute import remote, wire
+from tfglm.distribute.designs import Designs
+from tfglm.distribute.executor import Arrays, Call, Shared, State
+from tfglm.distribute.group import Group, Message
+from tfglm.distribute.local import SharedHere, update_in_rounds
+from tfglm.distribute.reduction import calls_together, pairwise
+from tfglm.distribute.tasks import Task
+from tfglm.errors import UserError
+from tfglm.roles import announce, ending, peers
+from tfglm.roles.announce import Announcement
+from tfglm.roles.watchdog import Supervisors
+from tfglm.roles.watched import Watched
+
+with tensorflow_setup.quiet():
+    import tensorflow as tf
+
+MOST_TOGETHER = 64
+"""Calls; a request has a header of a megabyte at most."""
+
+SECONDS_FOR_A_REASON = 3.0
+"""In which whoever has started the peers may say which of them has ended: it looks five times a second."""
+
+
+def connect(members: Sequence[Announcement], roster: Path, watched: Watched) -> "PeersExecutor":
+    """An executor of this process, the chief, and the peers that have announced themselves; designs are put beside their roster.
+
+    Raises UserError if one of them is lost before all have met.
+    """
+    designs = Designs.beside(roster.parent)
+    designs.remove()  # those of an earlier fit
+    port = peers.Port()
+    addresses = announce.addresses(members, "peer")
+    addresses.insert(0, f"{peers.own_address_towards(addresses)}:{port.number}")
+    peers.Order(members[0].run, tuple(addresses), {}).write(roster.parent)
+    watched.over(members)
+    port.release()
+    reach = Reach(members, roster, watched)
+    with reach():
+        group = Group(addresses, 0)
+    ending.end_on_signals()
+    return PeersExecutor(group, designs, reach)
+
+
+def follow(order: peers.Order, index: int, port: peers.Port, designs: Designs) -> None:
+    """Do this peer's part of what the chief asks for, until the group is no more: the fit is complete, or a process is lost.
+    Whoever has started this one knows which, and ends it."""
+    port.release()
+    try:
+        group = Group(order.addresses, index)
+        ending.end_on_signals()
+        while True:
+            result = part(group.hear(), index, designs)
+            if result is not None:
+                group.answer(result)
+    except tf.errors.OpError as error:
+        command.log(f"the group is no more: {error.message.splitlines()[0]}")
+
+
+class Reach:
+    """Inside `reach()` the chief waits for its peers: its watchdog counts the seconds, and an error of TensorFlow becomes a
+    UserError that says who is lost."""
+
+    def __init__(self, members: Sequence[Announcement], roster: Path, watched: Watched) -> None:
+        self._members, self._supervisors, self._waiting = members, Supervisors([roster]), watched.waiting
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        try:
+            with self._waiting():
+                yield
+        except tf.errors.OpError as error:
+            command.log(f"TensorFlow says: {error.message}")
+            raise UserError(
+                f"the fit cannot go on without all its peers ({self._why()}). Run the same command again: the fit resumes from "
+                "the last sum that it completed"
+            ) from error
+
+    def _why(self) -> str:
+        """What is known of who is lost; where to look, if nothing is."""
+        deadline = time.monotonic() + SECONDS_FOR_A_REASON
+        while time.monotonic() < deadline:
+            if why := self._supervisors.failures({"peer"}):
+                return "; ".join(why)
+            time.sleep(0.1)
+        return "; ".join(member.place for member in self._members)
+
+
+def request(pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Message:
+    """What the chief tells in a round: a header for each piece; in words how long the state and the calls of each piece are, and
+    then these."""
+    shapes = {name: np.shape(value) for name, value in state.items()}
+    headers = [wire.header(task, shapes, [wire.kinds(call) for call in calls]) for task, calls in pieces]
+    parts = [wire.vector_of(state).view(np.int64)]
+    parts += [wire.pack([array for call in calls for array in call]) for _, calls in pieces]
+    return Message("\n".join(headers), np.concatenate([[len(part) for part in parts], *parts]))
+
+
+def part(asked: Message, index: int, designs: Designs) -> Message | None:
+    """What the process with this number answers to a `request`: a vector, or in words why there is none. None if there is no
+    piece for it."""
+    headers = asked.text.split("\n")
+    if index >= len(headers):
+        return None
+    lengths, content = np.split(asked.words, [len(headers) + 1])
+    state, *words_of_pieces = np.split(content, np.cumsum(lengths)[:-1])
+    try:
+        vector = remote.run(headers[index].encode(), state.view(np.float64), words_of_pieces[index], designs)
+    except UserError as error:
+        return Message(str(error), np.zeros(0, np.int64))
+    return Message("", np.ascontiguousarray(vector, np.float64).view(np.int64))
+
+
+class PeersExecutor:
+    """The chief and its peers. What a task returns is nowhere remembered; one that is lost ends the fit."""
+
+    kept = ""
+
+    def __init__(self, group: Group, designs: Designs, reach: Reach) -> None:
+        self._group, self._designs, self._reach = group, designs, reach
+        self.workers = group.size
+
+    def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        """See `Executor.sum`. Results travel at 100 MB a second: each process adds up as many calls as it can.
+
+        Raises UserError if a peer is lost, or if the task itself fails.
+        """
+        if not calls:
+            raise ValueError("a sum needs at least one call")
+        together = calls_together(len(calls), self.workers, MOST_TOGETHER)
+        pieces = [(task, calls[first : first + together]) for first in range(0, len(calls), together)]
+        return pairwise(self._sums(pieces, state))
+
+    def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
+        return self._sums([(task, [call]) for task, call in calls], state)
+
+    def _sums(self, pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Iterator[np.ndarray]:
+        """The sum of `task(state, *call)` over the calls of each piece, (task, calls)."""
+        for first in range(0, len(pieces), self.workers):
+            yield from self._round(pieces[first : first + self.workers], state)
+
+    def _round(self, pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> list[np.ndarray]:
+        """The same of a piece for each process, or of fewer."""
+        for task, _ in pieces:
+            self._designs.put(task.design)
+        asked = request(pieces, state)
+        with self._reach():
+            self._group.tell(asked)
+        own = part(asked, 0, self._designs)
+        assert own is not None
+        answers = [own]
+        for index in range(1, len(pieces)):
+            with self._reach():
+                answers.append(self._group.answer_of(index))
+        for index, answer in enumerate(answers):
+            if answer.text:
+                whose = f"a task failed on peer {index - 1}: " if index else ""
+                raise UserError(f"{whose}{answer.text}")
+        return [answer.words.view(np.float64) for answer in answers]
+
+    def share(self, array: np.ndarray) -> SharedHere:
+        return SharedHere(array)
+
+    def update(
+        self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
+    ) -> Iterator[list[tuple[int, np.ndarray]]]:
+        """See `Executor.update`: in rounds, so the same each time with so many processes."""
+        return update_in_rounds(self, calls, shared, weight)
+
+    def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        return make()
