@@ -1,4 +1,4 @@
-"""Networks that several processes on three nodes of a real SLURM train."""
+"""Networks that several processes on three nodes of a real SLURM train, beside a regression that peers there fit."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 import slurm_cluster
 from slurm_cluster import Cluster
-from slurm_runs import ENVIRONMENT, SLURM, checkout, configure, finish, left_behind, start_snakemake
+from slurm_runs import ENVIRONMENT, SLURM, checkout, configure, finish, left_behind, of_the_cluster, start_snakemake
 from tfglm.roles import announce
 
 pytestmark = [pytest.mark.slurm, pytest.mark.drill]
@@ -36,17 +36,19 @@ def cluster() -> Iterator[Cluster]:
 
 def test_networks_are_trained_on_three_nodes(cluster: Cluster, tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout")
-    configure(folder, NETWORKS, strategy="one_device", nodes=3)
-    fits = {name: f"results/models/{name}/fit.json" for name in NETWORKS}
+    configure(folder, NETWORKS, strategy="multi_worker_mirrored", workers=3, nodes=3)
+    fits = {name: f"results/models/{name}/fit.json" for name in (*NETWORKS, "late")}
     with start_snakemake(folder, *SLURM, "--", *fits.values(), environment=cluster.environment) as running:
         code, output = finish(folder, running, 600)
     assert code == 0, output
-    alone, ring, served = (json.loads((folder / path).read_text()) for path in fits.values())
+    alone, ring, served, late = (json.loads((folder / path).read_text()) for path in fits.values())
+    assert late["converged"] and late["rows"] == alone["rows"]
     assert ring["steps"] == alone["steps"] and abs(ring["loss"] - alone["loss"]) < 1e-5
     assert served["rows"] == alone["rows"] and abs(served["loss"] - alone["loss"]) < 0.02
     groups = [job for job in cluster.jobs(folder) if "train_on_cluster" in job["Comment"]]
     assert [job["NumNodes"] for job in groups] == ["3", "3"]
-    assert nodes(folder, "ring") == [("peer 0", "node2"), ("peer 1", "node3")]
+    assert [job["NumNodes"] for job in of_the_cluster(cluster.jobs(folder))] == ["3"]
+    assert nodes(folder, "ring") == nodes(folder, "late") == [("peer 0", "node2"), ("peer 1", "node3")]
     assert nodes(folder, "served") == [
         ("ps 0", "node1"),
         ("ps 1", "node1"),
