@@ -49,7 +49,7 @@ bench-clusters: $(BIN)/.ready-dev
 bench-input: $(BIN)/.ready
 	$(BIN)/python benchmarks/network_input.py
 
-# How much faster more workers fit a regression (five minutes, 4 GB); writes benchmarks/results/scaling.json.
+# How much faster more workers fit a regression (ten minutes on two busy cores, 4 GB); writes benchmarks/results/scaling.json.
 bench-scaling: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling.py
 
