@@ -21,6 +21,7 @@ import numpy as np
 from processes import alive, wait_until
 from tfglm import command
 from tfglm.distribute.executor import Executor
+from tfglm.distribute.local import LocalExecutor
 from tfglm.distribute.reduction import pairwise
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.errors import UserError
@@ -60,6 +61,17 @@ class Step:
     def __call__(self, state: dict, number: np.ndarray) -> np.ndarray:
         difference = np.full(state["state"].shape, number, float)
         return np.append(difference, [float(number), 7.0])
+
+
+@registered("halfway")
+class Halfway:
+    """An update that goes half the way from the state to a number."""
+
+    def __init__(self, design: str, settings: dict) -> None:
+        pass
+
+    def __call__(self, state: dict, number: np.ndarray) -> np.ndarray:
+        return (number - state["state"].ravel()) / 2
 
 
 ONE_WAVE, THREE_WAVES = (Document.of(json.dumps({"waves": number})) for number in (1, 3))
@@ -209,6 +221,15 @@ def follow_tasks(arguments: argparse.Namespace) -> peers.Follow:
     return functools.partial(multi_worker_mirrored.follow, designs=Designs.beside(arguments.announce.parent))
 
 
+def learn(executor: Executor) -> np.ndarray:
+    """What eight updates that depend on the state make of it."""
+    shared = executor.share(np.zeros((2, 3)))
+    halfway = Task("halfway", ONE_WAVE)
+    for _ in executor.update([(halfway, (np.float64(number),)) for number in range(8)], shared, 0.7):
+        pass
+    return shared.read()[0]
+
+
 def chief_of_peers(folder: Path) -> Iterator[tuple[str, dict]]:
     """Ask a group of this process and two peers, then kill one of them. Yields each step with what is to be known of it."""
     from tfglm.distribute import multi_worker_mirrored
@@ -221,6 +242,8 @@ def chief_of_peers(folder: Path) -> Iterator[tuple[str, dict]]:
     before = executor.sum(WAVES, long, {"w": W})
     alone = pairwise(Waves(ONE_WAVE.text, {})({"w": W}, *call) for call in long)
     yield "asked", {"same": np.array_equal(before, alone)}
+    learnt = [learn(each) for each in (executor, LocalExecutor(workers=3))]
+    yield "learnt", {"same": np.array_equal(*learnt), "far": float(np.min(learnt[0]))}
     threading.Timer(0.2, os.kill, (members[1].pid, signal.SIGKILL)).start()
     begun = time.monotonic()
     try:

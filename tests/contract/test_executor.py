@@ -187,6 +187,8 @@ def test_a_lost_ps_is_named(cluster: tuple[Path, dict]) -> None:
 def test_peers_sum_to_the_same_bits_until_one_of_them_is_killed(group: tuple[Path, dict]) -> None:
     folder, steps = group
     assert steps["asked"]["same"]
+    # Updates, too: peers wait for each other as the workers of one process do.
+    assert steps["learnt"]["same"] and steps["learnt"]["far"] > 1
     killed = steps["a peer killed"]
     assert killed["took"] < 60
     assert re.match(

@@ -3,6 +3,7 @@ completes it."""
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,15 +113,19 @@ def test_the_chief_of_peers_is_killed(trained):
 
 
 @pytest.mark.drill
-def test_a_peer_of_a_fit_is_killed(folder, reference):
+@pytest.mark.parametrize(
+    ("accident", "reason"),
+    [("kill", r"\(peer 1 \(pid \d+\) was killed by SIGKILL"), ("suspend", r"\(peer 1 at [^;]*\)\.")],
+)
+def test_a_peer_of_a_fit_is_lost(folder, reference, accident, reason):
     config = folder / "config" / "config.yaml"
     content = yaml.safe_load(config.read_text())
     content["cluster"] |= {"strategy": "multi_worker_mirrored", "workers": 3}
     config.write_text(yaml.safe_dump(content))
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 180, "fitting")
-        (killed,) = pids(folder, "/peer.py", "peers-1.json")
-        psutil.Process(killed).kill()
+        (lost,) = pids(folder, "/peer.py", "peers-1.json")
+        getattr(psutil.Process(lost), accident)()
         text = ends(folder, run, A_MINUTE_OR_SO)
-    assert f"the fit cannot go on without all its peers (peer 1 (pid {killed}) was killed by SIGKILL" in text
+    assert re.search(f"the fit cannot go on without all its peers {reason}", text), text
     goes_on(folder, reference, at_least=PASSES)

@@ -8,6 +8,7 @@ from that of the calls alone (`reduction.pairwise`). So a sum is the same bit fo
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from tfglm.distribute.local import SharedHere, update_in_rounds
 from tfglm.distribute.reduction import calls_together, pairwise
 from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
-from tfglm.roles import announce, ending, peers
+from tfglm.roles import announce, ending, peers, probe
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watchdog import Supervisors
 from tfglm.roles.watched import Watched
@@ -91,13 +92,16 @@ class Reach:
             ) from error
 
     def _why(self) -> str:
-        """What is known of who is lost; where to look, if nothing is."""
+        """What whoever has started the peers says of those that are lost; else which of them do not answer, or all of them."""
         deadline = time.monotonic() + SECONDS_FOR_A_REASON
         while time.monotonic() < deadline:
             if why := self._supervisors.failures({"peer"}):
                 return "; ".join(why)
             time.sleep(0.1)
-        return "; ".join(member.place for member in self._members)
+        with ThreadPoolExecutor(len(self._members)) as asking:
+            answers = list(asking.map(probe.ask, [member.address for member in self._members]))
+        silent = [member for member, answer in zip(self._members, answers, strict=True) if answer != "answers"]
+        return "; ".join(member.place for member in silent or self._members)
 
 
 def request(pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Message:
