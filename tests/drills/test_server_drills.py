@@ -11,22 +11,41 @@ import pytest
 from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for, workers
 from runs import configure, processes_in, read_json, succeed, write_asa
 
-TARGET = "results/models/served/fit.json"
+NETWORK = {
+    "formula": "late ~ carrier + dest + dep_hour",
+    "family": "binomial",
+    "strategy": "parameter_server",
+    "hidden": [8],
+    "batch_size": 20,
+    "epochs": 12,
+    "checkpoints": {"steps": 100, "seconds": 1000},
+}
+TOGETHER = {"synchronous": True, "workers": 3, "backup_workers": 1, "epochs": 3}
 
 
-def step(folder: Path) -> int:
+def step(folder: Path, name: str) -> int:
     """The last step of which there is a checkpoint."""
-    checkpoints = (folder / "results" / "resume" / "served" / "steps").glob("ckpt-*.index")
+    checkpoints = (folder / "results" / "resume" / name / "steps").glob("ckpt-*.index")
     return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+
+
+def target(name: str) -> str:
+    return f"results/models/{name}/fit.json"
 
 
 def fit(folder: Path) -> dict:
     return read_json(folder, "models", "served", "fit.json")
 
 
+def together(folder: Path) -> list[bytes]:
+    """What has to be the same each time."""
+    model = folder / "results" / "models" / "together"
+    return [(model / "fit.json").read_bytes(), (model / "checkpoint" / "network.data-00000-of-00001").read_bytes()]
+
+
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> tuple[Path, dict]:
-    """Where a network has been trained without interruption, and what is said of it."""
+def trained(tmp_path_factory) -> tuple[Path, dict, list[bytes]]:
+    """Where two networks have been trained without interruption, and what came of it."""
     folder = tmp_path_factory.mktemp("served")
     write_asa(folder, 2006, 6_000)
 
@@ -38,30 +57,20 @@ def trained(tmp_path_factory) -> tuple[Path, dict]:
             columns=["late", "carrier", "dest", "dep_hour"],
         )
         config["models"] = {}
-        config["networks"] = {
-            "served": {
-                "formula": "late ~ carrier + dest + dep_hour",
-                "family": "binomial",
-                "strategy": "parameter_server",
-                "hidden": [8],
-                "batch_size": 20,
-                "epochs": 12,
-                "checkpoints": {"steps": 100, "seconds": 1000},
-            }
-        }
+        config["networks"] = {"served": NETWORK, "together": NETWORK | TOGETHER}
         config["cluster"] = {"patience": 120, "stall": 45}
 
     configure(folder, change)
-    succeed(folder, "--", TARGET)
-    return folder, fit(folder)
+    succeed(folder, "--", target("served"), target("together"))
+    return folder, fit(folder), together(folder)
 
 
 @contextlib.contextmanager
-def in_training(folder: Path) -> Iterator:
-    """A run that trains the network again, after a few checkpoints."""
-    (folder / TARGET).unlink()
-    with running(folder, target=TARGET) as run:
-        wait_for(lambda: step(folder) >= 300, 180, "300 steps")
+def in_training(folder: Path, name: str, steps: int = 300) -> Iterator:
+    """A run that trains a network again, after so many steps."""
+    (folder / target(name)).unlink()
+    with running(folder, target=target(name)) as run:
+        wait_for(lambda: step(folder, name) >= steps, 180, f"{steps} steps")
         yield run
 
 
@@ -76,8 +85,8 @@ def is_complete(folder: Path, expected: dict) -> None:
 
 @pytest.mark.drill
 def test_a_worker_of_a_network_is_killed_and_training_goes_on(trained):
-    folder, expected = trained
-    with in_training(folder) as run:
+    folder, expected, _ = trained
+    with in_training(folder, "served") as run:
         psutil.Process(workers(folder)[0]).kill()
         assert run.wait(240) == 0, (folder / "said").read_text()
     assert "restarting it (2 restarts left)" in (folder / "logs" / "models" / "served" / "workers.log").read_text()
@@ -87,11 +96,38 @@ def test_a_worker_of_a_network_is_killed_and_training_goes_on(trained):
 @pytest.mark.drill
 @pytest.mark.parametrize("script", ["/ps.py", "/train_on_cluster.py"])
 def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
-    folder, expected = trained
-    with in_training(folder) as run:
+    folder, expected, _ = trained
+    with in_training(folder, "served") as run:
         (process,) = pids(folder, script)
         psutil.Process(process).kill()
         text = ends(folder, run, A_MINUTE_OR_SO)
     assert script != "/ps.py" or "is lost, with the state that it held" in text or "ps 0 at" in text
-    assert "served: going on from step" in succeed(folder, "--", TARGET)
+    assert "served: going on from step" in succeed(folder, "--", target("served"))
     is_complete(folder, expected)
+
+
+@pytest.mark.drill
+def test_a_backup_stands_in_for_a_slow_worker(trained):
+    folder, _, expected = trained
+    with in_training(folder, "together", 100) as run:
+        slow = psutil.Process(workers(folder)[0])
+        before = step(folder, "together")
+        slow.suspend()
+        wait_for(lambda: step(folder, "together") >= before + 200, 25, "200 steps without it")
+        slow.resume()
+        assert run.wait(240) == 0, (folder / "said").read_text()
+    assert together(folder) == expected
+    assert processes_in(folder) == []
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("script", ["/ps.py", "/train_on_cluster.py"])
+def test_workers_in_step_go_on_to_the_same_weights(trained, script):
+    folder, _, expected = trained
+    with in_training(folder, "together", 100) as run:
+        (process,) = pids(folder, script)
+        psutil.Process(process).kill()
+        ends(folder, run, A_MINUTE_OR_SO)
+    assert "together: going on from step" in succeed(folder, "--", target("together"))
+    assert together(folder) == expected
+    assert processes_in(folder) == []

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfglm.config import OptimizerConfig
-from tfglm.networks.training import optimizer
+from tfglm.networks.optimizers import optimizer
 
 GRADIENTS = np.array([[0.5, -2.0, 0.01], [-0.1, 1.0, 0.3], [0.2, -0.7, 0.0]])
 
@@ -50,10 +50,9 @@ def rmsprop(w, rate=0.1, rho=0.8, epsilon=1e-4):
 
 
 def ftrl(w, rate=0.1, initial=0.2, l1=0.05, l2=0.1):
-    """Algorithm 1 of McMahan et al. 2013, its z at the start such that the weights are those given. Keras counts half of what the
+    """Algorithm 1 of McMahan et al. 2013. Keras counts half of what the
     paper calls lambda_2."""
     squares = np.full(3, initial)
-    z = -w * (np.sqrt(squares) / rate + 2 * l2) - np.sign(w) * l1
     z = np.zeros(3)
     for g in GRADIENTS:
         sigma = (np.sqrt(squares + g**2) - np.sqrt(squares)) / rate
@@ -74,16 +73,39 @@ STEPS = {
 }
 
 
+def taken(name: str, start: np.ndarray, gradients: list) -> np.ndarray:
+    """The weights after steps with these gradients."""
+    variable = keras.Variable(start, dtype="float32")
+    made = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **STEPS[name][1]}))
+    made.build([variable])
+    for gradient in gradients:
+        made.apply_gradients([(gradient, variable)])
+    return np.asarray(variable)
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_are_those_of_the_published_formulas(name):
-    formula, settings = STEPS[name]
     start = np.array([1.0, -0.5, 0.25])
-    variable = keras.Variable(start, dtype="float32")
-    of_keras = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **settings}))
-    of_keras.build([variable])
-    for gradient in GRADIENTS:
-        of_keras.apply_gradients([(tf.constant(gradient, tf.float32), variable)])
-    np.testing.assert_allclose(np.asarray(variable), formula(start), rtol=2e-5, atol=1e-6)
+    weights = taken(name, start, [tf.constant(gradient, tf.float32) for gradient in GRADIENTS])
+    np.testing.assert_allclose(weights, STEPS[name][0](start), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_gradient_of_a_level_is_that_of_all_its_rows(name):
+    """As an embedding has it: three rows of a batch, of which the first and the last have the same level."""
+    start = np.array([1.0, -0.5, 0.25])
+    gradients = [
+        tf.IndexedSlices(
+            tf.constant(np.stack([0.25 * gradient, gradient[::-1], 0.75 * gradient]), tf.float32),
+            tf.constant([0, 2, 0]),
+            tf.constant([3, 3]),
+        )
+        for gradient in GRADIENTS
+    ]
+    weights = taken(name, np.stack([start] * 3), gradients)
+    np.testing.assert_allclose(weights[0], STEPS[name][0](start), rtol=2e-5, atol=1e-6)
+    alone = taken(name, np.stack([start]), [tf.constant(gradient[None, ::-1], tf.float32) for gradient in GRADIENTS])
+    np.testing.assert_allclose(weights[2], alone[0], rtol=2e-5, atol=1e-6)
 
 
 def test_what_an_optimizer_does_not_have_is_refused():

@@ -78,7 +78,7 @@ def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make
             theirs = loss_of(alone([batch.groups, batch.numbers], training=True), batch)
         assert float(mine) == pytest.approx(float(theirs), rel=1e-5)
         vector, rows = tape.gradient(mine, [pulled.vector, pulled.rows])
-        gradients = shared.gradients(pulled, vector, rows)
+        gradients = shared.gradients(pulled.levels, vector, rows)
         of_shared.apply_gradients(zip(gradients, shared.variables, strict=True))
         gradients = tape.gradient(theirs, alone.trainable_variables)
         of_network.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))

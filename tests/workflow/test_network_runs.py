@@ -25,12 +25,13 @@ STRATEGIES = {
     "peers": {"strategy": "multi_worker_mirrored", "workers": 2},
 }
 SERVED = {"strategy": "parameter_server", "ps": 2, "workers": 2}
+TOGETHER = {"strategy": "parameter_server", "synchronous": True, "workers": 3, "backup_workers": 1}
 COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
 WEIGHTS = "checkpoint/network.data-00000-of-00001"
 TARGETS = [
     "results/summary.html",
     "results/compare.html",
-    *(f"results/models/{name}/metrics.json" for name in (*STRATEGIES, "served")),
+    *(f"results/models/{name}/metrics.json" for name in (*STRATEGIES, "served", "together")),
     *(f"results/models/one/{name}" for name in ("embeddings.csv", "history.svg", "metrics.html")),
     "results/models/carriers/metrics.html",
     *(f"results/models/{name}/{file}" for name in ("over", "carriers") for file in ("metrics_by.csv", "model.json")),
@@ -54,7 +55,7 @@ def folder(tmp_path_factory) -> Path:
         )
         config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
         config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
-        config["networks"]["served"] = NETWORK | SERVED
+        config["networks"] |= {"served": NETWORK | SERVED, "together": NETWORK | TOGETHER}
         config["models"]["exact"]["by"] = ["carrier", "month"]
         config["compare"] = ["exact", "over"]
         config["networks"]["over"] = NETWORK | {
@@ -84,13 +85,14 @@ def model(folder: Path, name: str) -> Path:
 
 
 def test_all_strategies_learn_the_same(folder):
-    fits = {name: read_json(folder, "models", name, "fit.json") for name in STRATEGIES}
-    strategies = ["one_device", "mirrored", "central_storage", "multi_worker_mirrored"]
+    names = [*STRATEGIES, "together"]
+    fits = {name: read_json(folder, "models", name, "fit.json") for name in names}
+    strategies = ["one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"]
     assert [fit["strategy"] for fit in fits.values()] == strategies
     assert len({(fit["steps"], fit["parameters"], fit["rows"]) for fit in fits.values()}) == 1
     losses = [fit["loss"] for fit in fits.values()]
     assert max(losses) - min(losses) < 1e-5
-    held_out = [read_json(folder, "models", name, "metrics.json")["log_loss"] for name in STRATEGIES]
+    held_out = [read_json(folder, "models", name, "metrics.json")["log_loss"] for name in names]
     assert max(held_out) - min(held_out) < 1e-5
 
 
@@ -201,7 +203,7 @@ def test_the_summary_says_what_the_networks_are(folder):
         "hidden layers of 16, 8 units (relu), a coefficient for each level and number, the linear predictor of exact"
         in page
     )
-    assert "strategy <code>central_storage</code>" in page
+    assert "strategy <code>central_storage</code>" in page and "<code>parameter_server</code>, synchronous" in page
     log = (folder / "logs" / "models" / "one" / "train.log").read_text()
     assert "epoch 2 of 2, batch" in log and "ms a batch" in log and "final cost" in log
     assert "warning" not in log.lower()
@@ -217,8 +219,8 @@ def edited(folder: Path, **keys) -> str:
 
 def test_all_results_of_each_network_are_made_by_default(folder):
     left = planned(folder)
-    # Of eight models three are predicted with; of six networks with embeddings one has them as a table.
-    assert left["predict"] == 8 - 3 and left["tabulate_embeddings"] == 6 - 1
+    # Of nine models three are predicted with; of seven networks with embeddings one has them as a table.
+    assert left["predict"] == 9 - 3 and left["tabulate_embeddings"] == 7 - 1
     assert not left.keys() & {"train", "fit", "ingest", "build_design", "evaluate", "tabulate_network"}
 
 
@@ -289,6 +291,12 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             {"strategy": "multi_worker_mirrored", "workers": 101},
             "networks.one: batch_size: 100 rows are too few for 101 workers",
         ),
+        ({"synchronous": True}, "networks.one: synchronous: it is of strategy `parameter_server`, not of `one_device`"),
+        (
+            {**SERVED, "backup_workers": 1},
+            "networks.one: backup_workers: workers that take steps by themselves wait for",
+        ),
+        ({**TOGETHER, "backup_workers": 3}, "networks.one: backup_workers: of 3 workers one at least has to be none"),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],
 )

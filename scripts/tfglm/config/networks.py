@@ -157,6 +157,18 @@ class TrainingConfig(LayersConfig):
     ps: Annotated[Count, Field(le=1000)] | None = Field(
         default=None, description="Parameter servers, under `parameter_server`. Default: 1."
     )
+    synchronous: bool = Field(
+        default=False,
+        description="Under `parameter_server`: whether the workers take each step together, each with a part of the batch. The "
+        "steps are those of `one_device` then, but for rounding.",
+    )
+    backup_workers: Integer = Field(
+        default=0,
+        ge=0,
+        le=10_000,
+        description="With `synchronous`: those of the `workers` beyond the parts of a batch. They compute late parts once more, "
+        "so that as many slow workers keep nobody waiting.",
+    )
     gpus: Integer = Field(
         default=0,
         ge=0,
@@ -241,8 +253,20 @@ class TrainingConfig(LayersConfig):
             raise ValueError(f"ps: strategy `{self.strategy}` has none; use `parameter_server`")
         if self.workers == 1 and self.strategy == "multi_worker_mirrored":
             raise ValueError("workers: `multi_worker_mirrored` needs two or more; use `one_device`")
-        if self.peers > self.batch_size:
-            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {self.peers} workers")
+        for key in {"synchronous", "backup_workers"} & self.model_fields_set if not self.servers[1] else ():
+            if getattr(self, key):
+                raise ValueError(
+                    f"{key}: it is of strategy `parameter_server`, not of `{self.strategy}`; remove the key"
+                )
+        if self.backup_workers and not self.synchronous:
+            raise ValueError(
+                "backup_workers: workers that take steps by themselves wait for nobody; add `synchronous: true`"
+            )
+        if self.synchronous and self.backup_workers >= self.servers[1]:
+            raise ValueError(f"backup_workers: of {self.servers[1]} workers one at least has to be none; add `workers`")
+        together = self.peers or (self.servers[1] - self.backup_workers if self.synchronous else 0)
+        if together > self.batch_size:
+            raise ValueError(f"batch_size: {self.batch_size} rows are too few for {together} workers")
         return self
 
 

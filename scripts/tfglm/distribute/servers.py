@@ -1,9 +1,11 @@
 """The ps and the workers of one cluster, seen from the chief that gives them work."""
 
 import contextlib
+import queue
 import re
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,18 +74,59 @@ class Servers:
         with self.waiting():
             return self._coordinator.schedule(function, args=arguments)
 
-    def fetch(self, result: tf.distribute.coordinator.RemoteValue) -> np.ndarray:
-        """Wait for one result, which cannot be written to. Raises the error that made it impossible."""
+    def fetch(self, result: tf.distribute.coordinator.RemoteValue) -> Any:
+        """Wait for one result, an array or a structure of some, which cannot be written to. Raises the error that made it
+        impossible."""
         with self.waiting():
-            while True:
-                try:
-                    # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
-                    return np.asarray(memoryview(result.get()))
-                except tf.errors.OpError:
-                    # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
-                    # copy of its result to here: the coordinator has put the call back and will set a new result.
-                    self._coordinator.done()
-                    time.sleep(0.1)
+            return self._get(result)
+
+    def fetch_all(self, function: Callable, calls: Sequence[tuple], spare: int) -> list[Any]:
+        """Have a `tf.function` run by the workers with the arguments of each call; the results in the order of the calls.
+
+        Once no more than `spare` results are missing, these calls are made a second time, and the first result of each counts:
+        for functions that change nothing.
+        """
+        results = [self.schedule(function, arguments) for arguments in calls]
+        if not spare:
+            return [self.fetch(result) for result in results]
+        arrived: queue.SimpleQueue = queue.SimpleQueue()
+
+        def get(place: int, result: Any) -> None:
+            try:
+                arrived.put((place, self._get(result)))
+            except tf.errors.OpError as error:
+                arrived.put((place, error))
+
+        def wait_for(waited: Mapping[int, Any]) -> None:
+            for place, result in waited.items():
+                # Of a worker that is frozen it may wait for ever.
+                threading.Thread(target=get, args=(place, result), daemon=True).start()
+
+        wait_for(dict(enumerate(results)))
+        values: dict[int, Any] = {}
+        repeated = False
+        with self.waiting():
+            while len(values) < len(calls):
+                missing = [place for place in range(len(calls)) if place not in values]
+                if len(missing) <= spare and not repeated:
+                    repeated = True
+                    wait_for({place: self.schedule(function, calls[place]) for place in missing})
+                place, value = arrived.get()
+                if isinstance(value, tf.errors.OpError):
+                    raise value
+                values.setdefault(place, value)
+        return [values[place] for place in range(len(calls))]
+
+    def _get(self, result: tf.distribute.coordinator.RemoteValue) -> Any:
+        while True:
+            try:
+                # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
+                return tf.nest.map_structure(lambda tensor: np.asarray(memoryview(tensor)), result.get())
+            except tf.errors.OpError:
+                # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
+                # copy of its result to here: the coordinator has put the call back and will set a new result.
+                self._coordinator.done()
+                time.sleep(0.1)
 
     @contextlib.contextmanager
     def readable(self) -> Iterator[None]:

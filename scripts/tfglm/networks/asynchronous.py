@@ -1,4 +1,4 @@
-"""The training of a network on parameter servers: workers take steps independently of each other.
+"""The asynchronous training of a network on parameter servers: workers take steps independently of each other.
 
 1. An epoch is cut into turns: some units of the shards, or a part of them, whose rows are mixed and cut into batches.
 2. A worker that is free takes the next turn. For each of its batches it reads the weights from the ps, computes the gradient, and
@@ -18,15 +18,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.config import TrainingConfig
+from tfglm.config import OptimizerConfig, TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Task
+from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch, rows_at_once
 from tfglm.networks.rows import WEIGHT, Units, width_of_groups
 from tfglm.networks.shared_adam import SharedAdam
-from tfglm.networks.shared_weights import SharedWeights
-from tfglm.networks.training import Chief, Trained, Training, optimizer
+from tfglm.networks.training import Chief
 
 TURNS_OF_A_WORKER = 4
 """In an epoch, at least, so that no worker waits long for the last ones."""
@@ -66,8 +66,8 @@ def count_at_once(optimizer: keras.Optimizer) -> None:
     steps.assign_add = steps.value.assign_add
 
 
-class AsynchronousTraining(Training):
-    """See `Training`; `servers` keep the weights, and their workers run `task` to read rows."""
+class AsynchronousTraining(TrainingOnServers):
+    """See `Training`; the workers of `servers` run `task` to read rows."""
 
     def __init__(
         self,
@@ -79,11 +79,10 @@ class AsynchronousTraining(Training):
         folder: Path,
         chief: Chief,
     ) -> None:
-        self._servers, self._task = servers, task
+        self._task = task
         self._widths = width_of_groups(units.design), units.multipliers + 3
         self._rows_at_once = rows_at_once(settings.batch_size, self._widths[1])
-        with servers.readable():
-            super().__init__(units, held_out, settings, servers.strategy, folder, chief)
+        super().__init__(units, held_out, settings, servers, folder, chief)
         self._staleness = 0.0
         order = np.arange(len(units))
         if settings.shuffle:
@@ -93,26 +92,10 @@ class AsynchronousTraining(Training):
         )
         self._set_length(sum(batches for _, batches in self._chunks))
 
-    def run(self) -> Trained:
-        """See `Training.run`. Raises UserError too if a ps is lost."""
-        with self._servers.readable():
-            return super().run()
-
-    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
-        """A copy of the network in this process, and its weights on the servers."""
-        network = self._new_network()
-        with self._strategy.scope():
-            self._weights = SharedWeights(network, len(self._servers.ps))
-            given = self._settings.optimizer
-            self._optimizer = SharedAdam(**given.given) if given.name == "adam" else optimizer(given)
-            self._optimizer.build(self._weights.variables)
-            count_at_once(self._optimizer)
-        return network, tf.train.Checkpoint(variables=[variable.value for variable in self._weights.variables])
-
-    def _readable_network(self) -> keras.Model:
-        with self._waiting():
-            self._weights.copy()
-        return self.network
+    def _new_optimizer(self, settings: OptimizerConfig) -> keras.Optimizer:
+        made = SharedAdam(**settings.given) if settings.name == "adam" else super()._new_optimizer(settings)
+        count_at_once(made)
+        return made
 
     def _begin(self, step: int) -> None:
         """The workers read what they need."""
@@ -195,7 +178,7 @@ class AsynchronousTraining(Training):
             tape.watch([pulled.vector, pulled.rows])
             loss = self._loss(self._weights.eta(pulled, batch), batch)
         vector, rows = tape.gradient(loss, [pulled.vector, pulled.rows])
-        gradients = self._weights.gradients(pulled, vector, rows)
+        gradients = self._weights.gradients(pulled.levels, vector, rows)
         self._optimizer.apply_gradients(zip(gradients, self._weights.variables, strict=True))
         with tf.control_dependencies([self._weights.changed()]):
             return loss, steps.read_value() - before - 1

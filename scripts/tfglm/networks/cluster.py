@@ -20,6 +20,7 @@ from tfglm.networks import job, served
 from tfglm.networks.asynchronous import AsynchronousTraining
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
+from tfglm.networks.synchronous import SynchronousTraining
 from tfglm.networks.training import Chief, Training
 from tfglm.roles import announce, ending, peers
 from tfglm.roles.announce import Announcement
@@ -104,6 +105,8 @@ def train_on_servers(
         servers = Servers(members, arguments.patience, watched.waiting)
         for of_workers in folders:
             Designs.beside(of_workers).put(document)
+        if settings.synchronous:
+            return SynchronousTraining(units, held_out, settings, servers, folder, chief)
         return AsynchronousTraining(units, held_out, settings, servers, task, folder, chief)
 
     job.train(arguments, design, files, progress, start, watched.waiting)

@@ -84,6 +84,7 @@ def train(
         **trained.summary,
         **of_classes,
         "strategy": settings.strategy,
+        **({"synchronous": settings.synchronous} if settings.servers[1] else {}),
         "layers": layers,
         **({"offset": digests.of(arguments.offset[-1])} if arguments.offset else {}),
         "warnings": design.warnings,

@@ -75,15 +75,15 @@ class SharedWeights:
         return eta
 
     def gradients(
-        self, pulled: Pulled, of_vector: Sequence[tf.Tensor], of_rows: Sequence[tf.Tensor]
+        self, levels: Sequence[tf.Tensor], of_vector: Sequence[tf.Tensor], of_rows: Sequence[tf.Tensor]
     ) -> list[tf.Tensor | tf.IndexedSlices]:
-        """Those of `variables`, given those of what was pulled."""
+        """Those of `variables`, given those of the parts of the vector, and of these `levels` of each large embedding."""
         of_tables = []
-        for table, levels, of_levels in zip(self.tables, pulled.levels, of_rows, strict=True):
+        for table, of_table, of_levels in zip(self.tables, levels, of_rows, strict=True):
             first = 0
             for part in table:
-                mine = (levels >= first) & (levels < first + part.shape[0])
-                places = tf.boolean_mask(levels, mine) - first
+                mine = (of_table >= first) & (of_table < first + part.shape[0])
+                places = tf.boolean_mask(of_table, mine) - first
                 of_tables.append(tf.IndexedSlices(tf.boolean_mask(of_levels, mine), places, tf.constant(part.shape)))
                 first += part.shape[0]
         return [*of_vector, *of_tables]

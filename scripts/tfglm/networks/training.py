@@ -22,13 +22,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfglm import digests
-from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.config import TrainingConfig
 from tfglm.engine.rows import SEPARATED_LEVEL
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.families.family import Family
 from tfglm.networks import predict
 from tfglm.networks.layers import Scale, network
+from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
 
@@ -118,11 +119,6 @@ def count(units: Units, family: Family) -> Counts:
     return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(start, scale))
 
 
-def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
-    """Keras' optimizer of this name with these settings."""
-    return keras.optimizers.get({"class_name": settings.name, "config": settings.given})
-
-
 class Training:
     """The training of one network, from its first step or its last checkpoint to its end.
 
@@ -198,8 +194,11 @@ class Training:
         return network, tf.train.Checkpoint(network=network)
 
     def _new_network(self) -> keras.Model:
-        step = lambda: self._optimizer.iterations.value  # noqa: E731  known once the optimizer is made
-        return network(self._design, self._settings, self.counts.scale, self._settings.seed, step)
+        return network(self._design, self._settings, self.counts.scale, self._settings.seed, self._step_of_dropout)
+
+    def _step_of_dropout(self) -> tf.Tensor | int:
+        """The step that is being taken."""
+        return self._optimizer.iterations.value
 
     def run(self) -> Trained:
         """Train to the end. Raises UserError if the loss becomes infinite."""
