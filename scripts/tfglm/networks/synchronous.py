@@ -3,8 +3,8 @@
 1. The chief makes the batches of `Training`, and cuts each into parts, as many as there are workers without the backup ones.
 2. A worker that is free takes the next part, reads the weights from the ps, and returns the gradient of its part of the loss.
 3. If no more parts are missing than there are backup workers, these compute the missing ones as well; the first result counts.
-   So a slow worker keeps nobody waiting, and each row counts once. Chen et al. (2016, arXiv:1604.00981), whose idea backup
-   workers are, leave out the rows of a gradient that comes late.
+   So a slow worker keeps nobody waiting within an epoch, and each row counts once. Chen et al. (2016, arXiv:1604.00981), whose
+   idea backup workers are, leave out the rows of a gradient that comes late.
 4. The chief adds the gradients in the order of the parts, and the optimizer changes the weights on the ps. The steps are those of
    one device, whichever worker was fast.
 """
