@@ -37,8 +37,8 @@ def size(path: Path) -> int:
 def stages(folder: Path) -> dict[str, dict]:
     """Seconds of work, peak memory and number of jobs of each rule, from Snakemake's benchmark files."""
     by_rule: dict[str, list[pd.DataFrame]] = {}
-    for path in sorted((folder / "benchmarks").rglob("*.tsv")):
-        rule = path.relative_to(folder / "benchmarks").parts[0].removesuffix(".tsv")
+    for path in sorted((folder / "timings").rglob("*.tsv")):
+        rule = path.relative_to(folder / "timings").parts[0].removesuffix(".tsv")
         by_rule.setdefault(rule, []).append(pd.read_csv(path, sep="\t", na_values="-"))
     return {
         rule: {

@@ -27,6 +27,7 @@ from tfglm.roles import announce
 drill = pytest.mark.drill
 
 
+@drill
 def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")

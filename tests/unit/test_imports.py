@@ -43,6 +43,7 @@ NEEDED = {
     "tabulate_groups": {"pandas"},
     "tabulate_network": {"polars", "pandas", "scipy", "numba"},
     "tabulate_path": {"pandas", "scipy", "matplotlib"},
+    "tabulate_scaling": {"pandas", "matplotlib"},
 }
 """What of these a script of results uses."""
 

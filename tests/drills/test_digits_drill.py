@@ -10,6 +10,7 @@ import yaml
 import write_images
 from runs import REPOSITORY, read_json, snakemake, succeed
 
+pytestmark = pytest.mark.drill
 EXAMPLE = REPOSITORY / "config" / "examples" / "digits.yaml"
 LINE = ("--configfile", str(EXAMPLE), "--", "results/models/convolutional/metrics.html")
 
@@ -31,6 +32,29 @@ def test_the_convolutional_network_knows_the_digits(folder):
     assert metrics["accuracy"] >= 0.97 and fit["held_out_accuracy"] == pytest.approx(metrics["accuracy"])
     assert np.trace(metrics["confusion"]) == pytest.approx(metrics["accuracy"] * metrics["rows"])
     assert "accuracy" in (folder / "results/models/convolutional/metrics.svg").read_text()
+
+
+STRATEGIES = {
+    "one": {},
+    "mirrored": {"strategy": "mirrored", "devices": 2},
+    "central": {"strategy": "central_storage", "devices": 2},
+    "peers": {"strategy": "multi_worker_mirrored", "workers": 2},
+    "servers": {"strategy": "parameter_server", "workers": 2, "synchronous": True},
+}
+
+
+def test_the_loss_of_the_convolutional_network_is_the_same_under_each_strategy(folder):
+    config = yaml.safe_load(EXAMPLE.read_text())
+    network = config["networks"]["convolutional"] | {"epochs": 2}
+    config["networks"] = {name: network | keys for name, keys in STRATEGIES.items()}
+    (folder / "strategies.yaml").write_text(yaml.safe_dump(config))
+    targets = [f"results/models/{name}/fit.json" for name in STRATEGIES]
+    succeed(folder, "--configfile", "strategies.yaml", "--", *targets)
+    fits = [read_json(folder, "models", name, "fit.json") for name in STRATEGIES]
+    assert {fit["steps"] for fit in fits} == {2 * 15}
+    assert {fit["strategy"] for fit in fits} == {keys.get("strategy", "one_device") for keys in STRATEGIES.values()}
+    losses = [fit["loss"] for fit in fits]
+    assert max(losses) - min(losses) < 1e-5, losses
 
 
 def test_images_of_another_size_are_not_scored(folder):
