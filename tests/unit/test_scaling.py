@@ -22,6 +22,7 @@ def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **sett
     fit = {
         "model": name,
         "strategy": settings.get("strategy", "one_device"),
+        "synchronous": settings.get("synchronous", False),
         "steps_of_an_epoch": 10,
         "provenance": {"model": model, "inputs": [{"file": "digits", "sha256": "0"}], "data": {}},
     }
@@ -56,6 +57,7 @@ def test_the_table_counts_epochs_of_all_workers_and_of_each():
     table = scaling.table([ALONE, PAIR])
     assert list(table) == list(scaling.COLUMNS)
     assert table["network"].tolist() == ["alone", "alone", "pair", "pair"]
+    assert table["strategy"].tolist() == ["one_device", "one_device", "parameter_server", "parameter_server"]
     assert table["epochs"].tolist() == [1, 2, 1, 2]
     assert table["epochs_of_worker"].tolist() == [1, 2, 0.5, 1]
     assert table["updates"].tolist() == [10, 20, 10, 20]

@@ -10,7 +10,9 @@ from tfglm.errors import UserError
 
 MAY_DIFFER = {
     "strategy",
+    "synchronous",
     "workers",
+    "backup_workers",
     "ps",
     "gpus",
     "devices",
@@ -110,7 +112,7 @@ def _by_epoch(run: Run) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "network": run.name,
-            "strategy": run.fit["strategy"],
+            "strategy": run.fit["strategy"] + (", synchronous" if run.fit.get("synchronous") else ""),
             "workers": run.workers,
             "batch_size": run.batch_size,
             "seed": run.seed,
