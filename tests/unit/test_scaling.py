@@ -133,3 +133,9 @@ def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
     assert written["workers"].to_dict() == {"alone": 1, "copies": 3, "pair": 2, "peers": 4}
     assert written["batch_size"].tolist() == [512, 512, 512, 400] and written["seed"].tolist() == [1, 1, 7, 1]
     assert plots[0].exists()
+
+
+def test_workers_that_take_each_step_together_are_set_apart():
+    looks = {"train/milliseconds a batch": {10: 3.0}, "evaluate/loss": {10: 2.0}}
+    together = run("together", 2, looks, strategy="parameter_server", synchronous=True, backup_workers=1)
+    assert scaling.table([ALONE, PAIR, together])["strategy"].iloc[-1] == "parameter_server, synchronous"
