@@ -226,6 +226,22 @@ def test_training_that_was_interrupted_ends_in_the_same_weights(file, tmp_path):
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_epochs_of_so_many_steps_take_the_same_steps(file, tmp_path):
+    looks: dict[str, list[int]] = {"rows": [], "steps": []}
+
+    def look(name: str):
+        return lambda step, values: looks[name].append(step) if "evaluate/loss" in values else None
+
+    by_rows = training(file, tmp_path / "rows", record=look("rows"), epochs=2)
+    by_steps = training(file, tmp_path / "steps", record=look("steps"), epochs=5, steps_per_epoch=20)
+    assert by_steps.steps == by_rows.steps == 100
+    trained = by_steps.run()
+    for mine, theirs in zip(weights(trained.network), weights(by_rows.run().network), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert looks == {"rows": [50, 100], "steps": [20, 40, 60, 80, 100]}
+    assert trained.summary["epochs"] == 5
+
+
 def test_patience_keeps_the_weights_with_the_smallest_loss_held_out(file, tmp_path):
     # So long steps that it soon learns the training rows by heart.
     keys = {"hidden": [64, 64], "epochs": 30, "patience": 3, "optimizer": {"learning_rate": 0.02}}

@@ -135,6 +135,12 @@ def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
     assert plots[0].exists()
 
 
+def test_epochs_counted_by_steps_are_refused():
+    counted = run("counted", 2, {"evaluate/loss": {10: 2.0}}, steps_per_epoch=10)
+    with pytest.raises(UserError, match="an epoch of network `counted` is not each row once"):
+        scaling.table([ALONE, counted])
+
+
 def test_workers_that_take_each_step_together_are_set_apart():
     looks = {"train/milliseconds a batch": {10: 3.0}, "evaluate/loss": {10: 2.0}}
     together = run("together", 2, looks, strategy="parameter_server", synchronous=True, backup_workers=1)

@@ -296,6 +296,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             {**SERVED, "backup_workers": 1},
             "networks.one: backup_workers: workers that take steps by themselves wait for",
         ),
+        ({**SERVED, "steps_per_epoch": 5}, "networks.one: steps_per_epoch: an epoch of workers that take steps by"),
         ({**TOGETHER, "backup_workers": 3}, "networks.one: backup_workers: of 3 workers one at least has to be none"),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],

@@ -187,7 +187,16 @@ class TrainingConfig(LayersConfig):
     )
     optimizer: OptimizerConfig = Field(default=OptimizerConfig(), description="The optimizer, in the words of Keras.")
     batch_size: Count = Field(default=512, le=2**20, description="Rows of a step, over all devices.")
-    epochs: Count = Field(default=5, le=100_000, description="How many times each training row is used.")
+    epochs: Count = Field(
+        default=5,
+        le=100_000,
+        description="How many times each training row is used, if `steps_per_epoch` says nothing else.",
+    )
+    steps_per_epoch: Annotated[Count, Field(le=10**12)] | None = Field(
+        default=None,
+        description="Steps of an epoch, after which the rows held out are looked at; the next epoch goes on with the rows that "
+        "follow. Default: as many as use each training row once.",
+    )
     last_step: Annotated[Count, Field(le=10**12)] | None = Field(
         default=None, description="The step after which to stop, even within an epoch."
     )
@@ -258,6 +267,10 @@ class TrainingConfig(LayersConfig):
                 raise ValueError(
                     f"{key}: it is of strategy `parameter_server`, not of `{self.strategy}`; remove the key"
                 )
+        if self.steps_per_epoch and self.servers[1] and not self.synchronous:
+            raise ValueError(
+                "steps_per_epoch: an epoch of workers that take steps by themselves is each row once; add `synchronous: true`"
+            )
         if self.backup_workers and not self.synchronous:
             raise ValueError(
                 "backup_workers: workers that take steps by themselves wait for nobody; add `synchronous: true`"

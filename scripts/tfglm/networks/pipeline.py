@@ -29,8 +29,8 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """The batches of each epoch. Their order follows from the seed and the number of the epoch alone, so an interrupted training
-    goes on in it."""
+    """The batches of each epoch, which has every row once. Their order follows from the seed and the number of the epoch alone,
+    so an interrupted training goes on in it."""
 
     def __init__(self, units: Units, settings: TrainingConfig) -> None:
         self._settings, self._units = settings, units

@@ -153,7 +153,8 @@ class Training:
             raise UserError(
                 f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
             )
-        self._set_length(-(-self.counts.lines // settings.batch_size))
+        self._batches_of_all_rows = -(-self.counts.lines // settings.batch_size)
+        self._set_length(settings.steps_per_epoch or self._batches_of_all_rows)
         self._design = units.design
         self._optimizer: keras.Optimizer
         self.network, weights = self._made()
@@ -218,8 +219,9 @@ class Training:
 
     def _begin(self, step: int) -> None:
         """Make the batches that come after so many steps."""
-        epoch, taken = divmod(step, self.steps_of_an_epoch)
-        dataset = self._batches.epochs(epoch, self._settings.epochs).skip(taken).with_options(PARTS_OF_BATCHES)
+        first, taken = divmod(step, self._batches_of_all_rows)
+        end = -(-self.steps // self._batches_of_all_rows)
+        dataset = self._batches.epochs(first, end).skip(taken).with_options(PARTS_OF_BATCHES)
         # To hand a batch to a single device through the strategy took half a millisecond.
         several = self._strategy.num_replicas_in_sync > 1
         self._rest: Iterator = iter(self._strategy.experimental_distribute_dataset(dataset) if several else dataset)

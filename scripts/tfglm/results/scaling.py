@@ -64,7 +64,14 @@ class Run:
 
 
 def refuse_others(runs: Sequence[Run]) -> None:
-    """Raise UserError for networks that differ in more than who trains them, how long, and the rows of a step."""
+    """Raise UserError for networks that differ in more than who trains them, how long, and the rows of a step, and for
+    those that count epochs by steps."""
+    for run in runs:
+        if run.fit["provenance"]["model"].get("steps_per_epoch"):
+            raise UserError(
+                f"scaling: an epoch of network `{run.name}` is not each row once, as `steps_per_epoch` says how long it is\n"
+                "  remove the key, or name networks without it under `fit`"
+            )
     first = runs[0]
     for other in runs[1:]:
         mine, theirs = (_compared(run.fit) for run in (first, other))
