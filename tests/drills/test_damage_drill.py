@@ -103,7 +103,7 @@ class Run:
 
     def design(self, out: Path) -> None:
         settings = DesignConfig(formula=FORMULA, family="binomial", std_errors="robust")
-        more = {"model": "m", "settings": settings, "known_late": [], "to_check": ResultsConfig()}
+        more = {"model": "m", "settings": settings, "known_late": [], "section": "models", "to_check": ResultsConfig()}
         dictionary = self.folder / "dictionary.json"
         build_design.main(self._arguments(**more | {"dictionary": dictionary, "design": out / "design.json"}))
 
