@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-strategies
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -52,6 +52,10 @@ bench-input: $(BIN)/.ready
 # How much faster more workers fit a regression (ten minutes on two busy cores, 4 GB); writes benchmarks/results/scaling.json.
 bench-scaling: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling.py
+
+# What each strategy of a network costs to start, and a step (ten minutes, 2 GB); writes benchmarks/results/strategies.json.
+bench-strategies: $(BIN)/.ready
+	$(BIN)/python benchmarks/strategies.py
 
 # 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

@@ -116,9 +116,10 @@ def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
 def test_a_backup_stands_in_for_a_slow_worker(trained):
     folder, _, expected = trained
     with in_training(folder, "together", 100) as run:
+        # Between two checkpoints, as TensorFlow has to reach all workers while it writes one.
+        wait_for(lambda: len(reported(folder)) >= 11, 25, "step 110")
         slow = psutil.Process(workers(folder)[0])
         slow.suspend()
-        # Before the next checkpoint, as TensorFlow has to reach all workers then.
         lines = len(reported(folder))
         wait_for(lambda: len(reported(folder)) >= lines + 3, 25, "30 steps without it")
         slow.resume()
