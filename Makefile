@@ -53,7 +53,7 @@ bench-input: $(BIN)/.ready
 bench-scaling: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling.py
 
-# What each strategy of a network costs to start, and a step (ten minutes, 2 GB); writes benchmarks/results/strategies.json.
+# What each strategy of a network costs to start, and a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
 bench-strategies: $(BIN)/.ready
 	$(BIN)/python benchmarks/strategies.py
 

@@ -115,3 +115,11 @@ def test_the_scaling_study_has_the_ratios_that_were_measured():
         for ratios in measured["times_as_fast"][key].values()
     ]
     assert re.findall(r"[\d.]+ to [\d.]+\s+times", text) == ranges
+
+
+def test_the_table_of_strategies_has_the_figures_that_were_measured():
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "strategies.json").read_text())["medians"]
+    rows = re.findall(
+        r"^\|.*\| ([\d.]+) \| ([\d.]+) \|$", (REPOSITORY / "config" / "README.md").read_text(), re.MULTILINE
+    )
+    assert rows == [(f"{each['start_seconds']:.1f}", f"{each['step_ms']:.1f}") for each in measured.values()]
