@@ -162,7 +162,6 @@ def test_an_interruption_and_an_edit_end_in_the_numbers_of_a_clean_run(tmp_path,
         write_config(tmp_path, edits[number])
         story.append(f"{edits[number]}: {interrupt(tmp_path, draw)}")
         after = draw.choice([None, edits[number], edits[(number + 1) % len(edits)]])
-        subprocess.run(command_line("--unlock"), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, timeout=60)
         write_config(tmp_path, after)
         story.append(f"then {after}")
         complete(tmp_path)
