@@ -272,7 +272,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
         ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
         (
             {"strategy": "mirorred"},
-            "networks.one.strategy: expected `one_device`, `mirrored`, `central_storage`, `multi_worker_mirrored` or `parameter",
+            "networks.one.strategy: expected `one_device`, `mirrored`, `central_storage`, `tpu`, `multi_worker_mirrored` or",
         ),
         (
             {"strategy": "horovod"},
@@ -285,6 +285,11 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
         ),
         ({"gpus": 2}, "networks.one: gpus: strategy `one_device` has one, not 2; use `mirrored`"),
         ({"gpus": 1, "devices": 1}, "networks.one: devices: with `gpus` no processors share the batch"),
+        ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
+        (
+            {"strategy": "tpu", "devices": 2},
+            "networks.one: devices: the cores of the TPU share the batch; remove the key",
+        ),
         ({"ps": 3}, "networks.one: ps: strategy `one_device` has none; use `parameter_server`"),
         ({"workers": 3}, "networks.one: workers: strategy `one_device` is one process; use `multi_worker_mirrored`"),
         (

@@ -104,7 +104,7 @@ def test_what_the_snakefile_imports_is_light():
         *(PACKAGE / "config").glob("*.py"),
     ]:
         assert {module.split(".")[0] for module in imports(path)} <= allowed, path.name
-    for name in ("announce", "launch", "memory", "network", "pending"):
+    for name in ("announce", "launch", "memory", "network", "pending", "tpu"):
         modules = imports(PACKAGE / "roles" / f"{name}.py")
         assert {module.split(".")[0] for module in modules} <= {"tfglm", *sys.stdlib_module_names}
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from tfglm.data.packages import located
-from tfglm.roles import memory, pending
+from tfglm.roles import memory, pending, tpu
 
 
 def check_files():
@@ -42,10 +42,15 @@ except UserError as error:
 
 
 def check_machine():
-    """Before anything starts: refuse more processes than this machine has memory for, and say it if others can reach them."""
+    """Before anything starts: refuse a TPU that is not there and more processes than this machine has memory for, and say it if
+    others can reach them."""
     if not workflow.local_exec:
         return
-    chiefs = [job for job in workflow.dag.needrun_jobs() if job.rule.name in ("chief", "train_on_cluster")]
+    jobs = list(workflow.dag.needrun_jobs())
+    for name in [job.wildcards.model for job in jobs if job.rule.name == "train"]:
+        if CONFIG.networks[name].strategy == "tpu" and (reason := tpu.lacking()):
+            raise WorkflowError(tpu.refused(f"networks.{name}", reason))
+    chiefs = [job for job in jobs if job.rule.name in ("chief", "train_on_cluster")]
     if not chiefs:
         return
     isolate = CONFIG.cluster.isolate

@@ -26,7 +26,6 @@ SETTINGS_OF_OPTIMIZERS = {
 """What an optimizer can be told beside its learning rate, by the names that Keras has for it."""
 
 WITHOUT = {
-    "tpu": "so far a network is trained on GPUs or processors",
     "horovod": "its last release, 0.28.1, builds with no TensorFlow that this workflow can run",
 }
 """Strategies that TensorFlow or others have, and why a network cannot be trained under them."""
@@ -143,12 +142,14 @@ class LayersConfig(Section):
 class TrainingConfig(LayersConfig):
     """How a network is trained. Every key is a reason to train again."""
 
-    strategy: Literal["one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"] = Field(
+    strategy: Literal[
+        "one_device", "mirrored", "central_storage", "tpu", "multi_worker_mirrored", "parameter_server"
+    ] = Field(
         default="one_device",
         description="TensorFlow's strategy: `one_device`; `mirrored`, a copy of the network on each device, whose "
-        "gradients are added; `central_storage`, one copy that all devices read; `multi_worker_mirrored`, a copy in each of "
-        "`workers`, whose gradients are added in a ring; or `parameter_server`, one copy on `ps` servers, which `workers` change "
-        "independently of each other.",
+        "gradients are added; `central_storage`, one copy that all devices read; `tpu`, a copy on each core of the TPU; "
+        "`multi_worker_mirrored`, a copy in each of `workers`, whose gradients are added in a ring; or `parameter_server`, "
+        "one copy on `ps` servers, which `workers` change independently of each other.",
     )
     workers: Annotated[Count, Field(le=10_000)] | None = Field(
         default=None,
@@ -248,6 +249,8 @@ class TrainingConfig(LayersConfig):
             raise ValueError(
                 f"{key}: each of the `workers` of strategy `{self.strategy}` has one processor; remove the key"
             )
+        if (self.gpus or self.devices) and self.strategy == "tpu":
+            raise ValueError(f"{key}: the cores of the TPU share the batch; remove the key")
         if self.strategy == "one_device" and count > 1:
             raise ValueError(f"{key}: strategy `one_device` has one, not {count}; use `mirrored`")
         if count > self.batch_size:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tfglm import tensorflow_setup
 from tfglm.errors import UserError
+from tfglm.roles import tpu
 
 with tensorflow_setup.quiet():
     import tensorflow as tf
@@ -36,6 +37,22 @@ def of_one_process(name: str, gpus: int, devices: int | None, where: str) -> tf.
     if name == "central_storage":
         return tf.distribute.experimental.CentralStorageStrategy(names, "/cpu:0")
     return tf.distribute.OneDeviceStrategy(names[0])
+
+
+def of_tpu(where: str) -> tf.distribute.Strategy:
+    """`tpu`: all cores of the TPU of this machine.
+
+    Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, if there is none, or
+    if it cannot be used.
+    """
+    if reason := tpu.lacking():
+        raise UserError(tpu.refused(where, reason))
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
+    try:
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except tf.errors.OpError as error:
+        raise UserError(tpu.refused(where, f"TensorFlow cannot use it: {error.message.splitlines()[0]}")) from error
+    return tf.distribute.TPUStrategy(resolver)
 
 
 def of_peers(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:

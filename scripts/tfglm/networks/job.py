@@ -18,6 +18,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute import strategies
 from tfglm.networks import predict, stored
+from tfglm.networks.on_tpu import TrainingOnTPU
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.training import Chief, Training
@@ -35,6 +36,8 @@ def train_here(
 
     def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
         where = f"networks.{design.model}"
+        if settings.strategy == "tpu":
+            return TrainingOnTPU(units, held_out, settings, strategies.of_tpu(where), folder, chief)
         strategy = strategies.of_one_process(settings.strategy, settings.gpus, settings.devices, where)
         return Training(units, held_out, settings, strategy, folder, chief)
 
