@@ -130,8 +130,8 @@ class Run:
         predict.main(self._arguments(**more, predictions=out / "predictions.parquet"))
 
     def effects(self, out: Path) -> None:
-        more = {"dictionary": self.folder / "dictionary.json", "table": out / "effects.csv", "colour": "#000000"}
-        tabulate_effects.main(self._arguments(**more, plots=[]))
+        more = {"dictionary": self.folder / "dictionary.json", "table": out / "effects.csv"}
+        tabulate_effects.main(self._arguments(**more))
 
     def groups(self, out: Path) -> None:
         table = out / "metrics_by.csv"

@@ -50,6 +50,40 @@ rule render_coefficients:
         " --log {log}"
 
 
+rule render_effects:
+    input:
+        table=f"{MODEL}/effects.csv",
+        digest=f"{MODEL}/effects.sha256",
+        fit=f"{MODEL}/fit.json",
+    output:
+        plot=report(
+            f"{MODEL}/effects.svg",
+            caption="../report/effects.rst",
+            category="{model}",
+            labels={"result": "effects of numbers, picture"},
+        ),
+        png=f"{MODEL}/effects.png",
+    log:
+        "logs/models/{model}/render_effects.log",
+    benchmark:
+        "timings/render_effects/{model}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+        settings=settings("confidence"),
+    message:
+        "{wildcards.model}: drawing the effects of numbers"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/render_effects.py"'
+        " --table {input.table}"
+        " --fit {input.fit}"
+        " --settings {params.settings:q}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png}"
+        " --log {log}"
+
+
 rule render_metrics:
     input:
         f"{MODEL}/metrics.json",

@@ -104,13 +104,7 @@ rule tabulate_effects:
         dictionary="results/data/dictionary.json",
     output:
         table=f"{MODEL}/effects.csv",
-        plot=report(
-            f"{MODEL}/effects.svg",
-            caption="../report/effects.rst",
-            category="{model}",
-            labels={"result": "effects of numbers, picture"},
-        ),
-        png=f"{MODEL}/effects.png",
+        digest=f"{MODEL}/effects.sha256",
     log:
         "logs/models/{model}/tabulate_effects.log",
     benchmark:
@@ -118,11 +112,10 @@ rule tabulate_effects:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
         engine=ENGINE,
         settings=settings("confidence"),
     message:
-        "{wildcards.model}: drawing the effects of numbers"
+        "{wildcards.model}: tabulating the effects of numbers"
     shell:
         'exec python "$TFGLM_SCRIPTS/tabulate_effects.py"'
         " --design {input.design}"
@@ -131,8 +124,6 @@ rule tabulate_effects:
         " --fit {input.fit}"
         " --settings {params.settings:q}"
         " --table {output.table}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
         " --log {log}"
 
 

@@ -25,7 +25,7 @@ def targets_of_all_models():
     }
     for name, is_wanted in wanted.items():
         targets += [f"results/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]
-    return targets + [f"results/models/{model}/effects.csv" for model in REGRESSIONS if has_curves(model)]
+    return targets + [f"results/models/{model}/effects.svg" for model in REGRESSIONS if has_curves(model)]
 
 
 def has_curves(model):
