@@ -63,7 +63,7 @@ EXAMPLES = [
 
 
 def laid_over(default: dict, example: dict) -> dict:
-    """As Snakemake lays a file of `--configfile` over the default: sections key by key, everything else as a whole."""
+    """As Snakemake lays a file of `--configfile` over the one before: sections key by key, everything else as a whole."""
     both = {
         key: laid_over(default[key], example[key])
         for key in default.keys() & example.keys()

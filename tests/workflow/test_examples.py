@@ -1,11 +1,16 @@
 """The ready analyses of config/examples, as far as a plan."""
 
 import numpy as np
+import yaml
 
 import write_images
-from runs import REPOSITORY, configure, planned, snakemake
+from runs import REPOSITORY, configure, planned, snakemake, write_asa
 
 RULES = ("chief", "train", "train_on_cluster", "evaluate", "compare_models")
+MINE = {
+    "data": {"files": ["2006.csv"], "split": {"train": "TRUE"}, "columns": ["arr_delay", "carrier"]},
+    "models": {"mine": {"formula": "arr_delay ~ carrier", "family": "gaussian"}},
+}
 
 
 def test_each_example_has_a_plan(tmp_path):
@@ -18,12 +23,29 @@ def test_each_example_has_a_plan(tmp_path):
     folders = {"wide_and_deep": flights, "digits": digits, "scaling": digits}
     examples = {path.stem: path for path in (REPOSITORY / "config" / "examples").glob("*.yaml")}
     assert examples.keys() == folders.keys()
-    plans = {name: planned(folder, "--configfile", str(examples[name])) for name, folder in folders.items()}
+    below = {"wide_and_deep": ["config/config.yaml"]}
+    plans = {
+        name: planned(folder, "--configfile", *below.get(name, []), str(examples[name]))
+        for name, folder in folders.items()
+    }
     assert {name: {rule: plan.get(rule, 0) for rule in RULES} for name, plan in plans.items()} == {
         "wide_and_deep": {"chief": 1, "train": 2, "train_on_cluster": 0, "evaluate": 3, "compare_models": 1},
         "digits": {"chief": 0, "train": 3, "train_on_cluster": 0, "evaluate": 3, "compare_models": 0},
         "scaling": {"chief": 0, "train": 2, "train_on_cluster": 13, "evaluate": 15, "compare_models": 0},
     }
+
+
+def test_a_config_of_ones_own_stands_alone(tmp_path):
+    """None of the default's models and conditions, whose columns another file lacks, stay."""
+    configure(tmp_path)
+    (tmp_path / "config" / "mine.yaml").write_text(yaml.safe_dump(MINE))
+    write_asa(tmp_path, 2006, 100)
+    plan = planned(tmp_path, "--configfile", "config/mine.yaml")
+    assert plan["chief"] == plan["build_design"] == 1
+    both = snakemake(tmp_path, "--dry-run", "--configfile", "config/config.yaml", "config/mine.yaml").stdout
+    assert (
+        "config/mine.yaml: models.late_arrival.formula: no column `late`; data.columns has arr_delay, carrier" in both
+    )
 
 
 def test_the_workers_of_an_example_are_compared_without_more(tmp_path):

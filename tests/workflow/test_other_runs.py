@@ -23,7 +23,7 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     path = tmp_path / "online.yaml"
     path.write_text(yaml.safe_dump({"models": {"online": model}, "fit": ["online"]}))
     page = "results/models/online/coefficients.html"
-    printed = succeed(finished, page, "--configfile", str(path), "--config", "cluster={ps: 2}")
+    printed = succeed(finished, page, "--configfile", "config/config.yaml", str(path), "--config", "cluster={ps: 2}")
     fit, steps = read_json(finished, "models", "online", "fit.json"), 3 * 508
     assert fit["online"]["steps"] == steps and fit["online"]["calls_repeated"] == 0
     assert fit["gap"]["log_likelihood"] < 1e-4 * fit["rows"]
@@ -47,7 +47,7 @@ def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
     rows.to_csv(tmp_path / "tomorrow.csv", index=False, na_rep="NA")
     extra = {"score": [str(tmp_path / "tomorrow.csv")], "models": {"late_arrival": {"identity": ["carrier", "dest"]}}}
     (tmp_path / "score.yaml").write_text(yaml.safe_dump(extra))
-    arguments = ("score", "--configfile", str(tmp_path / "score.yaml"))
+    arguments = ("score", "--configfile", "config/config.yaml", str(tmp_path / "score.yaml"))
     jobs = planned(finished, *arguments)
     assert jobs == {"ingest_to_score": 1, "score_file": 2, "score": 1} or jobs == {
         "ingest_to_score": 1,

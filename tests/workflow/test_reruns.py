@@ -94,7 +94,7 @@ def plans(finished, tmp_path_factory) -> dict[str, str]:
     def plan(case: str) -> str:
         path = folder / f"{case}.yaml"
         path.write_text(yaml.safe_dump(CHANGES[case][0]))
-        return succeed(finished, "--dry-run", "--configfile", str(path))
+        return succeed(finished, "--dry-run", "--configfile", "config/config.yaml", str(path))
 
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(CHANGES, pool.map(plan, CHANGES), strict=True))

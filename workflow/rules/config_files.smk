@@ -22,7 +22,7 @@ def check_config_files():
     of_another_workflow = workflow.modifier.skip_configfile
     files = [Path(path) for path in workflow.configfiles]
     default = Path("config/config.yaml")
-    if default.exists() and not of_another_workflow:
+    if not files and default.exists() and not of_another_workflow:
         files.append(default)
     for path in files:
         config_files.read(path, may_run_code=of_another_workflow)
