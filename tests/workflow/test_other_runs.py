@@ -72,31 +72,18 @@ def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
     shutil.rmtree(finished / "results" / "data" / "scored")
 
 
-MODULE = """
-configfile: "theirs.yaml"
-
-module tfglm:
-    snakefile: {snakefile!r}
-    config: config["regression"]
-
-use rule * from tfglm as tfglm_*
-
-rule own:
-    default_target: True
-    input: rules.tfglm_all.input
-    output: "own.txt"
-    shell: "wc -l {{input[0]}} > {{output}}"
-"""
-
-
 def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
     theirs = yaml.safe_load((finished / "config" / "config.yaml").read_text())
     theirs["fit"] = ["late_arrival"]
-    (tmp_path / "theirs.yaml").write_text(yaml.safe_dump({"regression": theirs}))
-    (tmp_path / "Snakefile").write_text(MODULE.format(snakefile=str(REPOSITORY / "Snakefile")))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"regression": theirs}))
+    (tmp_path / "tfglm").symlink_to(REPOSITORY)
+    (snippet,) = re.findall(
+        r"```python\n(.*?module tfglm.*?)```", (REPOSITORY / "config" / "README.md").read_text(), re.DOTALL
+    )
+    (tmp_path / "Snakefile").write_text(snippet)
     here = ("--snakefile", str(tmp_path / "Snakefile"))
     jobs = planned(tmp_path, *here)
-    assert jobs["tfglm_chief"] == 1 and jobs["own"] == 1
+    assert jobs["tfglm_chief"] == 1 and jobs["results"] == 1
     succeed(tmp_path, *here, "results/models/late_arrival/design.json")
     design = read_json(tmp_path, "models", "late_arrival", "design.json")
     assert design == read_json(finished, "models", "late_arrival", "design.json")
