@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runs import ENVIRONMENT, command_line, configure, contents, processes_in, write_asa
+from runs import ENVIRONMENT, command_line, configure, contents, processes_in, succeed, write_asa
 
 pytestmark = pytest.mark.drill
 
@@ -73,15 +73,7 @@ def write_flights(folder: Path) -> None:
 def complete(folder: Path) -> None:
     """What `make resume` does."""
     for line in (["--unlock"], ["--rerun-incomplete"]):
-        done = subprocess.run(
-            command_line(*line, "--", *TARGETS),
-            cwd=folder,
-            env=ENVIRONMENT,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        succeed(folder, *line, "--", *TARGETS)
 
 
 def compared(folder: Path) -> dict[str, str]:
@@ -112,14 +104,7 @@ def interrupt(folder: Path, draw: random.Random) -> str:
     before = {path: path.stat().st_mtime_ns for path in folder.glob("logs/**/*.log")}
     if draw.random() < 0.3:
         rule = draw.choice(RULES)
-        subprocess.run(
-            command_line("--rerun-incomplete", "--until", rule, "--", *TARGETS),
-            cwd=folder,
-            env=ENVIRONMENT,
-            capture_output=True,
-            timeout=600,
-            check=True,
-        )
+        succeed(folder, "--rerun-incomplete", "--until", rule, "--", *TARGETS)
         return f"--until {rule}"
     jobs, seconds, number = draw.randrange(10), 3 * draw.random() ** 2, draw.choice([2, 15, 9])
 

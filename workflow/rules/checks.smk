@@ -1,5 +1,6 @@
 # What is refused before Snakemake deletes earlier outputs or starts a job, and what a run says at its end.
 
+import json
 import shutil
 import subprocess
 
@@ -103,9 +104,37 @@ onerror:
         print(reason, file=sys.stderr)
 
 
+def headline(name):
+    """What a model has come to, in a line."""
+
+    def read(file):
+        return json.loads(Path("results/models", name, file).read_text())
+
+    fit, metrics = read("fit.json"), read("metrics.json") if CONFIG.data.split.evaluate else {}
+    size = f"{fit['coefficients']:,} coefficients" if "coefficients" in fit else f"{fit['parameters']:,} parameters"
+    failed = "" if fit.get("converged", True) else ", did NOT converge"
+    text = f"{name}: {fit['family']}, {fit['rows']:,} rows, {size}{failed}"
+    if not metrics.get("rows"):
+        return text
+    quality = []
+    for key, words in {"auc": "AUC", "r_squared": "R squared"}.items():
+        if metrics.get(key) is not None:
+            quality.append(f"{words} {metrics[key]:.4f}")
+    if "accuracy" in metrics:
+        mean = metrics.get("mean_response")
+        alone = metrics["null_accuracy"] if "null_accuracy" in metrics else max(mean, 1 - mean)
+        share = f"accuracy {100 * metrics['accuracy']:.1f} %"
+        quality.append(f"{share} (the most frequent outcome alone has {100 * alone:.1f} %)")
+    return f"{text}; on {metrics['rows']:,} rows kept back {', '.join(quality) or 'see metrics.html'}"
+
+
 onsuccess:
+    # Where the summary was asked for, all that it tells of is of this config.
+    if any(job.rule.name == "render_summary" for job in workflow.dag.jobs):
+        print("", *map(headline, MODELS), sep="\n")
+        print("The page to open: results/summary.html")
     if any(Path(target).exists() for target in targets_of_all_models()):
         print(
-            "\nThe results are in results/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
+            "The results are in results/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
         )
         print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")

@@ -43,7 +43,7 @@ rule train:
     benchmark:
         "timings/train/{model}.tsv"
     wildcard_constraints:
-        model=trained_under("one_device", "mirrored", "central_storage"),
+        model=trained_under("one_device", "mirrored", "central_storage", "tpu"),
     conda:
         "../envs/tfglm.yaml"
     threads: threads_of_training
