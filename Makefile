@@ -5,7 +5,7 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-strategies
+.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
@@ -52,6 +52,11 @@ bench-input: $(BIN)/.ready
 # How much faster more workers fit a regression (ten minutes on two busy cores, 4 GB); writes benchmarks/results/scaling.json.
 bench-scaling: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling.py
+
+# What a SLURM costs such a fit, on simulated nodes (as root; a quarter of an hour on two busy cores, 9 GB); writes
+# benchmarks/results/scaling_slurm.json.
+bench-scaling-slurm: $(BIN)/.ready
+	$(BIN)/python benchmarks/scaling_slurm.py
 
 # What each strategy of a network costs to start, and a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
 bench-strategies: $(BIN)/.ready

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -44,6 +45,8 @@ CONFIG = {
     "models": {"late": {"formula": synthetic.FORMULA, "family": "binomial"}},
 }
 MODEL = Path("results", "models", "late")
+LOCAL = ("--cores", str(os.cpu_count()))
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
 def prepare(folder: Path, rows: int) -> None:
@@ -59,12 +62,17 @@ def prepare(folder: Path, rows: int) -> None:
     snakemake(folder, 1, MODEL / "design.json")
 
 
-def snakemake(folder: Path, workers: int, target: Path) -> None:
-    """Make a file by the workflow."""
-    line = ["snakemake", "--cores", str(os.cpu_count()), "--quiet", "all", "--snakefile", str(ROOT / "Snakefile")]
+def snakemake(
+    folder: Path,
+    workers: int,
+    target: Path,
+    where: Sequence[str] = LOCAL,
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> None:
+    """Make a file by the workflow. On a SLURM each worker has a node, and the chief and its parameter server have another."""
+    line = ["snakemake", *where, "--quiet", "all", "--snakefile", str(ROOT / "Snakefile")]
     line += ["--directory", str(folder), "--configfile", str(folder / "config.yaml")]
-    line += ["--config", f"cluster={{workers: {workers}}}", "--", str(target)]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    line += ["--config", f"cluster={{workers: {workers}, nodes: {workers + 1}}}", "--", str(target)]
     done = subprocess.run(
         line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -72,11 +80,11 @@ def snakemake(folder: Path, workers: int, target: Path) -> None:
         raise SystemExit(done.stdout)
 
 
-def fit(folder: Path, workers: int) -> dict:
+def fit(folder: Path, workers: int, where: Sequence[str] = LOCAL, environment: Mapping[str, str] = ENVIRONMENT) -> dict:
     """Fit anew with so many workers."""
     (folder / MODEL / "fit.json").unlink(missing_ok=True)
     started = time.perf_counter()
-    snakemake(folder, workers, MODEL / "fit.json")
+    snakemake(folder, workers, MODEL / "fit.json", where, environment)
     end_to_end = time.perf_counter() - started
     seconds = re.findall(r"fitted in ([\d.]+) s", (folder / "logs/models/late/chief.log").read_text())
     report = json.loads((folder / MODEL / "fit.json").read_text())
@@ -86,6 +94,11 @@ def fit(folder: Path, workers: int) -> dict:
         "end_to_end_seconds": end_to_end,
         "checkpoint": str(report["checkpoint"]),
     }
+
+
+def machine() -> dict:
+    """The machine, and how busy it is: what else runs on it, and this."""
+    return {"processor": ingest.processor(), "cores": os.cpu_count(), "load_average": os.getloadavg()[0]}
 
 
 def ratios(rounds: list[list[dict]], key: str) -> dict[str, list[float]]:
@@ -124,11 +137,7 @@ def main() -> None:
             key: {workers: statistics.median(values) for workers, values in by_workers.items()}
             for key, by_workers in faster.items()
         },
-        "machine": {
-            "processor": ingest.processor(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg()[0],  # what else ran, and this
-        },
+        "machine": machine(),
     }
     (HERE / "results" / "scaling.json").write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2))

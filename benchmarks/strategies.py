@@ -8,7 +8,6 @@ of the command that are not spent in training: the start of all processes, and t
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
@@ -18,12 +17,10 @@ import pandas as pd
 import yaml
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "scripts")]
+sys.path.insert(0, str(HERE))
 
 import scaling  # noqa: E402
 import synthetic  # noqa: E402
-
-import ingest  # noqa: E402
 
 STRATEGIES = {
     "one_device": {},
@@ -92,11 +89,7 @@ def main() -> None:
         "rows": arguments.rows,
         "rounds": rounds,
         "medians": medians,
-        "machine": {
-            "processor": ingest.processor(),
-            "cores": os.cpu_count(),
-            "load_average": os.getloadavg()[0],  # what else ran, and this
-        },
+        "machine": scaling.machine(),
     }
     (HERE / "results" / "strategies.json").write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(medians, indent=2))

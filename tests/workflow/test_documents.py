@@ -1,6 +1,7 @@
 """What the documents say of the repository: links that lead somewhere, files that are there, terms that are explained once,
 figures that are those of the tables beside them."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -114,7 +115,31 @@ def test_the_scaling_study_has_the_ratios_that_were_measured():
         for key in ("seconds", "end_to_end_seconds")
         for ratios in measured["times_as_fast"][key].values()
     ]
-    assert re.findall(r"[\d.]+ to [\d.]+\s+times", text) == ranges
+    assert re.findall(r"[\d.]+ to [\d.]+ times(?! as long)", text) == ranges
+
+
+def test_the_table_of_fits_on_slurm_has_the_figures_that_were_measured():
+    text = (REPOSITORY / "docs" / "scaling.md").read_text()
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "scaling_slurm.json").read_text())
+    lines = [
+        f"| {workers} | {slurm['nodes']:.0f} | {here['seconds']:.1f} | {slurm['seconds']:.1f} "
+        f"| {here['end_to_end_seconds']:.0f} | {slurm['job_seconds']:.0f} |"
+        for workers, (here, slurm) in ((key, each.values()) for key, each in measured["medians"].items())
+    ]
+    assert [line for line in lines if line not in text] == [] and lines
+    words = " ".join(text.split())
+    assert f"The same fit to {measured['rows'] // 10**6} million rows on SLURM" in words
+    ratios = [list(itertools.chain(*by_workers.values())) for by_workers in measured["times_as_long"].values()]
+    ranges = [f"{min(each):.1f} to {max(each):.1f} times as long" for each in ratios]
+    assert re.findall(r"[\d.]+ to [\d.]+ times as long", words) == ranges
+    for key, sentence in (
+        ("before_job_seconds", "until the job starts ({} to {} s;"),
+        ("after_job_seconds", "until Snakemake ends ({} to {} s)"),
+        ("end_to_end_seconds", "took {} to {} s"),
+    ):
+        times = [each["slurm"][key] for each in measured["fits"]]
+        assert sentence.format(f"{min(times):.0f}", f"{max(times):.0f}") in words
+    assert all(each["same_checkpoint"] for each in measured["fits"])
 
 
 def test_the_table_of_strategies_has_the_figures_that_were_measured():
