@@ -296,6 +296,22 @@ def test_a_killed_training_goes_on_to_the_same_weights(folder):
             {"strategy": "multi_worker_mirrored", "workers": 101},
             "networks.one: batch_size: 100 rows are too few for 101 workers",
         ),
+        (
+            {"auto_shard": "file"},
+            "networks.one: auto_shard: `file` is of strategy `multi_worker_mirrored`, not of `one_d",
+        ),
+        (
+            {**SERVED, "auto_shard": "file"},
+            "networks.one: auto_shard: `file` is of strategy `multi_worker_mirrored`, not",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 3, "auto_shard": "file"},
+            "networks.one: batch_size: with `auto_shard: file` each of 3 workers reads as many rows of a step, and 100 is no",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
+            "networks.one.auto_shard: `file` gives each of 4 workers other units of up to 32,768 training rows, of which the",
+        ),
         ({"synchronous": True}, "networks.one: synchronous: it is of strategy `parameter_server`, not of `one_device`"),
         (
             {**SERVED, "backup_workers": 1},

@@ -213,6 +213,11 @@ class TrainingConfig(LayersConfig):
         description="Seed of the weights at the start, of the order of rows, and of dropout.",
     )
     shuffle: bool = Field(default=True, description="Whether each epoch takes the rows in another order.")
+    auto_shard: Literal["data", "file"] = Field(
+        default="data",
+        description="How the input is divided among the processes of `multi_worker_mirrored`. `data`: each reads all rows and "
+        "takes its part of each batch; `file`: each reads rows of its own.",
+    )
     cache: bool = Field(default=False, description="Whether decoded rows stay in memory after the first epoch.")
     prefetch: Count = Field(default=4, le=10_000, description="Batches that are made ready ahead of the step.")
     report_every: Count = Field(
@@ -226,6 +231,11 @@ class TrainingConfig(LayersConfig):
     def peers(self) -> int:
         """The processes that share a batch, the chief included; 0 under another strategy."""
         return (self.workers or 2) if self.strategy == "multi_worker_mirrored" else 0
+
+    @property
+    def readers(self) -> int:
+        """The processes that read a part of the rows each; 1 where each process that reads rows reads all."""
+        return self.peers if self.auto_shard == "file" else 1
 
     @property
     def servers(self) -> tuple[int, int]:
@@ -270,6 +280,10 @@ class TrainingConfig(LayersConfig):
                 raise ValueError(
                     f"{key}: it is of strategy `parameter_server`, not of `{self.strategy}`; remove the key"
                 )
+        if self.auto_shard == "file" and not self.peers:
+            raise ValueError(
+                f"auto_shard: `file` is of strategy `multi_worker_mirrored`, not of `{self.strategy}`; remove the key"
+            )
         if self.steps_per_epoch and self.servers[1] and not self.synchronous:
             raise ValueError(
                 "steps_per_epoch: an epoch of workers that take steps by themselves is each row once; add `synchronous: true`"
@@ -283,6 +297,11 @@ class TrainingConfig(LayersConfig):
         together = self.peers or (self.servers[1] - self.backup_workers if self.synchronous else 0)
         if together > self.batch_size:
             raise ValueError(f"batch_size: {self.batch_size} rows are too few for {together} workers")
+        if self.batch_size % self.readers:
+            raise ValueError(
+                f"batch_size: with `auto_shard: file` each of {self.readers} workers reads as many rows of a step, and "
+                f"{self.batch_size} is no multiple of {self.readers}"
+            )
         return self
 
 

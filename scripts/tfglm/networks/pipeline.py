@@ -1,5 +1,6 @@
 """Batches of rows, by tf.data: units of the shards in random order, mixed, and cut into batches."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -20,8 +21,8 @@ READERS = 2
 
 
 class Batch(NamedTuple):
-    """The rows of a step: `groups` and `numbers` as `Rows` has them; `share` [rows], the weight of a row divided by that of all,
-    0 where the last batch of an epoch is filled up."""
+    """The rows of a step: `groups` and `numbers` as `Rows` has them; `share` [rows], the weight of a row divided by that of all
+    that are read here, 0 where the last batches of an epoch are filled up."""
 
     groups: tf.Tensor
     numbers: tf.Tensor
@@ -30,11 +31,18 @@ class Batch(NamedTuple):
 
 class Batches:
     """The batches of each epoch, which has every row once. Their order follows from the seed and the number of the epoch alone,
-    so an interrupted training goes on in it."""
+    so an interrupted training goes on in it.
 
-    def __init__(self, units: Units, settings: TrainingConfig) -> None:
-        self._settings, self._units = settings, units
-        read = tf.data.Dataset.range(len(units)).map(self._unit, READERS)
+    With `auto_shard: file` they are the parts of the batches that one process makes of its `own` units, and so many `empty` ones
+    behind them. TensorFlow's AutoShardPolicy.FILE cannot divide the units: it looks for data sets of files, such as
+    TFRecordDataset, and refuses a range of numbers.
+    """
+
+    def __init__(self, units: Units, settings: TrainingConfig, own: range | None = None, empty: int = 0) -> None:
+        self._settings, self._units, self._empty = settings, units, empty
+        self._own = range(len(units)) if own is None else own
+        self._size = settings.batch_size // settings.readers
+        read = self._numbers.map(self._unit, READERS)
         self._cached = read.cache() if settings.cache else None
 
     def epochs(self, first: int, end: int) -> tf.data.Dataset:
@@ -45,12 +53,24 @@ class Batches:
 
     def _epoch(self, seed: tf.Tensor) -> tf.data.Dataset:
         """The batches of an epoch, several at a time."""
-        size, count = self._settings.batch_size, len(self._units)
-        units = tf.data.Dataset.range(count) if self._cached is None else self._cached
+        units = self._numbers if self._cached is None else self._cached
         if self._settings.shuffle:
-            units = units.shuffle(count, seed)
+            units = units.shuffle(len(self._own), seed)
         rows = units.map(self._unit, READERS) if self._cached is None else units
-        return rows.rebatch(rows_at_once(size, self._widths[1])).enumerate().map(partial(self._cut, seed), READERS)
+        at_once = rows_at_once(self._size, self._widths[1])
+        batches = rows.rebatch(at_once).enumerate().map(partial(self._cut, seed), READERS)
+        return batches.concatenate(self._empty_batches()) if self._empty else batches
+
+    def _empty_batches(self) -> tf.data.Dataset:
+        """Rows of no weight, for the steps in which only other processes have rows left."""
+        groups, numbers = (tf.zeros([1, self._size, width]) for width in self._widths)
+        empty = Batch(tf.cast(groups, tf.int32), numbers, numbers[:, :, WEIGHT])
+        return tf.data.Dataset.from_tensors(empty).repeat(self._empty)
+
+    @property
+    def _numbers(self) -> tf.data.Dataset:
+        """Those of the units."""
+        return tf.data.Dataset.range(self._own.start, self._own.stop, self._own.step)
 
     def _unit(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The rows of a unit that take part."""
@@ -66,16 +86,22 @@ class Batches:
         def cut_rows(seed: int, place: int, *rows: np.ndarray) -> tuple[np.ndarray, ...]:
             count = len(rows[0])
             order = np.random.default_rng([seed, place]).permutation(count) if settings.shuffle else np.arange(count)
-            return cut(Rows(*rows), order, settings.batch_size)
+            return cut(Rows(*rows), order, self._size)
 
         batches = tf.numpy_function(cut_rows, [seed, place, *rows], [tf.int32, tf.float32, tf.float32])
-        shapes = [[None, settings.batch_size, *width] for width in ([self._widths[0]], [self._widths[1]], [])]
+        shapes = [[None, self._size, *width] for width in ([self._widths[0]], [self._widths[1]], [])]
         return Batch(*map(tf.ensure_shape, batches, shapes))
 
     @property
     def _widths(self) -> tuple[int, int]:
         """Those of `Rows.groups` and `Rows.numbers`."""
         return width_of_groups(self._units.design), self._units.multipliers + 3
+
+
+def batches_of_an_epoch(lines_of_units: Sequence[int], settings: TrainingConfig) -> list[int]:
+    """Of how many batches each of the `settings.readers` has rows, given the rows of each unit."""
+    readers, size = settings.readers, settings.batch_size // settings.readers
+    return [-(-sum(lines_of_units[reader::readers]) // size) for reader in range(readers)]
 
 
 def rows_at_once(batch_size: int, width: int) -> int:

@@ -3,7 +3,8 @@
 1. Make the network, its weights at random from the seed, and the optimizer, under the strategy (`prepare`).
 2. Go on from the last checkpoint of the same training, if there is one.
 3. Each step takes a batch, which the strategy divides among its devices. The loss of the batch is the weighted mean of the losses
-   of its rows; the gradients of the devices are added, and the optimizer changes the weights.
+   of its rows; the gradients of the devices are added, and the optimizer changes the weights. With `auto_shard: file` a process
+   reads its part of the batch itself, and the weights of the rows are added over all processes before the loss.
 4. After each epoch look at the loss of the rows held out; with `patience` stop when it no longer falls, and take back the weights
    with the smallest.
 """
@@ -23,15 +24,16 @@ import tensorflow as tf
 
 from tfglm import digests
 from tfglm.config import TrainingConfig
-from tfglm.engine.rows import SEPARATED_LEVEL
+from tfglm.data.shards import BLOCK_ROWS
+from tfglm.engine.blocks import AT_ONCE
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.families.family import Family
 from tfglm.networks import predict
-from tfglm.networks.layers import Scale, network
+from tfglm.networks.counts import count
+from tfglm.networks.layers import network
 from tfglm.networks.optimizers import optimizer
-from tfglm.networks.pipeline import Batch, Batches
-from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
+from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
+from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
 STEPS_OF_A_CALL = 100
 """Steps that TensorFlow takes without coming back to Python, at most."""
@@ -64,59 +66,11 @@ class Trained:
     summary: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Counts:
-    """What is known of the training rows before the first step."""
-
-    lines_of_units: list[int]
-    """What an epoch consists of, by unit: of rows with a frequency each is one line."""
-    rows: int
-    rows_of_separated_levels: int
-    """Those for which the regression under the network has no finite linear predictor."""
-    weight_sum: float
-    scale: Scale
-
-    @property
-    def lines(self) -> int:
-        return sum(self.lines_of_units)
-
-
-def count(units: Units, family: Family) -> Counts:
-    """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
-    of the family."""
-    rows, separated, weight_sum, response, squares, offset = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    lines_of_units: list[int] = []
-    classes = units.design.classes
-    of_classes = np.zeros(len(classes.levels) if classes else 0)
-    where = f"networks.{units.design.model}"
-    for number in range(len(units)):
-        unit = units.read(number)
-        read = unit.rows.used
-        separated += float(unit.frequency[unit.flag == SEPARATED_LEVEL].sum())
-        rows += float(unit.frequency[unit.flag >= 0].sum())
-        y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
-        if not np.all((y >= family.smallest) & (y <= family.largest)):
-            raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
-        if classes:
-            of_classes += np.bincount(y.astype(int), weight, len(of_classes))
-        lines_of_units.append(len(weight))
-        weight_sum, response = weight_sum + float(weight.sum()), response + float(weight @ y)
-        squares, offset = squares + float(weight @ y**2), offset + float(weight @ read.numbers[:, OFFSET])
-    if not sum(lines_of_units):
-        raise UserError(f"{where}: no training row has all values that the formula needs")
-    if classes:
-        if not of_classes.all():
-            name = classes.levels[int(of_classes.argmin())]
-            raise UserError(f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0")
-        starts = [family.link(share) for share in (of_classes / weight_sum).tolist()]
-        return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(starts, 1.0))
-    mean = response / weight_sum
-    spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
-    if spread == 0:
-        raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
-    scale = spread if family.link_name == "identity" else 1.0
-    start = family.link(mean) - offset / weight_sum
-    return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(start, scale))
+def among_all(batch: Batch) -> Batch:
+    """The part of a batch that one process has read, with the shares that its rows have in the whole batch."""
+    weight = batch.numbers[:, WEIGHT]
+    of_all = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(weight))
+    return batch._replace(share=weight / of_all)
 
 
 class Training:
@@ -147,13 +101,22 @@ class Training:
         self._held_out, self._chief = held_out, chief
         self._waiting = chief.waiting if chief else nullcontext
         self._family, self._where = FAMILIES[units.design.family], f"networks.{units.design.model}"
-        self._batches = Batches(units, settings)
-        self.counts = count(units, self._family)
+        self._divided = settings.readers > 1
+        if settings.readers > len(units):
+            raise UserError(
+                f"{self._where}.auto_shard: `file` gives each of {settings.readers} workers other units of up to "
+                f"{AT_ONCE * BLOCK_ROWS:,} training rows, of which the shards have {len(units)}; use `auto_shard: data`"
+            )
+        reader = strategy.cluster_resolver.task_id if self._divided else 0
+        own = range(reader, len(units), settings.readers)
+        self.counts = count(units, self._family, own, self._of_processes if self._divided else np.asarray)
         if settings.batch_size > self.counts.lines:
             raise UserError(
                 f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
             )
-        self._batches_of_all_rows = -(-self.counts.lines // settings.batch_size)
+        of_processes = batches_of_an_epoch(self.counts.lines_of_units, settings)
+        self._batches_of_all_rows = max(of_processes)
+        self._batches = Batches(units, settings, own, max(of_processes) - of_processes[reader])
         self._set_length(settings.steps_per_epoch or self._batches_of_all_rows)
         self._design = units.design
         self._optimizer: keras.Optimizer
@@ -222,9 +185,13 @@ class Training:
         first, taken = divmod(step, self._batches_of_all_rows)
         end = -(-self.steps // self._batches_of_all_rows)
         dataset = self._batches.epochs(first, end).skip(taken).with_options(PARTS_OF_BATCHES)
+        if self._divided:
+            self._rest: Iterator = iter(self._strategy.distribute_datasets_from_function(lambda _: dataset))
         # To hand a batch to a single device through the strategy took half a millisecond.
-        several = self._strategy.num_replicas_in_sync > 1
-        self._rest: Iterator = iter(self._strategy.experimental_distribute_dataset(dataset) if several else dataset)
+        elif self._strategy.num_replicas_in_sync > 1:
+            self._rest = iter(self._strategy.experimental_distribute_dataset(dataset))
+        else:
+            self._rest = iter(dataset)
 
     def _take_rest_of(self, epoch: int) -> None:
         """Take the steps of an epoch that are left."""
@@ -276,6 +243,8 @@ class Training:
 
     def _step_of_replica(self, batch: Batch) -> tf.Tensor:
         """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
+        if self._divided:
+            batch = among_all(batch)
         variables = self.network.trainable_variables
         with tf.GradientTape() as tape:
             loss = self._loss(self.network([batch.groups, batch.numbers], training=True), batch)
@@ -318,13 +287,16 @@ class Training:
         """The chief's number, in all processes: whether to stop they have to decide alike."""
         if not isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return number
-        value = tf.constant(number if self._chief else 0.0, tf.float64)
+        return float(self._of_processes(np.array(number if self._chief else 0.0)))
+
+    def _of_processes(self, values: np.ndarray) -> np.ndarray:
+        """The sum of what each process gives."""
         with self._waiting():
-            return float(self._total(value))
+            return self._total(tf.constant(values, tf.float64)).numpy()
 
     @tf.function
     def _total(self, value: tf.Tensor) -> tf.Tensor:
-        """The sum of a number over all processes."""
+        """The same in TensorFlow."""
         return self._strategy.reduce("SUM", self._strategy.run(tf.identity, (value,)), axis=None)
 
     def _note(self, step: int, values: dict[str, float]) -> None:
