@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +26,12 @@ TOGETHER = {"synchronous": True, "workers": 3, "backup_workers": 1, "epochs": 3,
 
 
 def step(folder: Path, name: str) -> int:
-    """The last step of which there is a checkpoint."""
-    checkpoints = (folder / "results" / "resume" / name / "steps").glob("ckpt-*.index")
-    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+    """The last step of which there is a whole checkpoint: TensorFlow names it in a file that it writes last."""
+    try:
+        written = (folder / "results" / "resume" / name / "steps" / "checkpoint").read_text()
+    except FileNotFoundError:
+        return 0
+    return int(re.findall(r'^model_checkpoint_path: "ckpt-(\d+)"', written, re.MULTILINE)[0])
 
 
 def target(name: str) -> str:
