@@ -1,20 +1,16 @@
-"""Networks through the workflow, under most strategies: what they write, what runs again, a kill, and what is refused."""
+"""Networks through the workflow, under most strategies: what they write, what runs again, and what is refused."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import psutil
 import pytest
 import yaml
 
-from processes import wait_until
-from runs import ENVIRONMENT, command_line, configure, planned, processes_in, read_json, snakemake, succeed, write_asa
+from runs import configure, planned, read_json, snakemake, succeed, write_asa
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
 NETWORK = {"formula": FORMULA, "family": "binomial", "hidden": [16, 8], "epochs": 2, "batch_size": 100, "seed": 3}
@@ -26,7 +22,6 @@ STRATEGIES = {
 SERVED = {"strategy": "parameter_server", "ps": 2, "workers": 2}
 TOGETHER = {"strategy": "parameter_server", "synchronous": True, "workers": 3, "backup_workers": 1}
 COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
-WEIGHTS = "checkpoint/network.data-00000-of-00001"
 TARGETS = [
     "results/summary.html",
     "results/compare.html",
@@ -231,39 +226,6 @@ def test_only_what_depends_on_a_key_runs_again(folder):
     assert plan(threshold=0.4).keys() == {"evaluate", "render_metrics", "render_summary"}
     changed = plan(optimizer={"learning_rate": 0.01})
     assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
-
-
-def step(folder: Path) -> int:
-    """The last step of which there is a checkpoint."""
-    checkpoints = (folder / "results" / "resume" / "one" / "steps").glob("ckpt-*.index")
-    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
-
-
-@pytest.mark.drill
-def test_a_killed_training_goes_on_to_the_same_weights(folder):
-    name = edited(folder, epochs=20, dropout=0.1, checkpoints={"steps": 50, "seconds": 1000})
-    line = ["--configfile", name, "--", "results/models/one/fit.json"]
-    run = subprocess.Popen(
-        command_line(*line),
-        cwd=folder,
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    wait_until(lambda: step(folder) >= 200, 120, "200 steps")
-    for process in [psutil.Process(run.pid), *processes_in(folder)]:
-        os.kill(process.pid, signal.SIGKILL)
-    run.wait()
-    assert not (model(folder, "one") / "fit.json").exists()
-    succeed(folder, "--unlock", *line)
-    said = succeed(folder, "--rerun-incomplete", *line)
-    assert "going on from step" in said
-    resumed = {name: (model(folder, "one") / name).read_bytes() for name in ("fit.json", WEIGHTS)}
-    assert not (folder / "results" / "resume" / "one").exists()
-    (model(folder, "one") / "fit.json").unlink()
-    assert "going on" not in succeed(folder, *line)
-    assert resumed == {name: (model(folder, "one") / name).read_bytes() for name in resumed}
 
 
 @pytest.mark.parametrize(
