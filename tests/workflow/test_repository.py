@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "provenance": {"data"},
     "results": {"checkpoint", "data", "design", "engine", "families", "provenance", "results", "solvers"},
     "report": {"data", "report", "results"},
-    "survey": {"config", "data", "design", "survey"},
+    "survey": {"config", "data", "design", "families", "survey"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 

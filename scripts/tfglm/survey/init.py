@@ -74,7 +74,7 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
     check(texts, config_path, layout_path, path, header)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
-    say(f"Response: {response.name}{derived}, {response.reason}; {response.family}")
+    say(f"Response: {response.name}{derived}, {response.reason}; {response.family.name}")
     say(f"Formula: {proposal.formula}")
     for column, reason in proposal.left_out.items():
         say(f"Left out: {column}: {reason}")

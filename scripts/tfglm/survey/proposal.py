@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import polars as pl
 
 from tfglm.errors import UserError
+from tfglm.families.binomial import Binomial
+from tfglm.families.family import Family
+from tfglm.families.gaussian import Gaussian
 from tfglm.survey.columns import Column, described
 from tfglm.survey.layout import FLIGHTS
 
@@ -43,7 +45,7 @@ class Response:
 
     name: str
     source: str
-    family: Literal["binomial", "gaussian"]
+    family: Family
     reason: str
     values: pl.Series
     derive: dict[str, str] = field(default_factory=dict)
@@ -153,7 +155,7 @@ def obstacle(
     response
         What they are to explain.
     """
-    binomial = response.family == "binomial"
+    binomial = response.family.counts_events
     if not all(others_than_the_most_frequent(complete[name]) >= FEWEST_ROWS for name in [*names, RESPONSE]):
         return "with it, too few rows would be left that lack no value"
     bearing = others_than_the_most_frequent(complete[RESPONSE]) if binomial else len(complete)
@@ -189,7 +191,7 @@ def late_flights(rows: pl.DataFrame) -> Response:
             f"of {len(rows):,} flights only {rarer:,} are late, or not late, by arr_delay; name a file with more of both"
         )
     reason = "15 minutes late or more, the official definition, by what is known before departure"
-    return Response("late", "arr_delay", "binomial", reason, late, FLIGHTS.derive, FLIGHTS.where)
+    return Response("late", "arr_delay", Binomial(), reason, late, FLIGHTS.derive, FLIGHTS.where)
 
 
 def response_of(columns: Sequence[Column], rows: pl.DataFrame) -> Response:
@@ -231,9 +233,9 @@ def as_response(column: Column, rows: pl.DataFrame, reason: str) -> Response:
     """The column itself if it holds numbers to explain, or 0 and 1; else a column derived from it that does."""
     values = rows[column.name]
     if column.values > 2:
-        return Response(column.name, column.name, "gaussian", reason, values)
+        return Response(column.name, column.name, Gaussian(), reason, values)
     if column.is_numeric and (column.least, column.greatest) == (0, 1):
-        return Response(column.name, column.name, "binomial", reason, values)
+        return Response(column.name, column.name, Binomial(), reason, values)
     # The event: what says yes, or the greater number, or else the rarer text.
     by_rows = [value for value, _ in column.frequent]
     event = (
@@ -244,7 +246,7 @@ def as_response(column: Column, rows: pl.DataFrame, reason: str) -> Response:
     while name in rows.columns:
         name += "_is"
     derive = {name: f"{column.name} = {literal}"}
-    return Response(name, column.name, "binomial", reason, (values == event).cast(pl.Int64), derive)
+    return Response(name, column.name, Binomial(), reason, (values == event).cast(pl.Int64), derive)
 
 
 def is_named(column: Column, names: str) -> bool:

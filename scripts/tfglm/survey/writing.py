@@ -14,8 +14,6 @@ from tfglm.survey.proposal import FEW_VALUES, Proposal
 MOST_SHOWN = 60
 """Columns of which the account has a line each."""
 
-FAMILY = {"binomial": "logistic regression of 0 and 1", "gaussian": "linear regression"}
-
 
 def config_text(
     source: str,
@@ -79,7 +77,7 @@ def config_text(
         f"  {quoted(response.name)}:",
         *(f"    # {name} is a number; C({name}) makes a factor of it." for name in factors),
         f"    formula: {quoted(proposal.formula)}",
-        f"    family: {response.family} # {FAMILY[response.family]}",
+        f"    family: {response.family.name} # {response.family.regression} {response.name}",
         "    # Right if rows are independent; cluster(column) if those that share its value are not.",
         "    std_errors: robust",
     ]
