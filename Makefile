@@ -5,13 +5,13 @@ CORES ?= 4
 BIN := .venv/bin
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
-.PHONY: run report test drills lint resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins
 
 run: $(BIN)/.ready
 	$(SNAKEMAKE)
 
 report: run
-	$(SNAKEMAKE) --report results/report.html
+	$(SNAKEMAKE) --report results/flights/report.html
 
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -29,21 +29,33 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/python scripts/document_config.py --check
 	$(SNAKEMAKE) --lint
 
+# The documentation as a site, site/index.html; a link that leads nowhere is an error.
+docs: $(BIN)/.ready-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The tutorial's numbers and the pictures of docs/, from a run of the default config.
+docs-pictures: run
+	$(BIN)/python docs/site/renew.py
+
 # How fast CSV becomes shards, beside pandas (ten minutes, 4 GB); writes benchmarks/results/ingest.json.
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
 
-# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and the README.
+# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and docs/benchmarks.md.
 # In an environment of its own: what glum needs changes how other packages behave.
 bench-fit: requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1
 	.venv-bench/bin/python benchmarks/fit.py
-	.venv-bench/bin/python benchmarks/readme.py
+	.venv-bench/bin/python benchmarks/page.py
 
 # Whether tests and intervals by cluster keep their level, by simulation (hours); writes benchmarks/results/clustered_inference.json.
 bench-clusters: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/clustered_inference.py
+
+# How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
+bench-margins: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/margins.py
 
 # How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready

@@ -38,7 +38,7 @@ def stages(folder: Path) -> dict[str, dict]:
     """Seconds of work, peak memory and number of jobs of each rule, from Snakemake's benchmark files."""
     by_rule: dict[str, list[pd.DataFrame]] = {}
     for path in sorted((folder / "timings").rglob("*.tsv")):
-        rule = path.relative_to(folder / "timings").parts[0].removesuffix(".tsv")
+        rule = path.relative_to(folder / "timings").parts[1].removesuffix(".tsv")
         by_rule.setdefault(rule, []).append(pd.read_csv(path, sep="\t", na_values="-"))
     return {
         rule: {
@@ -78,22 +78,22 @@ def main(arguments: argparse.Namespace) -> None:
     csv = asa.write(folder / "data", arguments.rows, range(1987, 2009), seed=1)
     (folder / "config").mkdir(exist_ok=True)
     shutil.copyfile(HERE / "large.yaml", folder / "config" / "config.yaml")
-    for part in ("results", "benchmarks", "logs"):
+    for part in ("results", "timings", "logs"):
         shutil.rmtree(folder / part, ignore_errors=True)
     start = time.perf_counter()
     command = ["snakemake", "--cores", str(arguments.cores), "--snakefile", str(ROOT / "Snakefile"), "--directory"]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run([*command, str(folder)], check=True, env=environment)
     seconds = time.perf_counter() - start
-    model = folder / "results" / "models" / "late_arrival"
+    model = folder / "results" / "flights" / "models" / "late_arrival"
     fit = json.loads((model / "fit.json").read_text())
     result = {
-        "rows": json.loads((folder / "results/data/rows.json").read_text())["read"],
+        "rows": json.loads((folder / "results/flights/data/rows.json").read_text())["read"],
         "seconds": seconds,
         "stages": stages(folder),
         "bytes": {
             "csv": sum(map(size, csv)),
-            "shards": size(folder / "results/data/ingested"),
+            "shards": size(folder / "results" / "data"),
             "model": size(model),
         },
         "fit": {key: fit[key] for key in ("rows", "coefficients", "iterations", "converged", "certificate")},

@@ -36,6 +36,7 @@ LAYOUT = {
     },
 }
 CONFIG = {
+    "results": "results/flights",
     "data": {
         "files": ["table.parquet"],
         "layout": "layout.yaml",
@@ -44,7 +45,7 @@ CONFIG = {
     },
     "models": {"late": {"formula": synthetic.FORMULA, "family": "binomial"}},
 }
-MODEL = Path("results", "models", "late")
+MODEL = Path("results", "flights", "models", "late")
 LOCAL = ("--cores", str(os.cpu_count()))
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
@@ -86,7 +87,7 @@ def fit(folder: Path, workers: int, where: Sequence[str] = LOCAL, environment: M
     started = time.perf_counter()
     snakemake(folder, workers, MODEL / "fit.json", where, environment)
     end_to_end = time.perf_counter() - started
-    seconds = re.findall(r"fitted in ([\d.]+) s", (folder / "logs/models/late/chief.log").read_text())
+    seconds = re.findall(r"fitted in ([\d.]+) s", (folder / "logs/flights/models/late/chief.log").read_text())
     report = json.loads((folder / MODEL / "fit.json").read_text())
     return {
         "workers": workers,

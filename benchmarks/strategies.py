@@ -41,15 +41,15 @@ def config(batch_sizes: list[int]) -> dict:
         for name, keys in STRATEGIES.items()
         for size in batch_sizes
     }
-    return {"data": scaling.CONFIG["data"], "models": {}, "networks": networks}
+    return {"results": "results/flights", "data": scaling.CONFIG["data"], "models": {}, "networks": networks}
 
 
 def train(folder: Path, name: str) -> dict:
     """Train a network anew."""
-    model = folder / "results" / "models" / name
+    model = folder / "results" / "flights" / "models" / name
     (model / "fit.json").unlink(missing_ok=True)
     started = time.perf_counter()
-    scaling.snakemake(folder, 1, Path("results", "models", name, "fit.json"))
+    scaling.snakemake(folder, 1, Path("results", "flights", "models", name, "fit.json"))
     end_to_end = time.perf_counter() - started
     history = pd.read_csv(model / "history.csv")
     reports = history[history["quantity"] == "train/loss"]
@@ -80,7 +80,7 @@ def main() -> None:
     (arguments.data / "config.yaml").write_text(yaml.safe_dump(described))
     names = list(described["networks"])
     for name in names:
-        scaling.snakemake(arguments.data, 1, Path("results", "models", name, "design.json"))
+        scaling.snakemake(arguments.data, 1, Path("results", "flights", "models", name, "design.json"))
     rounds = [{name: train(arguments.data, name) for name in names} for _ in range(arguments.rounds)]
     medians = {
         name: {key: statistics.median(each[name][key] for each in rounds) for key in rounds[0][name]} for name in names

@@ -8,7 +8,9 @@ from tfglm.config import DesignConfig, ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
-from tfglm.design.references import check_reference
+from tfglm.design.checks import check_groups
+from tfglm.design.references import check_contrasts, check_reference
+from tfglm.errors import Problems
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -17,7 +19,15 @@ def main(arguments: argparse.Namespace) -> None:
     design = build_design(
         arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
     )
-    check_reference(design, arguments.to_check.reference)
+    problems = Problems()
+    with problems.collected():
+        check_reference(design, arguments.to_check.reference)
+    with problems.collected():
+        check_contrasts(design, arguments.to_check.contrasts)
+    if dictionary.rows["evaluate"]:
+        with problems.collected():
+            check_groups(f"{arguments.section}.{arguments.model}", files, arguments.to_check.by)
+    problems.check()
     design.write(arguments.design)
     for term in design.terms:
         size = design.slices[term.name].stop - design.slices[term.name].start

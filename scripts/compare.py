@@ -7,28 +7,26 @@ from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command, digests
-from tfglm.report.pages import four_digits, read_table, render
+from tfglm import command
+from tfglm.report.models import add_models, read_models
+from tfglm.report.pages import four_digits, p_value, render, statistic
 from tfglm.results import compare, csv_files, held_out
+from tfglm.results.nested import likelihood_ratio_tests
 
 
 def main(arguments: argparse.Namespace) -> None:
-    models = []
-    for folder in arguments.models:
-        fit, metrics = (folder / name for name in ("fit.json", "metrics.json"))
-        of_held_out = digests.read_json(metrics) if arguments.held_out else {}
-        content = digests.read_json(fit)
-        table = read_table(folder / "coefficients.csv") if folder in arguments.with_coefficients else None
-        models.append(compare.Model(content, of_held_out, table))
+    models = read_models(arguments)
     compare.refuse_other_rows(models)
     table = compare.table(models)
     csv_files.write(table.dropna(how="all", subset=table.columns[2:]), arguments.table)
     differences = held_out.differences(models)
     csv_files.write(differences, arguments.differences)
-    arguments.page.write_text(page(models, table, differences))
+    tests = likelihood_ratio_tests(models)
+    csv_files.write(tests, arguments.tests)
+    arguments.page.write_text(page(models, table, differences, tests))
 
 
-def page(models: list[compare.Model], table: pd.DataFrame, differences: pd.DataFrame) -> str:
+def page(models: list[compare.Model], table: pd.DataFrame, differences: pd.DataFrame, tests: pd.DataFrame) -> str:
     """The page with the table as papers have it: the standard error in parentheses under the estimate."""
     below = len(compare.STATISTICS) + len(compare.HELD_OUT)
     names = [model.name for model in models]
@@ -39,6 +37,11 @@ def page(models: list[compare.Model], table: pd.DataFrame, differences: pd.DataF
         coefficients=lines(table[:-below], names, coefficient),
         statistics=lines(table[-below:], names, statistic),
         differences=[difference(line) for line in differences.to_dict("records")],
+        tests=[
+            test | {"chi_squared": f"{test['chi_squared']:,.2f}", "p_value": p_value(test["p_value"])}
+            for test in tests[tests["problem"] == ""].to_dict("records")
+        ],
+        problems=list(dict.fromkeys(tests["problem"][tests["problem"] != ""])),
     )
 
 
@@ -79,19 +82,11 @@ def coefficient(estimate: float) -> str:
     return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}"
 
 
-def statistic(value: float) -> str:
-    """A statistic of a model as a reader wants it."""
-    if value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:,.2f}" if abs(value) > 100 else f"{value:.4f}"
-
-
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders under results/models")
-    parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
-    parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
+    add_models(parser)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     parser.add_argument("--differences", type=Path, required=True, help="CSV of how much better they predict, to write")
+    parser.add_argument("--tests", type=Path, required=True, help="CSV of likelihood-ratio tests to write")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

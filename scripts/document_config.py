@@ -28,7 +28,8 @@ def rows(node: Node, root: Node, path: str = "") -> Iterator[str]:
         else:
             default = child.get("default")
             shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
-            yield f"| `{path}{key}` | {expected(child, root)} | {shown} | {description(child, root)} |"
+            cells = [f"`{path}{key}`", expected(child, root), shown, description(child, root)]
+            yield "".join(f"| {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|"
 
 
 def table(root: Node) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
+from tfglm.design.checks import check_groups
 from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.results import metrics, options, predict, read, unseen
@@ -17,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     fit = read.fit(arguments)
     where = read.section(fit)
-    metrics.check_groups(where, files, arguments.settings.by)
+    check_groups(where, files, arguments.settings.by)
     scored: Iterator[predict.Scored]
     if fit.get("kind") == "network":
         with tensorflow_setup.quiet():

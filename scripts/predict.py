@@ -1,17 +1,13 @@
 """Predict the rows of one ingested file, in order, with a fitted model."""
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tfglm import command, tensorflow_setup
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.results import options, predict, read, unseen
+from tfglm.results import options, parquet_files, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -33,24 +29,12 @@ def main(arguments: argparse.Namespace) -> None:
         tables = predict.predictions(
             design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence
         )
-    rows = write(arguments.predictions, tables)
+    rows = parquet_files.write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")
     for term, levels in without_rows.items():
         command.log(
             f"  levels of {term} that no training row has: {', '.join(levels['levels'])} ({levels['rows']:,} rows)"
         )
-
-
-def write(path: Path, tables: Iterator[pa.Table]) -> int:
-    """An empty table and others one after the other into one Parquet file, renamed into place last. Returns their rows."""
-    partial, rows = path.with_name(path.name + ".partial"), 0
-    empty = next(tables)
-    with pq.ParquetWriter(partial, empty.schema) as writer:
-        for table in tables:
-            writer.write_table(table)
-            rows += table.num_rows
-    partial.rename(path)
-    return rows
 
 
 if __name__ == "__main__":

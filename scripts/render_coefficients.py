@@ -5,21 +5,25 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
-import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import FAMILIES
-from tfglm.report.pages import four_digits, p_value, read_table, render
-from tfglm.report.plots import coefficient_plot, ranked_plot, use_colour
-from tfglm.results import options
+from tfglm.report.coefficients import sheet
+from tfglm.report.drawing import use_colour
+from tfglm.report.embedded import panels
+from tfglm.report.forest import coefficient_plot
+from tfglm.report.pages import read_table, render
+from tfglm.report.words import Words, minus
+from tfglm.results import csv_files, options
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
     table = read_table(arguments.table)
-    effect = FAMILIES[fit["family"]].effect
+    effects = csv_files.read(arguments.effects, ("term", "column")) if arguments.effects else None
+    family = FAMILIES[fit["family"]]
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:
@@ -31,9 +35,17 @@ def main(arguments: argparse.Namespace) -> None:
     title = f"{fit['model']}: estimates with {100 * arguments.settings.confidence:g} % {intervals}"
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
-    coefficient_plot(shown, title, effect, arguments.plots)
-    ranked_plot(shown, title, effect, arguments.ranked)
-    page = render("coefficients", fit=fit, in_words=in_words(fit), coefficients=readable(table))
+    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots)
+    page = render(
+        "coefficients",
+        fit=fit,
+        in_words=in_words(fit),
+        effect=family.effect,
+        ratio=family.ratio.replace("_", " ") if family.ratio else "",
+        by_cluster=fit["std_errors"]["kind"] == "cluster",
+        sheet=sheet(table, family.ratio, arguments.settings.confidence, Words.of_json(arguments.words)),
+        picture=panels(arguments.plots[0]),
+    )
     arguments.page.write_text(page)
 
 
@@ -50,9 +62,10 @@ def in_words(fit: dict) -> str:
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
-    likelihood = (
-        "" if fit["log_likelihood"] is None else f"Log-likelihood {fit['log_likelihood']:,.2f}, AIC {fit['aic']:,.2f}. "
-    )
+    likelihood = ""
+    if fit["log_likelihood"] is not None:
+        shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
+        likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
     return (
         f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
@@ -76,37 +89,15 @@ def errors_in_words(fit: dict) -> str:
             return f", {kind} standard errors"
 
 
-def readable(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with as many digits as a reader wants; the CSV has them all."""
-    written = table.drop(columns=["reference"]).copy()
-    written = written.drop(columns=written.columns.intersection(["neg_log10_p"]))
-    for name in written.columns.intersection(ROUNDED):
-        written[name] = ["" if pd.isna(value) else four_digits(value) for value in table[name]]
-    for name in written.columns.intersection(["z", "t"]):
-        written[name] = [f"{value:.2f}" if pd.notna(value) else "" for value in table[name]]
-    if "p_value" in written:
-        written["p_value"] = table["p_value"].map(p_value)
-    if "df" in written:
-        written["df"] = [f"{value:.1f}" if pd.notna(value) else "" for value in table["df"]]
-    for name in written.columns.intersection(["rows", "events"]):
-        written[name] = [f"{value:,.0f}" for value in table[name]]
-    is_reference = (table["estimate"] == 0) & (table["reference"] != "") & table["std_error"].isna()
-    written.loc[is_reference, "status"] = "reference"
-    return written
-
-
-ROUNDED = (
-    *("estimate", "std_error", "classical_std_error", "posterior_sd", "ci_lower", "ci_upper"),
-    *(family.ratio for family in FAMILIES.values() if family.ratio),
-)
-
-
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--table", type=Path, required=True, help="what tabulate_coefficients.py wrote")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     add_settings(parser, ResultsConfig)
     options.add_plots(parser)
-    parser.add_argument("--ranked", type=Path, nargs="+", required=True, help="pictures of the levels by size to write")
+    parser.add_argument(
+        "--effects", type=Path, nargs="?", help="what tabulate_effects.py wrote, for splines and polynomials"
+    )
+    parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

@@ -6,7 +6,8 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import FAMILIES
-from tfglm.report.plots import effects_plot, use_colour
+from tfglm.report.curves import effects_plot
+from tfglm.report.drawing import use_colour
 from tfglm.results import csv_files, options
 
 
@@ -15,7 +16,8 @@ def main(arguments: argparse.Namespace) -> None:
     fit = digests.read_json(arguments.fit)
     table = csv_files.read(arguments.table, ("term", "column"))
     title = f"{fit['model']}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
-    effects_plot(table, title, FAMILIES[fit["family"]].effect, arguments.plots)
+    family = FAMILIES[fit["family"]]
+    effects_plot(table, title, family.effect, family.ratio, arguments.plots)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from tfglm import command, digests
-from tfglm.report.plots import history_plot, use_colour
+from tfglm.report.drawing import use_colour
+from tfglm.report.history import history_plot
 from tfglm.results import options
 
 

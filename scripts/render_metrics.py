@@ -7,8 +7,10 @@ import pandas as pd
 
 from tfglm import command, digests
 from tfglm.report.confusion import confusion_plot
+from tfglm.report.drawing import nothing, use_colour
+from tfglm.report.embedded import panels
+from tfglm.report.evaluation import binomial_plot, mean_plot
 from tfglm.report.pages import four_digits, render
-from tfglm.report.plots import binomial_plot, mean_plot, nothing_plot, use_colour
 from tfglm.results import options
 
 
@@ -18,7 +20,7 @@ def main(arguments: argparse.Namespace) -> None:
     model, rows = metrics["model"], metrics["rows"]
     title = f"{model}: {rows:,} rows to {metrics['split']}"
     if not rows:
-        nothing_plot(f"{model}: no rows to {metrics['split']}", arguments.plots)
+        nothing(f"{model}: no rows to {metrics['split']}", arguments.plots)
     elif "confusion" in metrics:
         confusion_plot(metrics, title, arguments.plots)
     elif "auc" in metrics:
@@ -30,7 +32,16 @@ def main(arguments: argparse.Namespace) -> None:
     table = readable(pd.DataFrame(numbers, columns=["metric", "value"], dtype=object))
     table["metric"] = table["metric"].str.replace("_", " ")
     classes = readable(pd.DataFrame(metrics["classes"])) if "classes" in metrics else None
-    page = render("metrics", title=title, unseen=metrics["unseen"], metrics=table, classes=classes, by=groups)
+    page = render(
+        "metrics",
+        model=model,
+        title=title,
+        picture=panels(arguments.plots[0]),
+        unseen=metrics["unseen"],
+        metrics=table,
+        classes=classes,
+        by=groups,
+    )
     arguments.page.write_text(page)
 
 

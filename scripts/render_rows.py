@@ -9,8 +9,10 @@ import pandas as pd
 from tfglm import command, digests
 from tfglm.config import SPLITS
 from tfglm.data.kinds import MEANINGS
+from tfglm.report.accounts import rows_plot
+from tfglm.report.drawing import use_colour
+from tfglm.report.embedded import panels
 from tfglm.report.pages import render
-from tfglm.report.plots import rows_plot, use_colour
 from tfglm.results import options
 
 MOST_REASONS = 8
@@ -24,7 +26,9 @@ def main(arguments: argparse.Namespace) -> None:
     files = table(account["files"] | ({"all files": account} if several else {}))
     rows_plot(parts(account["files"]), arguments.plots)
     sentences = [*text(account), types(account["columns"])]
-    arguments.page.write_text(render("rows", sentences=sentences, files=files, has_total=several))
+    arguments.page.write_text(
+        render("rows", sentences=sentences, files=files, has_total=several, picture=panels(arguments.plots[0]))
+    )
 
 
 def table(accounts: dict[str, dict]) -> pd.DataFrame:

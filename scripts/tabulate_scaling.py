@@ -8,7 +8,7 @@ import pandas as pd
 
 from tfglm import command, digests
 from tfglm.config import TrainingConfig
-from tfglm.report.plots import use_colour
+from tfglm.report.drawing import use_colour
 from tfglm.report.scaling import scaling_plot
 from tfglm.results import csv_files, options, scaling
 
@@ -34,7 +34,7 @@ def run(folder: Path) -> scaling.Run:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders under results/models")
+    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")
     options.add_plots(parser)
     command.run(main, parser.parse_args())

@@ -58,6 +58,7 @@ VALID: list[dict[str, Any]] = [
                 "contrasts": {"UA against B6": {"carrier[UA]": 1, "carrier[B6]": -1}},
                 "by": ["carrier"],
                 "identity": ["day"],
+                "predictions": "csv",
             },
             "linear": {
                 "formula": "delay ~ origin + poly(distance, 2) + scale(seats)",
@@ -70,6 +71,7 @@ VALID: list[dict[str, Any]] = [
         "compare": ["binary", "linear"],
         "cluster": {"ps": 1, "workers": 2, "nodes": 1, "patience": 300, "stall": 900},
         "pictures": {"colour": "#0072B2"},
+        "tables": {"stars": [0.05], "labels": {"scale(seats)": "seats"}, "controls": ["carrier"], "below": "interval"},
     },
     {
         "data": {

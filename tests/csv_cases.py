@@ -96,6 +96,9 @@ GOOD = {"id": WHOLE, "carrier": TEXTS, "delay": NUMBERS, "time": CLOCKS, "day": 
 BAD = {"id": NO_WHOLE, "carrier": ["\udcff\udce4"], "delay": NO_NUMBERS + INFINITE, "time": NO_CLOCKS, "day": NO_DATES}
 
 
+SWAPPED = str.maketrans(".,", ",.")
+
+
 @dataclass
 class Case:
     """A file, how it is to be read, and how large blocks are."""
@@ -118,15 +121,17 @@ def case(seed: int) -> Case:
     plain = draw.random() < 0.3  # what the compiled parser takes
     trouble = draw.choice([0, 0, 0.02, 0.1, 0.5])
     other = "surrogateescape" if encoding == "utf-8" else "replace"
+    separator = draw.choice([",", ";", "\t"] if encoding in ("shift_jis", "gb18030") else [",", ",", ";", "\t", "|"])
+    decimal = draw.choice([".", ".", ","])
     rows = draw.choice([0, 1, 3, 12, 40])
-    lines = [record(draw, missing, plain, trouble).encode(encoding, other) for _ in range(rows)]
+    lines = [record(draw, missing, plain, trouble, separator, decimal).encode(encoding, other) for _ in range(rows)]
     for place in range(len(lines)):
         if draw.random() < trouble:
-            lines[place] = damaged(draw, lines[place])
+            lines[place] = damaged(draw, lines[place], separator)
     if not plain and draw.random() < 0.02 and lines:
         lines[draw.randrange(len(lines))] += b"y" * 200_000
     ends = draw.choice([[b"\n"]] * 4 + [[b"\r\n"], [b"\n", b"\r\n"]])
-    header = ",".join(f'"{name}"' if draw.random() < 0.1 else name for name in HEADER).encode()
+    header = separator.join(f'"{name}"' if draw.random() < 0.1 else name for name in HEADER).encode()
     head = (b"\xef\xbb\xbf" if draw.random() < 0.1 else b"") + header
     data = b"".join(line + draw.choice(ends) for line in [head, *lines])
     if draw.random() < 0.3:
@@ -135,6 +140,8 @@ def case(seed: int) -> Case:
         "columns": {name: {"type": kind, "source": SOURCES[name]} for name, kind in TYPES.items()},
         "encoding": encoding,
         "missing": missing,
+        "separator": separator,
+        "decimal": decimal,
     }
     settings: dict = {"columns": names, "seed": seed, "derive": {}}
     if "id" in names and draw.random() < 0.5:
@@ -147,7 +154,7 @@ def case(seed: int) -> Case:
     return Case(data, Layout.model_validate(layout), settings, draw.choice([60, 200, 1000, 1 << 20]))
 
 
-def record(draw: random.Random, missing: list[str], plain: bool, trouble: float) -> str:
+def record(draw: random.Random, missing: list[str], plain: bool, trouble: float, separator: str, decimal: str) -> str:
     values = []
     for name in [*TYPES, "note"]:
         chance = draw.random()
@@ -159,12 +166,14 @@ def record(draw: random.Random, missing: list[str], plain: bool, trouble: float)
             value = draw.choice(missing)
         else:
             value = draw.choice(GOOD[name][: 4 if plain else None])
+            value = value.replace(".", decimal) if TYPES.get(name) in ("integer", "number", "clock") else value
         quoted = not plain and draw.random() < 0.2
-        values.append(f'"{value}"' if quoted or ("," in value and draw.random() < 0.9) else value.replace('""', '"'))
-    return ",".join(values)
+        parted = separator in value and draw.random() < 0.9
+        values.append(f'"{value}"' if quoted or parted else value.replace('""', '"'))
+    return separator.join(values)
 
 
-def damaged(draw: random.Random, line: bytes) -> bytes:
+def damaged(draw: random.Random, line: bytes, separator: str) -> bytes:
     at = draw.randrange(len(line) + 1)
     odd = [
         b'"',
@@ -174,6 +183,7 @@ def damaged(draw: random.Random, line: bytes) -> bytes:
         b"\r",
         b"\n",
         b",",
+        separator.encode(),
         b"\r\r",
         b"\x1f",
         b"\xff",
@@ -188,11 +198,11 @@ def damaged(draw: random.Random, line: bytes) -> bytes:
     if how == 1:
         return b""
     if how == 2:
-        return ",".join(HEADER).encode()
+        return separator.join(HEADER).encode()
     if how == 3:
-        return b'1,"two\nlines",2,3,,'
+        return b'1,"two\nlines",2,3,,'.replace(b",", separator.encode())
     if how == 4:
-        return b'1,"three\nx,y,1,2,2006-01-02,\nlines",2,3,,'
+        return b'1,"three\nx,y,1,2,2006-01-02,\nlines",2,3,,'.replace(b",", separator.encode())
     return line[:at] + draw.choice(odd) + line[at + draw.choice([0, 0, 1]) :]
 
 
@@ -218,6 +228,7 @@ def independently(of: Case) -> Read:
     key = np.random.SeedSequence([settings.seed, *b"flights"]).generate_state(2, np.uint64)
     drawn = np.random.Generator(np.random.Philox(key=key)).random(len(lines) + 2)
     outcome = Read()
+    separator = of.layout.separator_bytes
     spanned = 0
     for place, line in enumerate(lines[1:], start=1):
         if not line:
@@ -225,9 +236,9 @@ def independently(of: Case) -> Read:
         outcome.read += 1
         row = None
         if place > spanned:
-            fields = split(line)
+            fields = split(line, separator)
             if fields is None:
-                spanned = record_to(lines, place)
+                spanned = record_to(lines, place, separator)
             row = fields and values(fields, of, settings)
         if row is None:
             outcome.bad.append(place + 1)
@@ -241,28 +252,28 @@ def independently(of: Case) -> Read:
     return outcome
 
 
-def split(line: bytes) -> list[bytes] | None:
+def split(line: bytes, separator: bytes) -> list[bytes] | None:
     """The fields; None if they are none."""
     if b"\0" in line or b"\r" in line:
         return None
-    reader = csv.reader([line.decode("latin-1"), "end"])
+    reader = csv.reader([line.decode("latin-1"), "end"], delimiter=separator.decode())
     fields = next(reader)
     if reader.line_num > 1 or len(fields) != len(HEADER) or [each.strip() for each in fields] == HEADER:
         return None
     return [each.encode("latin-1") for each in fields]
 
 
-def is_open(line: bytes) -> bool:
+def is_open(line: bytes, separator: bytes) -> bool:
     if b"\0" in line or b"\r" in line:
         return False
-    reader = csv.reader([line.decode("latin-1"), "end"])
+    reader = csv.reader([line.decode("latin-1"), "end"], delimiter=separator.decode())
     next(reader)
     return reader.line_num > 1
 
 
-def record_to(lines: list[bytes], first: int) -> int:
+def record_to(lines: list[bytes], first: int, separator: bytes) -> int:
     """The last line of the regular record that begins in a line and goes on behind it; 0 if there is none."""
-    if not is_open(lines[first]):
+    if not is_open(lines[first], separator):
         return 0
     text = b"\n".join(lines[first:])[: 1 << 16]
     fields, at, in_quotes, after = 1, 0, False, False
@@ -277,7 +288,7 @@ def record_to(lines: list[bytes], first: int) -> int:
         elif character == b"\n":
             last = first + text[:at].count(b"\n")
             return last if fields == len(HEADER) else 0
-        elif character == b",":
+        elif character == separator:
             fields, begin, after = fields + 1, True, False
             at += 1
             continue
@@ -299,7 +310,9 @@ def values(fields: list[bytes], of: Case, settings: SelectionConfig) -> tuple | 
             continue
         try:
             text = fields[HEADER.index(SOURCES[name])].decode(of.layout.encoding)
-            row[name] = None if text in of.layout.missing else CONVERT[TYPES[name]](text)
+            swapped = of.layout.decimal == "," and TYPES[name] not in ("string", "date")
+            value = text.translate(SWAPPED) if swapped else text
+            row[name] = None if text in of.layout.missing else CONVERT[TYPES[name]](value)
         except ValueError:
             return None
     if "double" in settings.columns:

@@ -11,7 +11,7 @@ from runs import configure, succeed
 
 MODELS = ("late_arrival", "arrival_delay")
 COVARIATES = {"carrier": "carrier", "origin": "origin", "dest": "dest", "C(month)": "month", "C(weekday)": "weekday"}
-NUMERIC = ["dep_hour", "distance"]
+NUMERIC = ["dep_hour"]
 
 
 def run(folder: Path) -> None:
@@ -21,7 +21,7 @@ def run(folder: Path) -> None:
     assert re.search(
         line + r"\(the most frequent outcome alone has 7\d\.\d %\)\narrival_delay: gaussian, 258,579 rows", printed
     )
-    assert "The page to open: results/summary.html\nThe results are in results/models/" in printed
+    assert "The page to open: results/flights/index.html\nThe results are in results/flights/models/" in printed
 
 
 def flights() -> pd.DataFrame:

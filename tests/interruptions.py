@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -22,11 +23,11 @@ A_MINUTE_OR_SO = 75
 
 
 def log(folder: Path) -> Path:
-    return folder / "logs" / "models" / "path" / "progress.json"
+    return folder / "logs" / "flights" / "models" / "path" / "progress.json"
 
 
 def digests(folder: Path) -> dict[str, str]:
-    model = folder / "results" / "models" / "path"
+    model = folder / "results" / "flights" / "models" / "path"
     return {name: hashlib.sha256((model / name).read_bytes()).hexdigest() for name in SOLVED}
 
 
@@ -96,12 +97,21 @@ def goes_on(folder: Path, reference: dict[str, str], *, at_least: int, resume: b
     assert digests(folder) == reference
     assert progress(folder)["state"] == "finished"
     assert progress(folder)["passes_recalled"] >= at_least
-    assert not (folder / "results" / "resume" / "path").exists()
-    assert not (folder / "results" / "models" / "path" / "cluster" / "designs").exists()
+    assert not (folder / "results" / "flights" / "resume" / "path").exists()
+    assert not (folder / "results" / "flights" / "models" / "path" / "cluster" / "designs").exists()
+
+
+def step(folder: Path, network: str) -> int:
+    """The last step of a training of which there is a whole checkpoint: TensorFlow names it in a file that it writes last."""
+    try:
+        written = (folder / "results" / "flights" / "resume" / network / "steps" / "checkpoint").read_text()
+    except FileNotFoundError:
+        return 0
+    return int(re.findall(r'^model_checkpoint_path: "ckpt-(\d+)"', written, re.MULTILINE)[0])
 
 
 def passes_kept(folder: Path) -> int:
-    return len(list((folder / "results" / "resume" / "path").glob("*.npz")))
+    return len(list((folder / "results" / "flights" / "resume" / "path").glob("*.npz")))
 
 
 def fitting(folder: Path) -> bool:
@@ -126,7 +136,7 @@ def cut_short(folder: Path) -> None:
 
 def is_open_to_others(folder: Path) -> bool:
     """Whether a process that is none of the fit reaches a worker."""
-    address = json.loads((folder / "results/models/path/cluster/workers-0.json").read_text())["address"]
+    address = json.loads((folder / "results/flights/models/path/cluster/workers-0.json").read_text())["address"]
     return probe.ask(address) == "answers"
 
 

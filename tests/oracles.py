@@ -1,4 +1,4 @@
-"""The independent implementation that our numbers are compared with, and how closely (STATISTICS: tolerances)."""
+"""The independent implementation that our numbers are compared with, and how closely (docs/statistics.md: Tolerances)."""
 
 import re
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from runs import configure, succeed, write_asa
 
-TARGET = "results/models/path/coefficients.csv"
+TARGET = "results/flights/models/path/coefficients.csv"
 PASSES = 25
 """Sums after which the fit is in the middle."""
 

@@ -19,6 +19,9 @@ REPOSITORY = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+RESULTS = Path("results", "flights")
+"""Where the default config has them."""
+
 OPTIONS = ("--cores", "4", "--snakefile", str(REPOSITORY / "Snakefile"))
 
 
@@ -64,13 +67,16 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def results(folder: Path) -> dict[str, str]:
-    """A digest of every result but what is made anew with each fit (addresses, times) or by each check of a model."""
+    """A digest of every result but what is made anew with each fit (addresses, times) or by each check of a model; and of the
+    shards."""
     passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet|/history\.")
-    return {name: digest for name, digest in contents(folder / "results").items() if not passing.search(name)}
+    of_config, shared = contents(folder / RESULTS), contents(folder / "results" / "data")
+    every = of_config | {f"data/{name}": digest for name, digest in shared.items()}
+    return {name: digest for name, digest in every.items() if not passing.search(name)}
 
 
-def read_table(folder: Path, model: str) -> pd.DataFrame:
-    path = folder / "results" / "models" / model / "coefficients.csv"
+def read_table(folder: Path, model: str, results: Path = RESULTS) -> pd.DataFrame:
+    path = folder / results / "models" / model / "coefficients.csv"
     return (
         pd.read_csv(path, dtype={"level": str, "reference": str, "status": str}, keep_default_na=False, na_values=[""])
         .fillna({"level": "", "reference": "", "status": ""})
@@ -78,8 +84,8 @@ def read_table(folder: Path, model: str) -> pd.DataFrame:
     )
 
 
-def read_json(folder: Path, *names: str) -> dict:
-    return json.loads(folder.joinpath("results", *names).read_text())
+def read_json(folder: Path, *names: str, results: Path = RESULTS) -> dict:
+    return json.loads(folder.joinpath(results, *names).read_text())
 
 
 def processes_in(folder: Path) -> list[psutil.Process]:

@@ -14,9 +14,9 @@ import yaml
 from slurm_cluster import Cluster
 
 ROOT = Path(__file__).parents[1]
-FIT, TABLE = "results/models/late/fit.json", "results/models/late/coefficients.csv"
-NETWORK = "results/models/deep/fit.json"
-PICTURE = "results/models/late/coefficients.svg"
+FIT, TABLE = "results/flights/models/late/fit.json", "results/flights/models/late/coefficients.csv"
+NETWORK = "results/flights/models/deep/fit.json"
+PICTURE = "results/flights/models/late/coefficients.svg"
 # The executor asks after that many seconds whether a job has ended, then 10 s later each time than the time before: at 12, 34
 # and 66 s. With the 10, 30, 60 s of the profile the tests take longer on a busy machine, whose short jobs take just over 10.
 SLURM = ("--profile", "slurm", "--slurm-init-seconds-before-status-checks", "12")
@@ -53,7 +53,13 @@ def configure(folder: Path, networks: dict | None = None, **cluster: int | str) 
     data = {"files": ["data/*.csv"], "layout": "data/layout.yaml", "split": {"train": "TRUE"}}
     data["columns"] = ["carrier", "distance", "late"]
     models = {"late": {"formula": "late ~ carrier + distance", "family": "binomial"}}
-    config = {"data": data, "models": models, "networks": networks or {}, "cluster": cluster}
+    config = {
+        "results": "results/flights",
+        "data": data,
+        "models": models,
+        "networks": networks or {},
+        "cluster": cluster,
+    }
     (folder / "config" / "config.yaml").write_text(yaml.safe_dump(config))
 
 
@@ -78,7 +84,9 @@ def snakemake(folder: Path, *arguments: str, environment: dict[str, str]) -> tup
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / "results/models/late" / name).read_bytes() for name in ("coefficients.csv", "fit.json")}
+    return {
+        name: (folder / "results/flights/models/late" / name).read_bytes() for name in ("coefficients.csv", "fit.json")
+    }
 
 
 def of_the_cluster(jobs: list[dict[str, str]]) -> list[dict[str, str]]:

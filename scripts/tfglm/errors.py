@@ -1,9 +1,10 @@
-"""The one exception that a user is meant to read."""
+"""The one exception that a user is meant to read, and several of them told at once."""
 
 import difflib
 import itertools
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from tfglm.addresses import without_secrets
 
@@ -19,6 +20,26 @@ class UserError(Exception):
         super().__init__(printable(without_secrets(message)))
 
 
+class Problems:
+    """What is wrong in several places, to be told at once."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep the UserError that is raised within, and go on."""
+        try:
+            yield
+        except UserError as error:
+            self.messages.append(str(error))
+
+    def check(self) -> None:
+        """Raise UserError with all that was collected, each message once."""
+        if self.messages:
+            raise UserError("\n".join(dict.fromkeys(self.messages)))
+
+
 def printable(text: str) -> str:
     """A text with control characters and half characters written out, the ends of lines left as they are."""
     return "".join(
@@ -29,10 +50,19 @@ def printable(text: str) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """'; did you mean `x`?' for the known word closest to `word`, or '' if none is close."""
+    close = closest(word, known)
+    return f"; did you mean `{close}`?" if close else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is `word` in other case, or else the closest one; None if none is close."""
     if len(word) > LONGEST_WORD:
-        return ""
-    close = difflib.get_close_matches(word, list(itertools.islice(known, MOST_KNOWN)), n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""
+        return None
+    candidates = list(itertools.islice(known, MOST_KNOWN))
+    folded = {candidate.casefold(): candidate for candidate in candidates}
+    if word.casefold() in folded:
+        return folded[word.casefold()]
+    return next(iter(difflib.get_close_matches(word, candidates, n=1, cutoff=0.6)), None)
 
 
 def short(text: str, most: int = 200) -> str:

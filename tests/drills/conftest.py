@@ -32,7 +32,7 @@ def folder(prepared, tmp_path) -> Iterator[Path]:
     copy = tmp_path / "copy"
     shutil.copytree(prepared, copy)
     for path in (
-        *(copy / "results" / "models" / "path" / name for name in ("fit.json", "coefficients.csv")),
+        *(copy / "results" / "flights" / "models" / "path" / name for name in ("fit.json", "coefficients.csv")),
         log(copy),
     ):
         path.unlink()

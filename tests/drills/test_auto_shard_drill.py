@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-import tensorflow as tf
 
-from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for
+from interruptions import A_MINUTE_OR_SO, ends, pids, running, step, wait_for
 from runs import configure, processes_in, read_json, succeed, write_asa
 
 WEIGHTS = "checkpoint/network.data-00000-of-00001"
@@ -37,11 +36,11 @@ def prepare(folder: Path, split: str, **networks: dict) -> list[str]:
         config["networks"] = {name: NETWORK | keys for name, keys in networks.items()}
 
     configure(folder, change)
-    return ["--", *(f"results/models/{name}/fit.json" for name in networks)]
+    return ["--", *(f"results/flights/models/{name}/fit.json" for name in networks)]
 
 
 def curve(folder: Path, name: str, quantity: str) -> np.ndarray:
-    history = pd.read_csv(folder / "results" / "models" / name / "history.csv").set_index("quantity")
+    history = pd.read_csv(folder / "results" / "flights" / "models" / name / "history.csv").set_index("quantity")
     return history.loc[[quantity], "value"].to_numpy()
 
 
@@ -78,7 +77,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
     keys = {"batch_size": 100, "epochs": 8, "dropout": 0.1, "checkpoints": {"steps": 20, "seconds": 1000}}
     target = prepare(tmp_path, "day <= 24", whole=keys, divided=keys | {"auto_shard": "file"})
     succeed(tmp_path, *target)
-    model = tmp_path / "results" / "models" / "divided"
+    model = tmp_path / "results" / "flights" / "models" / "divided"
     fit, expected = read_json(tmp_path, "models", "divided", "fit.json"), (model / WEIGHTS).read_bytes()
     whole = read_json(tmp_path, "models", "whole", "fit.json")
     assert fit["rows"] == whole["rows"] and fit["weight_sum"] == whole["weight_sum"]
@@ -87,16 +86,13 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
     assert held_out[1] == pytest.approx(held_out[0], abs=0.02)
 
     (model / "fit.json").unlink()
-    steps = tmp_path / "results" / "resume" / "divided" / "steps"
     # In the middle of an epoch.
     begun = 2 * fit["steps_of_an_epoch"] + 10
     with running(tmp_path, target=target[-1]) as run:
-        wait_for(
-            lambda: any(int(path.stem.partition("-")[2]) > begun for path in steps.glob("ckpt-*.index")), 180, "steps"
-        )
+        wait_for(lambda: step(tmp_path, "divided") > begun, 180, "steps")
         psutil.Process(pids(tmp_path, "/peer.py")[0]).kill()
         ends(tmp_path, run, A_MINUTE_OR_SO)
-    taken = int(Path(str(tf.train.latest_checkpoint(steps))).name.partition("-")[2])
+    taken = step(tmp_path, "divided")
     assert taken % fit["steps_of_an_epoch"] > 0
     assert f"divided: going on from step {taken}" in succeed(tmp_path, *target).replace(",", "")
     assert (model / WEIGHTS).read_bytes() == expected

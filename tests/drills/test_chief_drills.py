@@ -28,6 +28,7 @@ from interruptions import (
     wait_for,
 )
 from path_run import PASSES
+from runs import RESULTS
 
 drill = pytest.mark.drill
 
@@ -35,7 +36,7 @@ drill = pytest.mark.drill
 def test_the_chief_is_killed(folder, reference):
     with running(folder) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
-        isolated = json.loads((folder / "results/models/path/cluster/network.json").read_text())["isolated"]
+        isolated = json.loads((folder / "results/flights/models/path/cluster/network.json").read_text())["isolated"]
         # Where the kernel allows no networks of their own it is, and the run has said so.
         assert is_open_to_others(folder) != isolated
         assert ("a network of its own is refused here" in (folder / "said").read_text()) != isolated
@@ -50,7 +51,7 @@ def test_the_chief_is_killed(folder, reference):
 @drill
 @pytest.mark.parametrize("what", ["a sum in the journal", "the checkpoint"])
 def test_the_chief_is_killed_while_it_writes(folder, reference, what):
-    model, journal = (folder / "results" / name / "path" for name in ("models", "resume"))
+    model, journal = (folder / RESULTS / name / "path" for name in ("models", "resume"))
     shutil.rmtree(model / "checkpoint")
 
     def half_written() -> bool:
@@ -120,7 +121,7 @@ def test_snakemake_is_asked_to_end(folder, reference):
         run.send_signal(signal.SIGTERM)
         ends(folder, run, 60)
     assert progress(folder)["state"] == "finished"
-    assert not (folder / "results" / "models" / "path" / "coefficients.csv").exists()
+    assert not (folder / "results" / "flights" / "models" / "path" / "coefficients.csv").exists()
     goes_on(folder, reference, at_least=0)
 
 

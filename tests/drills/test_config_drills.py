@@ -18,6 +18,7 @@ from tfglm.addresses import is_address
 from tfglm.config import (
     DesignConfig,
     SelectionConfig,
+    column_problems,
     expand_files,
     fetched,
     load,
@@ -26,15 +27,17 @@ from tfglm.config import (
     settings_to_score,
 )
 from tfglm.data.dictionary import merge
-from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
-from tfglm.data.layouts import choose
+from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
+from tfglm.design.checks import check_groups
 from tfglm.design.design import Design
-from tfglm.design.references import check_reference
+from tfglm.design.early import model_problems
+from tfglm.design.references import check_contrasts, check_reference
 from tfglm.errors import UserError
+from tfglm.results.predict import check_identity
 
 CASES = 2000
 SECONDS = 60
@@ -75,22 +78,34 @@ class Stages:
         for file in scored.values():
             if not is_address(file.source):
                 possible = {name: layouts[name] for name in file.layouts}
-                choose(read_header(located(file.source)), possible, settings_to_score(config), file.source)
-        of_files = []
+                recognised(located(file.source), possible, settings_to_score(config))
+        of_files, chosen_layouts = [], {}
         for name, file in files.items():
             if is_address(file.source):
                 return "fetch"
             possible = {name: layouts[name] for name in file.layouts}
             path = located(file.source)
-            layout, chosen = choose(read_header(path), possible, config.data, file.source)
-            of_files.append(self.ingest(path, name, {layout: chosen}, config.data))
+            known = recognised(path, possible, config.data)
+            of_files.append(self.ingest(path, name, {known.name: known.layout}, config.data))
+            chosen_layouts[known.name] = known.layout
+        early = [*column_problems(config, layouts.values()), *model_problems(config, chosen_layouts).messages]
         dictionary = merge(of_files, config.data.missing, config.data.rare)
-        for name, model in list(config.models.items())[:4]:
+        made = [name.partition(".")[2] for name in config.to_be_made][:4]
+        for name in made:
+            model = config.models[name]
             settings = model.model_dump_json(include=set(DesignConfig.model_fields), exclude_defaults=True)
             design = build_design(name, DesignConfig.model_validate_json(settings), dictionary, of_files)
             check_reference(design, json.loads(json.dumps(model.reference)))
+            check_contrasts(design, model.contrasts)
+            for file in of_files:
+                check_identity(f"models.{name}", file, [*model.identity, *model.by])
+            if dictionary.rows["evaluate"]:
+                check_groups(f"models.{name}", of_files, model.by)
             assert Design.from_json(design.as_json).as_json == design.as_json
             list(design.coefficients())
+        assert not early or len(made) < len(config.to_be_made), (
+            f"refused before ingest, though it can be fitted: {early}"
+        )
         return "design"
 
     def ingest(self, path: Path, name: str, layouts: dict, settings: SelectionConfig) -> IngestedFile:

@@ -16,7 +16,7 @@ import evaluate
 import merge_dictionary
 import predict
 import render_history
-import render_summary
+import render_home
 import tabulate_coefficients
 import tabulate_effects
 import tabulate_groups
@@ -86,7 +86,7 @@ class Run:
             self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
             self.effects: ["dictionary.json", *of_fit],
             self.groups: ["metrics.json"],
-            self.summary: ["rows.json", "fit.json", "metrics.json"]
+            self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json"]
             + [f"{name}.{suffix}" for name in ("coefficients", "terms") for suffix in ("csv", "sha256")],
             self.history: ["history.csv", "history.sha256", "fit.json"],
         }
@@ -137,9 +137,11 @@ class Run:
         table = out / "metrics_by.csv"
         tabulate_groups.main(argparse.Namespace(metrics=self.folder / "metrics.json", table=table))
 
-    def summary(self, out: Path) -> None:
-        rows, page = self.folder / "rows.json", out / "summary.html"
-        render_summary.main(argparse.Namespace(rows=rows, models=[self.folder], held_out=True, page=page))
+    def home(self, out: Path) -> None:
+        of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
+        of_models = {"models": [self.folder], "held_out": True, "confidence": {"m": 0.95}, "words": "{}"}
+        optional = {key: [] for key in ("pages", "marginal_effects", "adjusted_means")}
+        render_home.main(argparse.Namespace(**of_data, **of_models, **optional, page=out / "index.html"))
 
     def history(self, out: Path) -> None:
         history = self.folder / "history.csv"

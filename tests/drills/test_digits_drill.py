@@ -12,7 +12,8 @@ from runs import REPOSITORY, read_json, snakemake, succeed
 
 pytestmark = pytest.mark.drill
 EXAMPLE = REPOSITORY / "config" / "examples" / "digits.yaml"
-LINE = ("--configfile", str(EXAMPLE), "--", "results/models/convolutional/metrics.html")
+RESULTS = Path("results/digits")
+LINE = ("--configfile", str(EXAMPLE), "--", "results/digits/models/convolutional/metrics.html")
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +27,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_the_convolutional_network_knows_the_digits(folder):
-    fit, metrics = (read_json(folder, "models", "convolutional", name) for name in ("fit.json", "metrics.json"))
+    fit, metrics = (
+        read_json(folder, "models", "convolutional", name, results=RESULTS) for name in ("fit.json", "metrics.json")
+    )
     assert fit["classes"] == [str(digit) for digit in range(10)]
     assert fit["rows"] + metrics["rows"] == 1797 and 320 < metrics["rows"] < 400
     assert metrics["accuracy"] >= 0.97 and fit["held_out_accuracy"] == pytest.approx(metrics["accuracy"])
     assert np.trace(metrics["confusion"]) == pytest.approx(metrics["accuracy"] * metrics["rows"])
-    assert "accuracy" in (folder / "results/models/convolutional/metrics.svg").read_text()
+    assert "accuracy" in (folder / "results/digits/models/convolutional/metrics.svg").read_text()
 
 
 STRATEGIES = {
@@ -48,9 +51,9 @@ def test_the_loss_of_the_convolutional_network_is_the_same_under_each_strategy(f
     network = config["networks"]["convolutional"] | {"epochs": 2}
     config["networks"] = {name: network | keys for name, keys in STRATEGIES.items()}
     (folder / "strategies.yaml").write_text(yaml.safe_dump(config))
-    targets = [f"results/models/{name}/fit.json" for name in STRATEGIES]
+    targets = [f"results/strategies/models/{name}/fit.json" for name in STRATEGIES]
     succeed(folder, "--configfile", "strategies.yaml", "--", *targets)
-    fits = [read_json(folder, "models", name, "fit.json") for name in STRATEGIES]
+    fits = [read_json(folder, "models", name, "fit.json", results=Path("results/strategies")) for name in STRATEGIES]
     assert {fit["steps"] for fit in fits} == {2 * 15}
     assert {fit["strategy"] for fit in fits} == {keys.get("strategy", "one_device") for keys in STRATEGIES.values()}
     losses = [fit["loss"] for fit in fits]
@@ -59,7 +62,11 @@ def test_the_loss_of_the_convolutional_network_is_the_same_under_each_strategy(f
 
 def test_images_of_another_size_are_not_scored(folder):
     np.savez(folder / "large.npz", images=np.zeros((3, 28, 28), np.uint8))
-    config = yaml.safe_load(EXAMPLE.read_text()) | {"score": ["large.npz"], "fit": ["convolutional"]}
+    config = yaml.safe_load(EXAMPLE.read_text()) | {
+        "results": "results/digits",
+        "score": ["large.npz"],
+        "fit": ["convolutional"],
+    }
     (folder / "score.yaml").write_text(yaml.safe_dump(config))
     done = snakemake(folder, "--configfile", "score.yaml", "--", "score")
     message = "large.npz: the images in `image` have 28 x 28 pixels, and network `convolutional` reads 8 x 8"
@@ -69,8 +76,12 @@ def test_images_of_another_size_are_not_scored(folder):
 def test_images_without_labels_are_scored(folder):
     images, labels = write_images.digits()
     np.savez(folder / "new.npz", images=images[:100])
-    config = yaml.safe_load(EXAMPLE.read_text()) | {"score": ["new.npz"], "fit": ["convolutional"]}
+    config = yaml.safe_load(EXAMPLE.read_text()) | {
+        "results": "results/digits",
+        "score": ["new.npz"],
+        "fit": ["convolutional"],
+    }
     (folder / "score.yaml").write_text(yaml.safe_dump(config))
     succeed(folder, "--configfile", "score.yaml", "--", "score")
-    scores = pd.read_parquet(folder / "results/models/convolutional/scores/new.parquet")
+    scores = pd.read_parquet(folder / "results/digits/models/convolutional/scores/new.parquet")
     assert len(scores) == 100 and (scores["predicted"].astype(int) == labels[:100]).mean() > 0.95

@@ -9,6 +9,7 @@ import pytest
 import write_images
 from runs import REPOSITORY, read_json, succeed
 
+RESULTS = Path("results/digits")
 pytestmark = pytest.mark.drill
 
 
@@ -23,16 +24,18 @@ def digits(tmp_path: Path) -> Path:
 def test_the_networks_of_the_digits_learn_what_the_readme_says(digits):
     succeed(digits, "--configfile", str(REPOSITORY / "config" / "examples" / "digits.yaml"))
     names = ("sigmoid", "convolutional", "sigmoid_slow")
-    accuracy = [read_json(digits, "models", name, "metrics.json")["accuracy"] for name in names]
+    accuracy = [read_json(digits, "models", name, "metrics.json", results=RESULTS)["accuracy"] for name in names]
     assert accuracy[0] >= 0.93 and accuracy[1] >= 0.97 and accuracy[2] < 0.3
-    assert "convolutions with 32, 64 filters of 3 x 3 pixels" in (digits / "results" / "summary.html").read_text()
+    assert (
+        "convolutions with 32, 64 filters of 3 x 3 pixels" in (digits / "results" / "digits" / "index.html").read_text()
+    )
 
 
 def test_more_workers_make_more_updates_and_nothing_else(digits):
     names = ["one_device_1", "asynchronous_1_1", "asynchronous_3_1", "synchronous_3"]
     example = str(REPOSITORY / "config" / "examples" / "scaling.yaml")
     succeed(digits, "--configfile", example, "--config", f"fit=[{','.join(names)}]", "--", "scaling")
-    table = pd.read_csv(digits / "results" / "scaling.csv").set_index("network")
+    table = pd.read_csv(digits / "results" / "scaling" / "scaling.csv").set_index("network")
     loss = table[table["updates"] == 300]["loss"]
     assert set(loss.index) == set(names) and loss.max() - loss.min() < 0.01
     assert loss["synchronous_3"] == pytest.approx(loss["one_device_1"], abs=1e-5)

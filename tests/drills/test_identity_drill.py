@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runs import ENVIRONMENT, command_line, configure, contents, processes_in, succeed, write_asa
+from runs import ENVIRONMENT, RESULTS, command_line, configure, contents, processes_in, succeed, write_asa
 
 pytestmark = pytest.mark.drill
 
@@ -20,9 +20,9 @@ SEED = 20061231
 INTERRUPTIONS = 20
 
 TARGETS = [
-    "results/data/rows.json",
-    "results/models/late/coefficients.csv",
-    "results/models/late/metrics.json",
+    "results/flights/data/rows.json",
+    "results/flights/models/late/coefficients.csv",
+    "results/flights/models/late/metrics.json",
 ]
 
 EDITS = {
@@ -77,7 +77,7 @@ def complete(folder: Path) -> None:
 
 
 def compared(folder: Path) -> dict[str, str]:
-    actual = contents(folder / "results")
+    actual = contents(folder / RESULTS)
     return {name: digest for name, digest in actual.items() if not any(part in f"/{name}" for part in NOT_COMPARED)}
 
 

@@ -11,22 +11,16 @@ import psutil
 import pytest
 import yaml
 
-from interruptions import A_MINUTE_OR_SO, ends, fitting, goes_on, pids, running, wait_for
+from interruptions import A_MINUTE_OR_SO, ends, fitting, goes_on, pids, running, step, wait_for
 from path_run import PASSES
 from runs import configure, processes_in, succeed, write_asa
 
-TARGET = "results/models/ring/fit.json"
+TARGET = "results/flights/models/ring/fit.json"
 RESULTS = ("fit.json", "checkpoint/network.data-00000-of-00001")
 
 
 def results(folder: Path) -> list[bytes]:
-    return [(folder / "results" / "models" / "ring" / name).read_bytes() for name in RESULTS]
-
-
-def step(folder: Path) -> int:
-    """The last step of which there is a checkpoint."""
-    checkpoints = (folder / "results" / "resume" / "ring" / "steps").glob("ckpt-*.index")
-    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
+    return [(folder / "results" / "flights" / "models" / "ring" / name).read_bytes() for name in RESULTS]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +63,7 @@ def in_training(folder: Path) -> Iterator:
     """A run that trains the network again, after a few checkpoints."""
     (folder / TARGET).unlink()
     with running(folder, target=TARGET) as run:
-        wait_for(lambda: step(folder) >= 160, 180, "160 steps")
+        wait_for(lambda: step(folder, "ring") >= 160, 180, "160 steps")
         yield run
 
 
@@ -77,7 +71,10 @@ def completes(folder: Path, expected: list[bytes]) -> None:
     """The same command goes on from the last checkpoint to the same weights."""
     assert "ring: going on from step" in succeed(folder, "--", TARGET)
     assert results(folder) == expected
-    assert json.loads((folder / "logs" / "models" / "ring" / "progress.json").read_text())["state"] == "finished"
+    assert (
+        json.loads((folder / "logs" / "flights" / "models" / "ring" / "progress.json").read_text())["state"]
+        == "finished"
+    )
     assert processes_in(folder) == []
 
 

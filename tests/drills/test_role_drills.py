@@ -47,7 +47,10 @@ def test_a_worker_is_killed_and_nobody_notices(folder, reference, when):
         psutil.Process(workers(folder)[0]).kill()
         assert run.wait(180) == 0, (folder / "said").read_text()
     assert digests(folder) == reference
-    assert "restarting it (2 restarts left)" in (folder / "logs" / "models" / "path" / "workers.log").read_text()
+    assert (
+        "restarting it (2 restarts left)"
+        in (folder / "logs" / "flights" / "models" / "path" / "workers.log").read_text()
+    )
     assert processes_in(folder) == []
 
 
@@ -88,7 +91,7 @@ def test_the_ps_is_killed(folder, reference):
 @pytest.mark.parametrize("when", ["listening", "fitting"])
 def test_the_ps_is_stopped(folder, reference, when):
     """TensorFlow then waits for ever, and may keep Python's lock meanwhile."""
-    announcement = folder / "results/models/path/cluster/ps-0.json"
+    announcement = folder / "results/flights/models/path/cluster/ps-0.json"
 
     def listening() -> bool:
         announced = announce.read(announcement)
@@ -124,7 +127,7 @@ def test_what_starts_the_roles_is_killed(folder, reference, role, when):
         # Whoever sees it first ends the run: the chief, or Snakemake, whose job has ended.
         by_chief = f"roles.py {role} (pid {supervisor} on" in text and "has given no sign of life for" in text
         assert by_chief or f"Error in rule {rule}:" in text
-        assert f"logs/models/path/{rule}.log" in text
+        assert f"logs/flights/models/path/{rule}.log" in text
         assert not by_chief or "roles.py" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)
 

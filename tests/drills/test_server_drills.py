@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from interruptions import A_MINUTE_OR_SO, ends, pids, running, wait_for, workers
+from interruptions import A_MINUTE_OR_SO, ends, pids, running, step, wait_for, workers
 from runs import configure, processes_in, read_json, succeed, write_asa
 
 NETWORK = {
@@ -25,17 +24,8 @@ NETWORK = {
 TOGETHER = {"synchronous": True, "workers": 3, "backup_workers": 1, "epochs": 3, "report_every": 10}
 
 
-def step(folder: Path, name: str) -> int:
-    """The last step of which there is a whole checkpoint: TensorFlow names it in a file that it writes last."""
-    try:
-        written = (folder / "results" / "resume" / name / "steps" / "checkpoint").read_text()
-    except FileNotFoundError:
-        return 0
-    return int(re.findall(r'^model_checkpoint_path: "ckpt-(\d+)"', written, re.MULTILINE)[0])
-
-
 def target(name: str) -> str:
-    return f"results/models/{name}/fit.json"
+    return f"results/flights/models/{name}/fit.json"
 
 
 def fit(folder: Path) -> dict:
@@ -44,13 +34,13 @@ def fit(folder: Path) -> dict:
 
 def together(folder: Path) -> list[bytes]:
     """What has to be the same each time."""
-    model = folder / "results" / "models" / "together"
+    model = folder / "results" / "flights" / "models" / "together"
     return [(model / "fit.json").read_bytes(), (model / "checkpoint" / "network.data-00000-of-00001").read_bytes()]
 
 
 def reported(folder: Path) -> list[str]:
     """The lines of the log of `together` that name a step."""
-    text = (folder / "logs" / "models" / "together" / "train.log").read_text()
+    text = (folder / "logs" / "flights" / "models" / "together" / "train.log").read_text()
     return [line for line in text.splitlines() if "together: step" in line]
 
 
@@ -98,7 +88,10 @@ def is_complete(folder: Path, expected: dict) -> None:
     again = fit(folder)
     assert (again["steps"], again["epochs"]) == (expected["steps"], expected["epochs"])
     assert again["loss"] == pytest.approx(expected["loss"], abs=0.03)
-    assert json.loads((folder / "logs" / "models" / "served" / "progress.json").read_text())["state"] == "finished"
+    assert (
+        json.loads((folder / "logs" / "flights" / "models" / "served" / "progress.json").read_text())["state"]
+        == "finished"
+    )
     assert processes_in(folder) == []
 
 
@@ -108,7 +101,10 @@ def test_a_worker_of_a_network_is_killed_and_training_goes_on(trained):
     with in_training(folder, "served") as run:
         psutil.Process(workers(folder)[0]).kill()
         assert run.wait(240) == 0, (folder / "said").read_text()
-    assert "restarting it (2 restarts left)" in (folder / "logs" / "models" / "served" / "workers.log").read_text()
+    assert (
+        "restarting it (2 restarts left)"
+        in (folder / "logs" / "flights" / "models" / "served" / "workers.log").read_text()
+    )
     is_complete(folder, expected)
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.drill
 @pytest.mark.parametrize("what", ["chief.py", "watchdog.py", "roles.py"])
 def test_a_full_disk_of_logs_delays_no_end(folder, reference, what):
     """Neither that of a fit that is complete, nor that of one that is asked to end."""
-    mount = 'mount -t tmpfs -o size=64k none logs && mkdir -p logs/models/path && cat /dev/zero > logs/full; exec "$@"'
+    mount = 'mount -t tmpfs -o size=64k none logs && mkdir -p logs/flights/models/path && cat /dev/zero > logs/full; exec "$@"'
     within = ("unshare", "--mount", "sh", "-c", mount, "sh")
     with running(folder, within=within) as run:
         wait_for(lambda: passes_kept(folder) >= PASSES, 240, "fitting")
@@ -50,29 +50,29 @@ def test_a_full_disk_of_logs_delays_no_end(folder, reference, what):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_full_disk_costs_the_journal_and_not_the_fit(folder, reference):
-    (folder / "results" / "resume").mkdir(exist_ok=True)
-    mount = 'mount -t tmpfs -o size=64k none results/resume && exec "$@"'
+    (folder / "results" / "flights" / "resume").mkdir(exist_ok=True)
+    mount = 'mount -t tmpfs -o size=64k none results/flights/resume && exec "$@"'
     with running(folder, within=("unshare", "--mount", "sh", "-c", mount, "sh")) as run:
         assert run.wait(180) == 0, (folder / "said").read_text()
     assert digests(folder) == reference
-    text = (folder / "logs" / "models" / "path" / "chief.log").read_text()
+    text = (folder / "logs" / "flights" / "models" / "path" / "chief.log").read_text()
     assert "cannot be written (No space left on device): an interrupted fit starts over" in text
 
 
 def test_a_damaged_journal_is_not_believed(folder, reference):
     cut_short(folder)
-    kept = sorted((folder / "results" / "resume" / "path").glob("*.npz"))
+    kept = sorted((folder / "results" / "flights" / "resume" / "path").glob("*.npz"))
     kept[5].write_bytes(kept[5].read_bytes()[:-20])
     goes_on(folder, reference, at_least=5, resume=True)
     assert progress(folder)["passes_recalled"] == 5
-    assert "00005.npz cannot be read" in (folder / "logs" / "models" / "path" / "chief.log").read_text()
+    assert "00005.npz cannot be read" in (folder / "logs" / "flights" / "models" / "path" / "chief.log").read_text()
 
 
 def test_a_run_shut_off_from_the_network(folder, reference):
-    """As the README shows it: nothing that TensorFlow opens can be reached, and the run needs nothing from outside."""
+    """As docs/security.md shows it: nothing that TensorFlow opens can be reached, and the run needs nothing from outside."""
     alone = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    assert "unshare --map-root-user --net sh -c 'ip link set lo up && exec snakemake --cores 4'" in readme
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    assert "unshare --map-root-user --net sh -c 'ip link set lo up && exec snakemake --cores 4'" in page
     with running(folder, "--config", "cluster={isolate: never}", within=alone) as run:
         wait_for(lambda: fitting(folder), 240, "fitting")
         assert not is_open_to_others(folder)

@@ -1,17 +1,11 @@
 """Snakemake and the training of a network in one process are killed: the next run goes on to the same weights."""
 
-import os
-import signal
-import subprocess
-from pathlib import Path
-
-import psutil
 import pytest
 
-from processes import wait_until
-from runs import ENVIRONMENT, command_line, configure, processes_in, succeed, write_asa
+from interruptions import running, step, wait_for
+from runs import configure, succeed, write_asa
 
-TARGET = "results/models/one/fit.json"
+TARGET = "results/flights/models/one/fit.json"
 NETWORK = {
     "formula": "late ~ carrier + origin + dest + C(month) + dep_hour + distance",
     "family": "binomial",
@@ -21,12 +15,6 @@ NETWORK = {
     "batch_size": 100,
     "checkpoints": {"steps": 50, "seconds": 1000},
 }
-
-
-def step(folder: Path) -> int:
-    """The last step of which there is a checkpoint."""
-    checkpoints = (folder / "results" / "resume" / "one" / "steps").glob("ckpt-*.index")
-    return max((int(path.stem.partition("-")[2]) for path in checkpoints), default=0)
 
 
 @pytest.mark.drill
@@ -43,25 +31,15 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
         config["models"], config["networks"] = {}, {"one": NETWORK}
 
     configure(tmp_path, change)
-    run = subprocess.Popen(
-        command_line("--", TARGET),
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    wait_until(lambda: step(tmp_path) >= 200, 120, "200 steps")
-    for process in [psutil.Process(run.pid), *processes_in(tmp_path)]:
-        os.kill(process.pid, signal.SIGKILL)
-    run.wait()
-    model = tmp_path / "results" / "models" / "one"
+    with running(tmp_path, target=TARGET):
+        wait_for(lambda: step(tmp_path, "one") >= 200, 120, "200 steps")
+    model = tmp_path / "results" / "flights" / "models" / "one"
     assert not (model / "fit.json").exists()
     succeed(tmp_path, "--unlock", "--", TARGET)
     assert "going on from step" in succeed(tmp_path, "--rerun-incomplete", "--", TARGET)
     made = [model / "fit.json", model / "checkpoint" / "network.data-00000-of-00001"]
     resumed = [path.read_bytes() for path in made]
-    assert not (tmp_path / "results" / "resume" / "one").exists()
+    assert not (tmp_path / "results" / "flights" / "resume" / "one").exists()
     made[0].unlink()
     assert "going on" not in succeed(tmp_path, "--", TARGET)
     assert resumed == [path.read_bytes() for path in made]

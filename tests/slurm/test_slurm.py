@@ -125,7 +125,7 @@ def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("never") / "checkout"
     shutil.copytree(local, folder, symlinks=True)
     line = ["--default-resources", "slurm_partition=hour", "runtime=61", "mem_mb=2000", "--retries", "0"]
-    line += ["--forcerun", "check_reference", "--", "results/models/late/reference.json"]
+    line += ["--forcerun", "check_reference", "--", "results/flights/models/late/reference.json"]
     with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
         yield folder, running
         running.kill()
@@ -164,7 +164,9 @@ def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, waiting: None, tm
     assert results(folder) == results(local)
     (group,) = of_the_cluster(cluster.jobs(folder))
     assert (group["NumNodes"], group["NodeList"], group["NumCPUs"]) == ("3", "node[1-3]", "9")
-    members = [announce.read(path) for path in sorted((folder / "results/models/late/cluster").glob("*-*.json"))]
+    members = [
+        announce.read(path) for path in sorted((folder / "results/flights/models/late/cluster").glob("*-*.json"))
+    ]
     assert [(each.name, each.node) for each in members] == [
         ("ps 0", "node1"),
         ("ps 1", "node1"),
@@ -179,7 +181,7 @@ def test_a_role_that_cannot_start_ends_the_job(no_network: Running) -> None:
     folder, running = no_network
     code, output = finish(folder, running)
     assert code == 1, output
-    chief = (folder / "logs/models/late/chief.log").read_text()
+    chief = (folder / "logs/flights/models/late/chief.log").read_text()
     assert re.search(r"error: no address of the network interface `ib7` on node\d: .*; it has lo, eth0", chief), output
 
 
@@ -195,7 +197,7 @@ def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node:
     (group,) = of_the_cluster(jobs)
     assert (group["NumNodes"], group["NumCPUs"], group["MinMemoryNode"]) == ("1", "4", "8000M")
     # On a single node nobody else reaches them; several have to reach each other.
-    assert json.loads((folder / "results/models/late/cluster/network.json").read_text())["isolated"]
+    assert json.loads((folder / "results/flights/models/late/cluster/network.json").read_text())["isolated"]
 
 
 def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: Running) -> None:
@@ -224,7 +226,7 @@ def test_one_process_fits_and_trains_the_same_as_here(
     code, output = finish(folder, running)
     assert code == 0, output
     assert (folder / FIT).read_bytes() == (local / FIT).read_bytes()
-    deep = trained / "results/models/deep"
+    deep = trained / "results/flights/models/deep"
     files = [deep / "fit.json", *(deep / "checkpoint").iterdir()]
     assert (deep / "checkpoint" / "network.index") in files
     for path in files:

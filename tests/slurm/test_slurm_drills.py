@@ -67,7 +67,7 @@ def local(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def progress(folder: Path) -> dict:
     try:
-        return json.loads((folder / "logs/models/late/progress.json").read_text())
+        return json.loads((folder / "logs/flights/models/late/progress.json").read_text())
     except FileNotFoundError:
         return {"passes": 0, "state": ""}
 
@@ -76,7 +76,7 @@ def fit_on_slurm(cluster: Cluster, local: Path, folder: Path, *more: str) -> sub
     """A copy of that checkout, in which the fit is begun anew on two nodes."""
     shutil.copytree(local, folder, symlinks=True)
     (folder / FIT).unlink()
-    (folder / "logs/models/late/progress.json").unlink()
+    (folder / "logs/flights/models/late/progress.json").unlink()
     return start_snakemake(folder, *SLURM, *more, "--", FIT, environment=cluster.environment)
 
 

@@ -37,7 +37,7 @@ def cluster() -> Iterator[Cluster]:
 def test_networks_are_trained_on_three_nodes(cluster: Cluster, tmp_path: Path) -> None:
     folder = checkout(tmp_path / "checkout")
     configure(folder, NETWORKS, strategy="multi_worker_mirrored", workers=3, nodes=3)
-    fits = {name: f"results/models/{name}/fit.json" for name in (*NETWORKS, "late")}
+    fits = {name: f"results/flights/models/{name}/fit.json" for name in (*NETWORKS, "late")}
     with start_snakemake(folder, *SLURM, "--", *fits.values(), environment=cluster.environment) as running:
         code, output = finish(folder, running, 600)
     assert code == 0, output
@@ -60,5 +60,5 @@ def test_networks_are_trained_on_three_nodes(cluster: Cluster, tmp_path: Path) -
 
 def nodes(folder: Path, model: str) -> list[tuple[str, str]]:
     """Where the processes of a training were."""
-    rosters = sorted((folder / "results" / "models" / model / "cluster").glob("*-*.json"))
+    rosters = sorted((folder / "results" / "flights" / "models" / model / "cluster").glob("*-*.json"))
     return [(member.name, member.node) for member in map(announce.read, rosters)]

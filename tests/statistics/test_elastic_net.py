@@ -14,7 +14,7 @@ from pools import fit_files, ingest_frame, table_of
 from tfglm.config import SolverConfig
 from tfglm.distribute.local import LocalExecutor
 from tfglm.errors import UserError
-from tfglm.report.plots import path_plot
+from tfglm.report.penalties import path_plot
 from tfglm.solvers import quadratic
 from tfglm.solvers.information import Blocks
 
@@ -225,7 +225,7 @@ def test_the_picture_of_a_path_is_drawn(path, tmp_path):
     table = pd.DataFrame(path.summary["path"])
     path_plot(table, path.path_coefficients, terms, "a path", [tmp_path / "path.svg", tmp_path / "path.png"])
     svg = (tmp_path / "path.svg").read_text()
-    drawn = set(re.findall(r"<!-- (.*?) -->", svg))  # matplotlib draws letters as curves and keeps the text beside them
+    drawn = set(re.findall(r"<text.*?>(.*?)</text>", svg))
     assert {"a path", "carrier", "C(month)", "distance", "training rows", "rows held out"} <= drawn
     assert "Intercept" not in drawn
     pixels = plt.imread(tmp_path / "path.png")

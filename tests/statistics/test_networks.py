@@ -47,13 +47,19 @@ def design(file: IngestedFile, formula: str = FORMULA, family: str = "binomial",
 
 
 def training(
-    file: IngestedFile, folder: Path, of_design: Design | None = None, record=lambda *of_step: None, **keys
+    file: IngestedFile,
+    folder: Path,
+    of_design: Design | None = None,
+    record=lambda *of_step: None,
+    kind: type[Training] = Training,
+    strategy: tf.distribute.Strategy | None = None,
+    **keys,
 ) -> Training:
     of_design = of_design or design(file)
     settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings, strategy, folder, Chief(record, LINES.append))
+    strategy = strategy or tf.distribute.OneDeviceStrategy("/cpu:0")
+    return kind(*units, settings, strategy, folder, Chief(record, LINES.append))
 
 
 LINES: list[str] = []

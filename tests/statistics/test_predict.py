@@ -19,8 +19,9 @@ import compare as compare_script
 import predict as predict_script
 from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.config import ResultsConfig
+from tfglm.design.checks import check_groups
 from tfglm.errors import UserError
-from tfglm.results import compare, effects, export, held_out, histogram, metrics, tally
+from tfglm.results import compare, effects, export, held_out, histogram, metrics, nested, tally
 from tfglm.results.predict import Scored, predictions
 
 # Metrics ----------------------------------------------------------------------------------------------------------------
@@ -359,7 +360,7 @@ def test_groups_of_too_many_values_are_refused_with_a_remedy(tmp_path):
     frame = pd.DataFrame({"late": np.arange(70_000) % 2, "seconds": np.arange(70_000) + 0.5})
     file = ingest_frame(frame, tmp_path)
     with pytest.raises(UserError, match=r"models.m.by: `seconds` has more than 65,535 values .*\n  derive a coarser"):
-        metrics.check_groups("models.m", [file], ["late", "seconds"])
+        check_groups("models.m", [file], ["late", "seconds"])
 
 
 def test_models_stand_side_by_side_and_other_rows_are_refused():
@@ -371,7 +372,8 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     assert table.loc[("AUC (rows kept back)", ""), "second"] == 0.7
     assert table.loc[("n", ""), "first"] == 100
     models = [model_of("first"), second]
-    page = compare_script.page(models, table.reset_index(), held_out.differences(models))
+    tests = nested.likelihood_ratio_tests(models)
+    page = compare_script.page(models, table.reset_index(), held_out.differences(models), tests)
     assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", sha256="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
@@ -379,5 +381,5 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     delay = model_of("delay", formula="delay ~ a")
     compare.refuse_other_rows([model_of("first"), delay])
     models = [model_of("first"), delay]
-    of_two_responses = compare_script.page(models, compare.table(models), held_out.differences(models))
+    of_two_responses = compare_script.page(models, compare.table(models), held_out.differences(models), tests)
     assert "cannot be compared" in of_two_responses and "cannot be compared" not in page

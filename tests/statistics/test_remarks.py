@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import scipy.special
 
-import render_summary
+import render_home
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import SolverConfig
@@ -161,18 +161,18 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     terms = pd.DataFrame({"term": ["x", "g", "h"], "df": [1, 2, 3], "chi_squared": [1.0, 2.0, 3.0]})
     csv_files.write(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    shown, _ = render_summary.joint_tests(tmp_path / "terms.csv")
+    shown, _ = render_home.joint_tests(tmp_path / "terms.csv")
     assert shown["note"].tolist() == notes and shown["p"].tolist() == ["0.3000", "0.4000", ""]
     csv_files.write(terms.assign(p_value=np.nan, note="the fit is penalised"), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    assert render_summary.joint_tests(tmp_path / "terms.csv") == (None, ["the fit is penalised"])
+    assert render_home.joint_tests(tmp_path / "terms.csv") == (None, ["the fit is penalised"])
     # Reasons that differ stand beside their terms.
     csv_files.write(terms.assign(p_value=np.nan, note=notes), tmp_path / "terms.csv")
     digests.write_beside(tmp_path / "terms.csv")
-    assert render_summary.joint_tests(tmp_path / "terms.csv")[0]["term"].tolist() == ["x", "g", "h"]
+    assert render_home.joint_tests(tmp_path / "terms.csv")[0]["term"].tolist() == ["x", "g", "h"]
     table = pd.DataFrame({"term": "g", "level": ["<a>", "b", "c"], "status": ["separated", "aliased", "aliased"]})
     table["aliased_with"] = ["", "x - g[<a>]", "no rows in the likelihood"]
-    assert render_summary.without_estimate(table) == [
+    assert render_home.without_estimate(table) == [
         "Without a finite estimate, as the responses of their rows are all alike (separated): g <a>.",
         "Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[<a>]); "
         "g c (no rows in the likelihood).",
@@ -188,7 +188,7 @@ def test_the_summary_promises_the_same_digits_only_where_they_come_again():
     exact = {"model": "exact", "provenance": provenance}
 
     def page(*fits: dict) -> str:
-        return " ".join(render("summary", data="", models=[], **render_summary.provenance(fits)).split())
+        return " ".join(render("home", title="", data="", models=[], pages=[], **render_home.provenance(fits)).split())
 
     assert "the same digits on a like processor:" in page(exact)
     online = {"model": "learnt", "provenance": provenance, "online": {"synchronous": False}}

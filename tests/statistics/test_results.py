@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import xml.dom.minidom
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.report import plots
 from tfglm.results import metrics, predict
 from tfglm.solvers.fitted import Fitted
 
@@ -182,40 +180,3 @@ def test_a_missing_value_is_unseen_if_no_training_row_lacks_it(tmp_path):
     assert report["unseen"]["carrier"] == {"rows": carrier.sum(), "level_count": 2, "levels": ["(missing)", "ZZ"]}
     # Counted from the table of levels, and by the passes from the rows themselves.
     assert report["rows_with_unseen_level"] == (carrier | rows["dest"].isin(["W", "V"])).sum()
-
-
-# Pictures -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_picture_of_many_levels_shows_both_ends_and_says_so(tmp_path):
-    levels = [f"L{number:03d}" for number in range(350)]
-    random = np.random.default_rng(1)
-    table = pd.DataFrame({"term": "dest", "level": levels, "reference": "L000", "estimate": random.normal(size=350)})
-    table["std_error"] = 0.1
-    table["ci_lower"], table["ci_upper"] = table["estimate"] - 0.2, table["estimate"] + 0.2
-    table.loc[5, "estimate"] = np.inf
-    shown = plots.shown_levels(table)
-    finite = table.drop(index=5)["estimate"].sort_values()
-    assert shown["estimate"].tolist() == [*finite[:12], *finite[-12:]]
-    assert plots.omitted(table, "dest", shown) == "\n(the 12 lowest and highest of 349)"
-    paths = [tmp_path / "plot.svg", tmp_path / "plot.png"]
-    plots.coefficient_plot(table, "title", "effect", paths)
-    first = paths[0].read_bytes()
-    plots.coefficient_plot(table, "title", "effect", paths)
-    assert paths[0].read_bytes() == first
-    assert paths[1].read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_picture_draws_levels_as_they_are(tmp_path):
-    levels = ["$x$", "$\\bad{", "a$b", "<b>&", "=1", "\x1b[31m", "two\x00"]
-    table = pd.DataFrame(
-        {"term": "dest", "level": levels, "reference": "$\\worse{$", "estimate": np.linspace(-1, 1, 7)}
-    )
-    table["std_error"] = 0.1
-    table["ci_lower"], table["ci_upper"] = table["estimate"] - 0.2, table["estimate"] + 0.2
-    for draw in (plots.coefficient_plot, plots.ranked_plot):
-        draw(table, "$\\title{ of $y$", "effect", [tmp_path / "plot.svg"])
-        drawn = (tmp_path / "plot.svg").read_text()
-        assert xml.dom.minidom.parseString(drawn)
-        # Matplotlib says in comments what it has drawn as paths.
-        assert "<!-- $x$ -->" in drawn and "<!-- a$b -->" in drawn and "\x1b" not in drawn

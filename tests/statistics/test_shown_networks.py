@@ -1,16 +1,19 @@
 """Networks for others: exported with raw columns, and their embeddings by the names of levels."""
 
+import argparse
 import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from sklearn.decomposition import PCA
 from test_models import flights
 
+import tfglm
 from pools import design_of, fit_design, ingest_frame
-from tfglm import checkpoint
+from tfglm import checkpoint, digests, provenance
 from tfglm.config import LayersConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
@@ -154,6 +157,27 @@ def test_integers_that_float64_cannot_tell_apart_are_refused(frame, tmp_path):
         Exported(random_network(of_network, LayersConfig(hidden=[2])), of_network, {}, None)
 
 
+def test_a_network_predicts_the_rows_of_a_frame(file, frame, tmp_path):
+    of_network, settings = design(file, "late ~ carrier + origin + log(distance) + hour"), LayersConfig(hidden=[3])
+    stored.save(random_network(of_network, settings), tmp_path / "checkpoint")
+    of_network.write(tmp_path / "design.json")
+    fit = {"model": "m", "kind": "network", "formula": of_network.formula, "family": "binomial", "rows": 2000}
+    fit |= {"layers": settings.model_dump(), "start": 0.3, "unit": 2.0, "provenance": {"model": {}}}
+    fit |= provenance.identity(tmp_path / "design.json", tmp_path / "checkpoint")
+    digests.write_json(tmp_path / "fit.json", fit)
+    paths = {"design": "design.json", "checkpoint": "checkpoint", "fit": "fit.json"}
+    arguments = argparse.Namespace(**{key: tmp_path / name for key, name in paths.items()}, offset=[])
+    expected = pa.concat_tables(stored.predictions(arguments, of_network, fit, file, [])).to_pandas()
+    model = tfglm.load(tmp_path)
+    actual = model.predict(frame[PREDICTED])
+    assert list(actual) == ["linear_predictor", "probability", "unseen", "remark"]
+    assert actual.index.equals(frame.index[PREDICTED]) and "m: late ~" in repr(model)
+    np.testing.assert_allclose(actual["probability"], expected["probability"], rtol=1e-6)
+    assert (actual["remark"].fillna("").to_numpy() == expected["remark"].fillna("").to_numpy()).all()
+    with pytest.raises(UserError, match="m is a network, whose predictions have no standard errors"):
+        model.predict(frame[PREDICTED], std_errors=True)
+
+
 def test_embeddings_are_named_and_counted(file, frame, tmp_path):
     of_network = design(file, "late ~ origin + carrier * C(times) + hour")
     network = random_network(of_network, LayersConfig(hidden=[3], embedding={"origin": 1, "carrier": 3, "C(times)": 2}))
@@ -178,7 +202,7 @@ def test_embeddings_are_named_and_counted(file, frame, tmp_path):
     csv_files.write(table, tmp_path / "embeddings.csv")
     embeddings_plot(table, "m: embeddings", [tmp_path / "embeddings.svg"])
     drawn = (tmp_path / "embeddings.svg").read_text()
-    assert all(f"<!-- {level} -->" in drawn for of_factor in levels.values() for level in of_factor)
+    assert all(f">{level}<" in drawn for of_factor in levels.values() for level in of_factor)
 
 
 def test_a_network_without_factors_has_no_embeddings(file, tmp_path):

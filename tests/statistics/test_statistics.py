@@ -1,4 +1,4 @@
-"""Estimates, standard errors and likelihoods against statsmodels on the very same rows (STATISTICS: tolerances)."""
+"""Estimates, standard errors and likelihoods against statsmodels on the very same rows (docs/statistics.md: Tolerances)."""
 
 import numpy as np
 import pandas as pd

@@ -7,15 +7,12 @@ from test_convolutions import design as design_of_images
 from test_convolutions import file as images  # noqa: F401
 from test_networks import design, file, training  # noqa: F401
 
-from tfglm.config import TrainingConfig
 from tfglm.distribute import strategies
-from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.networks import predict
 from tfglm.networks.on_tpu import TrainingOnTPU
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import Units
-from tfglm.networks.training import Chief
+from tfglm.networks.training import Training
 from tfglm.roles import tpu
 
 
@@ -27,16 +24,9 @@ class Compiled(TrainingOnTPU):
         return super()._step_of_replica(batch)
 
 
-def compiled(file, folder, of_design, strategy=None, **keys):  # noqa: F811
-    settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
-    units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
-    strategy = strategy or tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Compiled(*units, settings, strategy, folder, Chief(lambda *of_step: None, lambda line: None))
-
-
 def are_alike(file, folder, of_design, within, **keys):  # noqa: F811
     """Training here and by compiled steps comes to the same losses."""
-    both = [make(file, folder / make.__name__, of_design, **keys) for make in (training, compiled)]
+    both = [training(file, folder / kind.__name__, of_design, kind=kind, **keys) for kind in (Training, Compiled)]
     losses = [each.run().summary["loss"] for each in both]
     assert losses[1] == pytest.approx(losses[0], abs=within)
     held_out = [predict.means(each._held_out, each.network)["loss"] for each in both]
@@ -71,7 +61,7 @@ def test_cores_have_equal_parts_of_a_batch(file, tmp_path):  # noqa: F811
         num_replicas_in_sync = 8
 
     with pytest.raises(UserError, match="the 8 cores of the TPU share each batch, and 100 is no multiple of 8"):
-        compiled(file, tmp_path, design(file), EightCores())
+        training(file, tmp_path, design(file), kind=Compiled, strategy=EightCores())
 
 
 def test_a_tpu_that_is_not_there_is_missed(tmp_path):

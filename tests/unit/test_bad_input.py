@@ -87,7 +87,8 @@ BROKEN = {
     "bzip2 cut short": (bz2.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
     "damaged bzip2": (bz2.compress(GOOD.encode())[:40] + b"x" * 40, "flights.csv: is damaged or cut short"),
     "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),
-    "half a Parquet file": (b"PAR1" + b"x" * 100, "flights.csv: is not a Parquet file that can be read"),
+    "half a Parquet file": (b"PAR1" + b"x" * 100, "it may have been cut short; fetch or write it again"),
+    "UTF-16": ("day,carrier\n1,AA\n".encode("utf-16"), "flights.csv: is encoded as UTF-16"),
 }
 
 
@@ -99,6 +100,12 @@ def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_left_behind(tmp_pa
         ingested(path, selection())
     assert message in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+def test_a_parquet_file_that_is_none_is_refused(tmp_path):
+    path = write(tmp_path, HEADER + "1,AA,5,X,1\n", "flights.parquet")
+    with pytest.raises(UserError, match=r"flights.parquet: is no Parquet file, although its name says so"):
+        ingested(path, selection())
 
 
 def test_an_archive_with_two_files_is_refused(tmp_path):

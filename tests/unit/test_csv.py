@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 import csv_cases
+from flights import content
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
@@ -227,6 +228,45 @@ def test_an_encoding_that_does_not_fit_is_named_with_its_line(tmp_path, compiled
     assert days(ingested(tmp_path, data, layout, compiled=compiled, bad_rows="drop")) == [5, 7]
 
 
+@pytest.mark.parametrize("separator", [";", "tab", "|"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_semicolons_and_decimal_commas_make_no_other_shards(tmp_path, separator, compiled):
+    layout = LAYOUT.model_dump()
+    layout["columns"] |= {"delay": {"type": "number", "source": "delay"}}
+    keys = {"split": {"train": "random < 0.5", "evaluate": "TRUE"}, "compiled": compiled}
+    lines = [f'{number},"A",N{number % 7},{number}.0,{number / 8}' for number in range(2000)]
+    text = "day,carrier,tail,miles,delay\n" + "\n".join(lines)
+    folders = [tmp_path / "commas", tmp_path / "others"]
+    for folder in folders:
+        folder.mkdir()
+    expected = content(ingested(folders[0], text, Layout.model_validate(layout), **keys))
+    sign = "\t" if separator == "tab" else separator
+    other = Layout.model_validate(layout | {"separator": separator, "decimal": ","})
+    assert content(ingested(folders[1], text.replace(",", sign).replace(".", ","), other, **keys)) == expected
+    with pytest.raises(UserError, match="line 2: column `delay`: expected a number with a comma before its decimals"):
+        ingested(folders[1], f"{text.splitlines()[0]}\n1,A,N,7,1.5\n".replace(",", sign), other)
+
+
+def test_a_header_in_the_encoding_of_the_file_is_read_and_known_when_it_comes_again(tmp_path):
+    columns = {"size": {"source": "Größe", "type": "string"}, "day": {"source": "Tag", "type": "integer"}}
+    layout = Layout.model_validate({"columns": columns, "encoding": "latin-1", "separator": ";"})
+    text = "Größe;Tag\nA;5\nGröße;Tag\n".encode("latin-1")
+    with pytest.raises(UserError, match="line 3: repeats the header"):
+        ingested(tmp_path, text, layout)
+    assert days(ingested(tmp_path, text, layout, bad_rows="drop")) == [5]
+
+
+def test_a_separator_that_is_half_a_character_is_refused():
+    with pytest.raises(ValueError, match=r"separator: `\|` is a part of other characters in `shift_jis`"):
+        Layout.model_validate(LAYOUT.model_dump() | {"encoding": "shift_jis", "separator": "|"})
+
+
+def test_keys_at_their_default_ingest_no_file_again():
+    shards = LAYOUT.model_copy(update={"separator": ",", "decimal": "."}).of_shards()
+    assert sorted(shards) == ["columns", "derive", "encoding", "missing"]
+    assert LAYOUT.model_copy(update={"separator": ";"}).of_shards() == shards | {"separator": ";"}
+
+
 @pytest.mark.parametrize(
     "encoding", ["utf-16", "utf-7", "iso2022_jp", "hz", "raw_unicode_escape", "cp037", "base64", "no such"]
 )
@@ -244,6 +284,7 @@ WRONG_HEADERS = {
     "an open quote": ('day,"carrier,tail,miles', "its first line holds a quote that is not closed"),
     "a carriage return": ("day,carrier\rtail,miles", "its first line holds a carriage return"),
     "latin-1": ("day,carrier,t\udce4il,miles", "is not a CSV file whose header is UTF-8"),
+    "semicolons": ("day;carrier;tail;miles", "say in the layout what stands between the columns"),
     "xz": ("\udcfd7zXZ", "is compressed with xz, which cannot be read"),
 }
 

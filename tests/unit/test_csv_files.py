@@ -5,8 +5,11 @@ import csv
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import predictions_to_csv
 import tabulate_coefficients
 from pools import fit_frame, write_fit
 from tfglm import command, digests
@@ -89,3 +92,27 @@ def test_what_a_terminal_would_obey_is_shown_as_an_escape(hidden):
     shown = command.visible(f"no level `{hidden}x`\n  there are:\té, 東")
     assert hidden not in shown and "\\" in shown
     assert shown.endswith("x`\n  there are:\té, 東")
+
+
+def test_predictions_are_written_as_csv_piece_by_piece(tmp_path):
+    table = pa.table(
+        {
+            "row": [1, 2, 3, 4],
+            "carrier": ["AA", "=1+1", None, "NA"],
+            "hour": pa.array([7, None, 9, 10], pa.int64()),
+            "probability": [0.1, None, 1 / 3, 1e-300],
+            "remark": pa.array([None, "unseen level", None, None], pa.string()),
+        }
+    )
+    with pq.ParquetWriter(tmp_path / "p.parquet", table.schema) as writer:
+        for piece in (table[:0], table[:3], table[3:]):
+            writer.write_table(piece)
+    predictions_to_csv.main(argparse.Namespace(predictions=tmp_path / "p.parquet", csv=tmp_path / "p.csv"))
+    assert (tmp_path / "p.csv").read_text().splitlines() == [
+        "row,carrier,hour,probability,remark",
+        "1,AA,7,0.1,",
+        "2,'=1+1,,,unseen level",
+        "3,,9,0.3333333333333333,",
+        "4,NA,10,1e-300,",
+    ]
+    assert not (tmp_path / "p.csv.partial").exists()

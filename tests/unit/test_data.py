@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import re
 import zipfile
 from dataclasses import replace
 
@@ -11,10 +12,11 @@ import pytest
 
 from flights import HEADER, SMALL_PIECES, content, decoded, flights, ingested, selection, write
 from pools import ingest_frame, layout_of
-from tfglm.config import Layout
+from tfglm.config import Layout, load_layout, shipped_layouts
 from tfglm.data import shards
 from tfglm.data.blocks import SLACK
 from tfglm.data.dictionary import account, merge
+from tfglm.data.layouts import recognised
 from tfglm.data.limits import IngestLimits
 from tfglm.data.plain_csv import PlainCsv
 from tfglm.data.reader import uniform
@@ -74,31 +76,69 @@ def test_what_a_file_is_packed_in_changes_nothing(tmp_path):
     assert results[1:] == results[:1] * 4
 
 
-def test_a_parquet_file_has_the_same_values(tmp_path):
+def test_a_parquet_file_has_the_same_shards(tmp_path):
     frame = flights(20_000)
     frame["date"] = pd.Timestamp("2006-02-03") + pd.to_timedelta(frame["small"], "D")
     layout = Layout.model_validate(
         {"columns": {**layout_of(frame).model_dump()["columns"], "date": {"type": "date", "source": "date"}}}
     )
-    frame.to_parquet(tmp_path / "flights.parquet")
-    settings = selection(columns=list(frame.columns))
+    frame.astype({"text": "category"}).to_parquet(tmp_path / "flights.parquet", row_group_size=3_000)
+    keys = {
+        "derive": {"half": "small / 2"},
+        "where": {"month": "EXTRACT(MONTH FROM date) < 6"},
+        "split": {"train": "random < 0.6", "predict": "random > 0.9"},
+    }
+    settings = selection(columns=[*frame.columns, "half"], **keys)
     from_parquet = ingested(tmp_path / "flights.parquet", settings, layout)
     (tmp_path / "csv").mkdir()
     frame.to_csv(tmp_path / "csv" / "flights.csv", index=False)
     from_csv = ingested(tmp_path / "csv" / "flights.csv", settings, layout)
-    assert from_parquet.manifest.columns == from_csv.manifest.columns
-    for name in ("number", "date", "text"):
-        assert sorted(map(str, decoded(from_parquet, "train", name))) == sorted(
-            map(str, decoded(from_csv, "train", name))
-        )
+    assert content(from_parquet) == content(from_csv)
+    assert from_parquet.manifest.dropped == from_csv.manifest.dropped
 
 
-def test_a_parquet_column_of_another_type_is_named(tmp_path):
-    pd.DataFrame({"day": ["x"], "carrier": ["a"], "delay": [1.0]}).to_parquet(tmp_path / "flights.parquet")
-    with pytest.raises(
-        UserError, match=r"flights.parquet, rows 1 to 1: column `day` \((large_)?string\) cannot be read as integer"
-    ):
+def test_a_parquet_file_needs_no_layout(tmp_path):
+    frame = flights(200).assign(day=pd.Timestamp("2006-02-03"), parts=[[1]] * 200)
+    frame.to_parquet(tmp_path / "flights.parquet")
+    shipped = {name: load_layout(name) for name in shipped_layouts()}
+    known = recognised(tmp_path / "flights.parquet", shipped, selection(columns=["real", "text"]))
+    types = {name: column.type for name, column in known.layout.columns.items()}
+    assert types == {
+        "number": "integer", "text": "string", "small": "integer", "real": "number", "many": "number", "day": "date",
+    }  # fmt: skip
+    with pytest.raises(UserError, match="no column `parts`"):
+        recognised(tmp_path / "flights.parquet", shipped, selection(columns=["parts"]))
+    with pytest.raises(UserError, match="the header fits no layout"):
+        recognised(tmp_path / "flights.parquet", {"mine": shipped["asa2009"]}, selection(columns=["carrier"]))
+
+
+def test_parquet_columns_of_other_types_are_named(tmp_path):
+    pd.DataFrame({"day": [[1]], "carrier": ["a"], "delay": [pd.Timestamp("2006-01-02")]}).to_parquet(
+        tmp_path / "flights.parquet"
+    )
+    with pytest.raises(UserError) as error:
         ingested(tmp_path / "flights.parquet", selection(columns=["day", "delay"]))
+    text = str(error.value)
+    assert "flights.parquet: columns have other types than the layout gives them" in text
+    assert re.search(r"`day`: list<.*> cannot be read as integer\n", text)
+    assert re.search(r"`delay`: timestamp\[..\] cannot be read as number; it can be read as date, string", text)
+
+
+def test_a_value_of_a_parquet_file_that_cannot_be_read_is_named_with_its_row_or_dropped(tmp_path):
+    days = [str(day) for day in range(70_000)]
+    days[69_000] = "soon"
+    frame = pd.DataFrame({"day": days, "delay": np.arange(70_000) / 2})
+    frame.loc[5, "delay"] = np.inf
+    frame.to_parquet(tmp_path / "flights.parquet")
+    settings = {"columns": ["day", "delay"]}
+    with pytest.raises(UserError, match=r"flights.parquet, row 6: column `delay` is infinite"):
+        ingested(tmp_path / "flights.parquet", selection(**settings))
+    with pytest.raises(UserError, match="row 69001: column `day`: expected a whole number, found `soon`"):
+        ingested(tmp_path / "flights.parquet", selection(columns=["day"]))
+    file = ingested(tmp_path / "flights.parquet", selection(**settings, bad_rows="drop"))
+    reasons = {"unreadable: value of day": 1, "unreadable: expression": 1}
+    assert (file.manifest.read, file.manifest.dropped) == (70_000, {"in no split": 0, **reasons})
+    assert set(range(70_000)) - set(decoded(file, "train", "day")) == {5, 69_000}
 
 
 def test_numbers_with_very_many_values_are_stored_as_they_are(tmp_path):

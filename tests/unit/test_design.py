@@ -5,13 +5,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from configs import message
 from pools import design_of, ingest_frame
 from tfglm.config import Layout, SelectionConfig, columns_from, load_layout
 from tfglm.data.dictionary import Dictionary, merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse
-from tfglm.design.references import check_reference
+from tfglm.design.references import check_contrasts, check_reference
 from tfglm.design.transforms import Call
 from tfglm.errors import UserError
 
@@ -112,6 +113,10 @@ KEYS_REFUSED = {
     "negative weights": ({"weights": "negative"}, "models.m.weights: `negative` has the negative value -1"),
     "weights are text": ({"weights": "carrier"}, "models.m.weights: `carrier` is text"),
     "no such weights": ({"weights": "wieght"}, "models.m.weights: no column `wieght`"),
+    "no such frequency": (
+        {"frequency": "times", "formula": "late ~ scale(delay)"},
+        "models.m.frequency: no column `times`",
+    ),
     "frequencies with fractions": ({"frequency": "delay"}, "models.m.frequency: `delay` must hold whole numbers"),
     "offset is text": ({"offset": "carrier"}, "models.m.offset: `carrier` is no number"),
     "offset is several": ({"offset": "poly(delay, 2)"}, "models.m.offset: `poly(delay, 2)` is more than one number"),
@@ -156,8 +161,18 @@ def test_scores_too_large_to_hold_are_refused_with_their_size(many_levels_file):
         design_of("late ~ flight", **keys, std_errors="cluster(tail)")
 
 
+def test_levels_that_contrasts_name_are_checked_with_the_design(dictionary):
+    design = design_of("late ~ carrier + delay", "binomial", dictionary)
+    check_contrasts(design, {"known": {"carrier[AA]": 1, "delay": -1, "Intercept": 1}})
+    text = message(check_contrasts, design, {"x": {"carrier[AAA]": 1}, "y": {"month[1]": 1, "carrier[B6]": -1}})
+    assert text.splitlines() == [
+        "models.m.contrasts.x: no coefficient `carrier[AAA]`; did you mean `carrier[AA]`?",
+        "models.m.contrasts.y: no coefficient `month[1]`",
+    ]
+
+
 def test_no_training_rows_is_an_error_that_says_where_they_went(dictionary):
-    with pytest.raises(UserError, match=r"no training rows are left; results/data/rows.json tells"):
+    with pytest.raises(UserError, match=r"no training rows are left; data/rows.json in the folder of results tells"):
         design_of("late ~ carrier", "binomial", Dictionary(dictionary.columns, [], {"train": 0, "evaluate": 5}))
 
 

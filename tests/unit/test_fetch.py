@@ -127,6 +127,7 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
         return f"{address}?token=hunter2{secret}&year=2006"
 
     config = {
+        "results": "results/flights",
         "data": {
             "files": [with_password("one"), {"path": server.address("b/more.csv.gz"), "sha256": SUM}],
             "layout": "mine.yaml",
@@ -138,11 +139,11 @@ def test_the_workflow_fetches_a_file_once(tmp_path, server):
 
     def run(*arguments: str) -> subprocess.CompletedProcess:
         (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(config))
-        return snakemake(tmp_path, "--printshellcmds", *arguments, "results/data/rows.json")
+        return snakemake(tmp_path, "--printshellcmds", *arguments, "results/flights/data/rows.json")
 
     done = run()
     assert done.returncode == 0, done.stdout
-    rows = json.loads((tmp_path / "results/data/rows.json").read_text())
+    rows = json.loads((tmp_path / "results/flights/data/rows.json").read_text())
     assert rows["read"] == 6000
     assert {name: each["splits"]["train"]["used"] for name, each in rows["files"].items()} == {
         "flights": 2000,
@@ -244,7 +245,11 @@ def test_files_of_any_name_are_read(tmp_path):
     (tmp_path / "-mine.yaml").write_text(yaml.safe_dump({"columns": {"carrier": "string", "delay": "integer"}}))
     (tmp_path / "config").mkdir()
     data = {"files": names, "layout": "-mine.yaml", "split": {"train": "TRUE"}, "columns": ["carrier", "delay"]}
-    config = {"data": data, "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}}}
+    config = {
+        "results": "results/flights",
+        "data": data,
+        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
+    }
     (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump(config))
-    succeed(tmp_path, "results/data/rows.json")
-    assert json.loads((tmp_path / "results/data/rows.json").read_text())["read"] == 6
+    succeed(tmp_path, "results/flights/data/rows.json")
+    assert json.loads((tmp_path / "results/flights/data/rows.json").read_text())["read"] == 6

@@ -10,7 +10,16 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 RESULTS = {
     path.stem
-    for pattern in ("check_reference", "compare", "evaluate", "export_vcov", "predict", "render_*", "tabulate_*")
+    for pattern in (
+        "check_reference",
+        "compare",
+        "evaluate",
+        "export_vcov",
+        "predict",
+        "residuals",
+        "render_*",
+        "tabulate_*",
+    )
     for path in SCRIPTS.glob(f"{pattern}.py")
 }
 
@@ -27,23 +36,29 @@ SLOW = {"tensorflow", "polars", "pandas", "scipy", "numba", "formulaic", "matplo
 
 NEEDED = {
     "check_reference": set(),
-    "compare": {"pandas"},
+    "compare": {"pandas", "scipy"},
     "evaluate": {"polars", "scipy", "numba"},
     "export_vcov": {"pandas", "scipy"},
     "predict": {"polars", "scipy", "numba"},
     "render_coefficients": {"pandas", "matplotlib"},
     "render_effects": {"pandas", "matplotlib"},
+    "render_embeddings": {"pandas", "matplotlib"},
+    "render_groups": {"pandas", "matplotlib"},
     "render_history": {"pandas", "matplotlib"},
     "render_metrics": {"pandas", "matplotlib"},
+    "render_path": {"pandas", "scipy", "matplotlib"},
     "render_rows": {"pandas", "matplotlib"},
-    "render_summary": {"pandas"},
+    "render_home": {"pandas"},
+    "residuals": {"polars", "scipy", "numba"},
     "tabulate_coefficients": {"pandas", "scipy"},
     "tabulate_contrasts": {"pandas", "scipy"},
     "tabulate_effects": {"polars", "pandas", "scipy"},
-    "tabulate_embeddings": {"polars", "pandas", "scipy", "matplotlib"},
+    "tabulate_embeddings": {"polars", "pandas", "scipy"},
+    "tabulate_for_papers": {"pandas", "scipy"},
     "tabulate_groups": {"pandas"},
+    "tabulate_margins": {"polars", "pandas", "scipy", "numba"},
     "tabulate_network": {"polars", "pandas", "scipy", "numba"},
-    "tabulate_path": {"pandas", "scipy", "matplotlib"},
+    "tabulate_path": {"pandas"},
     "tabulate_scaling": {"pandas", "matplotlib"},
 }
 """What of these a script of results uses."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfglm.config import SelectionConfig, SourceConfig, load_layouts
+from tfglm.config import Layout, SelectionConfig, SourceConfig, load_layouts, words_of_columns
 from tfglm.data.dictionary import merge
 from tfglm.data.header import read_header
 from tfglm.data.ingest import ingest
@@ -139,7 +139,7 @@ def test_what_is_known_only_after_departure_is_marked(name):
 def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
     header = ASA.replace("UniqueCarrier", "Unique_Carrier").replace("Dest,", "").split(",")
     with pytest.raises(UserError) as error:
-        choose(header, LAYOUTS, SETTINGS, "2006.csv")
+        choose(dict.fromkeys(LAYOUTS, header), LAYOUTS, SETTINGS, "2006.csv")
     text = str(error.value)
     assert text.startswith("2006.csv: the header fits no layout (tried: ")
     assert "nearest is `asa2009`" in text
@@ -148,15 +148,52 @@ def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
 
 def test_a_column_that_the_config_does_not_need_may_lack():
     header = [name for name in ASA.split(",") if name not in ("TaxiIn", "WeatherDelay")]
-    assert choose(header, LAYOUTS, SETTINGS, "2006.csv")[0] == "asa2009"
+    assert choose(dict.fromkeys(LAYOUTS, header), LAYOUTS, SETTINGS, "2006.csv") == "asa2009"
 
 
 def test_an_expression_that_fits_no_layout_is_named():
     settings = SETTINGS.model_copy(update={"where": {"x": "speed > 1"}})
     with pytest.raises(UserError, match=r"data.where.x: no column `speed`"):
-        choose(ASA.split(","), LAYOUTS, settings, "2006.csv")
+        choose(dict.fromkeys(LAYOUTS, ASA.split(",")), LAYOUTS, settings, "2006.csv")
 
 
 def test_a_header_is_read_whatever_stands_before_and_around_its_names(tmp_path):
     (tmp_path / "bom.csv").write_bytes(b'\xef\xbb\xbfa,"b", c \r\n1,2,3\r\n')
     assert read_header(tmp_path / "bom.csv") == ["a", "b", "c"]
+
+
+MINE = {"columns": {"day": {"type": "integer", "labels": {1: "Mon"}}, "delay": {"type": "number", "unit": "minutes"}}}
+
+
+def words(*layouts: dict, columns=("day", "delay"), **keys) -> dict:
+    settings = SelectionConfig(columns=list(columns), split={"train": "day < 3"}, **keys)
+    return words_of_columns([Layout.model_validate(layout) for layout in layouts], settings)
+
+
+def test_labels_and_units_are_those_on_which_all_layouts_agree():
+    assert words(MINE) == {"day": {"labels": {"1": "Mon"}, "unit": None}, "delay": {"labels": {}, "unit": "minutes"}}
+    assert words(MINE, {"columns": {"day": "integer"}}).keys() == {"delay"}
+    assert words(MINE, {"columns": {"other": "integer"}}) == words(MINE)
+    # What the config derives under a name is not what the layout has there.
+    assert words(MINE, derive={"delay": "day * 2"}).keys() == {"day"}
+    derived = MINE | {"derive": {"hour": "day"}, "describe": {"hour": {"unit": "hours"}}}
+    assert words(derived, columns=["hour"]) == {"hour": {"labels": {}, "unit": "hours"}}
+    with pytest.raises(ValueError, match=r"describe: no column `hours` under `derive`.*`hour`"):
+        Layout.model_validate(derived | {"describe": {"hours": {"unit": "hours"}}})
+
+
+def test_labels_and_units_are_no_reason_to_read_a_file_again():
+    bare = {"columns": {"day": "integer", "delay": "number"}, "derive": {"hour": "day"}}
+    described = MINE | {"derive": {"hour": "day"}, "describe": {"hour": {"unit": "hours"}}}
+    assert Layout.model_validate(bare).of_shards() == Layout.model_validate(described).of_shards()
+    assert Layout.model_validate(bare | {"missing": ["-"]}).of_shards() != Layout.model_validate(bare).of_shards()
+
+
+def test_the_shipped_layouts_agree_on_labels_and_units():
+    layouts = [LAYOUTS[name] for name in OF_FLIGHTS]
+    named = {name for each in layouts for name in (*each.columns, *each.derive) if each.words(name).unit}
+    described = words_of_columns(
+        LAYOUTS.values(), SelectionConfig(columns=sorted(named | {"weekday"}), split={"train": "day < 3"})
+    )
+    assert described.keys() == named | {"weekday"} >= {"arr_delay", "distance", "dep_hour"}
+    assert described["weekday"]["labels"]["7"] == "Sun"

@@ -6,8 +6,12 @@ import pandas as pd
 import pytest
 
 import compare as compare_script
+from tfglm.report.coefficients import sheet
 from tfglm.report.pages import TEMPLATES, render
-from tfglm.results import compare, held_out
+from tfglm.report.quality import measures
+from tfglm.report.sentences import Told
+from tfglm.report.words import Words, minus
+from tfglm.results import compare, held_out, nested
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 
@@ -15,22 +19,47 @@ FIT = {"model": HOSTILE, "formula": f"y ~ {HOSTILE}", "family": "gaussian", "war
 
 FRAME = pd.DataFrame({"term": ["x"], "level": [HOSTILE], HOSTILE: [1.5]})
 
-MODEL = {"fit": FIT | {"coefficients": 3}, "regression": "linear regression of", "response": HOSTILE, "tests": FRAME}
+SHOWN = {"fit": FIT, "response": HOSTILE, "unit": HOSTILE, "kind": HOSTILE, "explained": HOSTILE, "how_well": HOSTILE}
+SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
+SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}]}
+
+MODEL = SHOWN | {"fit": FIT | {"coefficients": 3}, "is_network": False, "regression": "linear regression of"}
 MODEL |= {
+    "effects": [Told("x", [HOSTILE]), Told(HOSTILE, [], HOSTILE)],
+    "means": [(HOSTILE, FRAME)],
+    "confidence": 0.95,
+    "tests": FRAME,
     "notes": [HOSTILE],
-    "how_well": HOSTILE,
     "errors": HOSTILE,
     "convergence": HOSTILE,
     "without_estimate": [HOSTILE],
 }
 
-NETWORK = {
+NETWORK = SHOWN | {
     "fit": FIT | {"parameters": 7, "steps": 10, "epochs": 2.0, "strategy": HOSTILE},
-    "response": HOSTILE,
-    "how_well": HOSTILE,
+    "is_network": True,
+    "measures": [],
     "parts": [HOSTILE],
     "chosen": 2,
 }
+
+NO_WORDS = Words({}, {})
+
+COEFFICIENTS = pd.DataFrame(
+    {
+        "term": ["Intercept", HOSTILE, HOSTILE],
+        "level": ["", "a", HOSTILE],
+        "reference": ["", "a", "a"],
+        "estimate": [-1.5, 0.0, 0.25],
+        "std_error": [0.1, float("nan"), 0.05],
+        "p_value": [0.0, float("nan"), 0.5],
+        "ci_lower": [-1.7, float("nan"), 0.15],
+        "ci_upper": [-1.3, float("nan"), 0.35],
+        "rows": [1234, 1000, 234],
+        "status": "",
+        "note": ["", "", HOSTILE],
+    }
+)
 
 LEVELS = {"rows": 1000, "levels": [HOSTILE, "b"], "level_count": 3}
 
@@ -39,25 +68,40 @@ LINE = {"term": HOSTILE, "level": HOSTILE, "cells": [{"value": "0.5", "error": "
 STATISTICS = dict.fromkeys(compare.STATISTICS.values(), 17)
 
 PAGES = {
-    "coefficients": {"fit": FIT, "in_words": HOSTILE, "coefficients": FRAME},
+    "coefficients": {
+        "fit": FIT,
+        "in_words": HOSTILE,
+        "effect": HOSTILE,
+        "ratio": "",
+        "by_cluster": True,
+        "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
+        "picture": [HOSTILE],
+    },
     "metrics": {
+        "model": "m",
         "title": HOSTILE,
+        "picture": [HOSTILE],
         "unseen": {HOSTILE: LEVELS},
         "metrics": FRAME,
         "classes": FRAME,
         "by": {HOSTILE: FRAME},
     },
-    "rows": {"sentences": [HOSTILE], "files": FRAME, "has_total": True},
+    "rows": {"sentences": [HOSTILE], "files": FRAME, "has_total": True, "picture": [HOSTILE]},
     "compare": {
         "models": [{"name": HOSTILE, "fit": FIT}],
         "responses": [HOSTILE, "y"],
         "coefficients": [LINE],
         "statistics": [LINE],
         "differences": [HOSTILE],
+        "tests": [{"model": HOSTILE, "within": HOSTILE, "chi_squared": "1.00", "df": 1, "p_value": "0.5"}],
+        "problems": [HOSTILE],
     },
-    "summary": {
+    "model": {"summary": [HOSTILE, HOSTILE], "table": FRAME, "more": 1},
+    "home": {
+        "title": HOSTILE,
         "data": HOSTILE,
         "models": [MODEL, MODEL | {"tests": None}, NETWORK],
+        "pages": [{"name": HOSTILE, "address": "a.html"}],
         "inputs": FRAME,
         "versions": HOSTILE,
     }
@@ -68,11 +112,12 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_shows_html_in_the_data_as_text(name):
     page = render(name, **PAGES[name])
-    assert "<script" not in page and "49" not in page
+    assert "<script>alert" not in page and ">49<" not in page
     assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &#34;x&#34; {{ 7 * 7 }}") >= 3
     # Every element that is opened is closed, in order.
     stack = []
-    body = re.sub(r"<style>.*?</style>|<!DOCTYPE html>|<(br|meta)[^>]*>", "", page, flags=re.S)
+    own = r"<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>|<(br|meta|img|input)[^>]*>"
+    body = re.sub(own, "", page, flags=re.S)
     for closing, element in re.findall(r"<(/?)(\w+)", body):
         if closing:
             assert stack.pop() == element
@@ -88,11 +133,16 @@ def test_every_template_of_a_page_is_tested():
 def test_names_over_groups_of_columns_span_them_and_missing_values_are_empty():
     columns = pd.MultiIndex.from_tuples([("", "file"), ("", "read"), ("dropped", "a"), ("dropped", "b")])
     files = pd.DataFrame([["f.csv", "1,000", None, float("nan")]], columns=columns)
-    page = render("rows", sentences=[], files=files, has_total=False)
-    assert '<tr><th colspan="2"></th><th colspan="2">dropped</th></tr>' in page
-    assert "<tr><th>file</th><th>read</th><th>a</th><th>b</th></tr>" in page
-    assert "<tr><td>f.csv</td><td>1,000</td><td></td><td></td></tr>" in page
-    assert 'class="total"' not in page and 'class="total"' in render("rows", sentences=[], files=files, has_total=True)
+    page = render("rows", picture=[], sentences=[], files=files, has_total=False)
+    assert '<tr><td colspan="2"></td><th scope="colgroup" colspan="2">dropped</th></tr>' in page
+    assert (
+        '<tr><th scope="col">file</th><th scope="col">read</th><th scope="col">a</th><th scope="col">b</th></tr>'
+        in page
+    )
+    assert '<tr><th scope="row">f.csv</th><td>1,000</td><td></td><td></td></tr>' in page
+    assert 'class="total"' not in page and 'class="total"' in render(
+        "rows", picture=[], sentences=[], files=files, has_total=True
+    )
 
 
 def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
@@ -102,8 +152,38 @@ def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
     )
     fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", "provenance": {"model": {}}, **STATISTICS}
     models = [compare.Model(fit, {}, table)]
-    page = compare_script.page(models, compare.table(models), held_out.differences(models))
+    page = compare_script.page(
+        models, compare.table(models), held_out.differences(models), pd.DataFrame(columns=nested.COLUMNS)
+    )
     assert "<td>n</td><td></td><td>0.5000<br>(0.1250)</td>" in page and "<td>x</td><td></td><td>+inf</td>" in page
     coefficients, statistics = page.split("</tbody>")[:2]
     assert "<td>AIC</td><td></td><td>17</td>" in statistics and "AIC" not in coefficients
     assert "AUC" not in page  # no rows were held out
+
+
+def test_coefficients_stand_by_term_with_aligned_decimals_labels_and_intervals_of_ratios():
+    table = COEFFICIENTS.assign(
+        term=["Intercept", "C(weekday)", "C(weekday)"], level=["", "1", "2"], reference=["", "1", "1"]
+    )
+    table["odds_ratio"] = [0.2231, 1.0, 1.2840]
+    shown = sheet(table, "odds_ratio", 0.9, Words({"weekday": {"1": "Mon", "2": "Tue"}}, {"weekday": "days"}))
+    assert shown.names == ["odds ratio", "from", "to", "estimate", "std. error", "p", "rows"]
+    assert shown.groups[1] == ("90 % interval", 2)
+    term = shown.terms[1]
+    assert (term.name, term.unit, term.against) == ("C(weekday)", "days", "Mon")
+    monday, tuesday = term.rows
+    assert (monday.level, monday.value, monday.status) == ("Mon", "1", "reference")
+    assert monday.cells == ["1.000", "", "", "0.000", "", "", "1,000"]
+    assert tuesday.cells == ["1.284", "1.162", "1.419", "0.250", "0.050", "0.5000", "234"]
+    assert shown.terms[0].rows[0].cells[3] == "−1.50"
+    # Without tests there are no columns for them.
+    lasso = table.drop(columns=["p_value", "ci_lower", "ci_upper", "odds_ratio"]).assign(std_error=float("nan"))
+    assert sheet(lasso, None, 0.95, NO_WORDS).names == ["estimate", "rows"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("-0.5", "−0.5"), ("-1,234", "−1,234"), ("-1.5e-07", "−1.5e-07"), ("-a", "-a"), ("2008-01-02", "2008-01-02")],
+)
+def test_a_negative_number_has_a_minus_sign(text, shown):
+    assert minus(text) == shown

@@ -171,11 +171,6 @@ def test_column_of_a_layout_may_be_its_type_alone():
             [{"path": "a.csv", "sha256": "0" * 64}],
             "data.files (entry 1): `sha256` is for addresses (http://, https://), not for `a.csv`; remove it",
         ),
-        (
-            "data.missing",
-            {"dets": "level"},
-            "data: missing.dets: data.columns has no `dets`; did you mean `dest`?",
-        ),
         ("data.rare", {"carrier": 0}, "data.rare.carrier: expected an integer >= 1, received 0"),
         ("data.bad_rows", "skip", 'data.bad_rows: expected `error` or `drop`, received "skip"'),
         (
@@ -249,7 +244,7 @@ def test_every_problem_is_reported_at_once():
 
 
 def test_empty_config():
-    keys = "data, models, networks, fit, compare, score, pictures, cluster"
+    keys = "data, models, networks, fit, compare, score, results, pictures, tables, cluster"
     assert message(load, None, "c.yaml") == f"c.yaml: expected a section with the keys {keys}, received nothing"
 
 

@@ -1,9 +1,11 @@
 """What the documents say of the repository: links that lead somewhere, files that are there, terms that are explained once,
 figures that are those of the tables beside them."""
 
+import importlib
 import itertools
 import json
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +21,13 @@ DOCUMENTS = (
     "docs/architecture.md",
     "docs/wide_and_deep.md",
     "docs/scaling.md",
+    "docs/benchmarks.md",
+    "docs/failures.md",
+    "docs/security.md",
+    "docs/statistics.md",
+    "docs/strategies.md",
+    "docs/tutorial.md",
+    "CONTRIBUTING.md",
 )
 
 
@@ -54,6 +63,34 @@ def test_the_glossary_explains_each_term_once_in_alphabetical_order():
     for _, meaning in rows:
         for word in re.findall(r"\*([^*]+)\*", re.sub(r"`.*?`", "", meaning)):
             assert {word.casefold(), word.casefold().removesuffix("s")} & words, f"{word} has no entry"
+
+
+def test_the_readme_is_short_and_says_what_the_large_run_took():
+    text = (REPOSITORY / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    measured = json.loads((REPOSITORY / "benchmarks" / "results" / "large.json").read_text())
+    peak = max(stage["peak_rss_mb"] for stage in measured["stages"].values())
+    words = " ".join(text.split())
+    assert f"on {measured['rows']:,} flights" in words
+    assert f"takes {measured['seconds']:.0f} s on 2 cores" in words and f"more than {peak / 1000:.1f} GB" in words
+
+
+def test_the_tolerances_of_the_statistics_are_those_of_the_code():
+    text = (REPOSITORY / "docs" / "statistics.md").read_text()
+    rows = re.findall(r"^\| .+ \| ([\d.e-]+) \| `([a-z_.]+)\.([A-Z][\w.]+)` \|$", text, flags=re.MULTILINE)
+    assert len(rows) == text.count("| `tfglm.") == 18
+    for value, module, name in rows:
+        assert attrgetter(name)(importlib.import_module(module)) == float(value), name
+
+
+def test_what_the_code_says_of_the_statistics_is_there():
+    headings = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs" / "statistics.md").read_text(), flags=re.MULTILINE))
+    cited = set()
+    for path in (REPOSITORY / "scripts").rglob("*.py"):
+        cited |= {
+            " ".join(name.split()) for name in re.findall(r"docs/statistics\.md:\s+([\w\s]+)\b", path.read_text())
+        }
+    assert len(cited) > 5 and cited <= headings
 
 
 WORKERS = {

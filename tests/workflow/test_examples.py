@@ -20,15 +20,16 @@ def test_each_example_has_a_plan(tmp_path):
     configure(flights)
     images, labels = write_images.digits()
     np.savez(digits / "digits.npz", images=images, labels=labels)
-    folders = {"wide_and_deep": flights, "digits": digits, "scaling": digits}
+    folders = {"aliasing": flights, "wide_and_deep": flights, "digits": digits, "scaling": digits}
     examples = {path.stem: path for path in (REPOSITORY / "config" / "examples").glob("*.yaml")}
     assert examples.keys() == folders.keys()
-    below = {"wide_and_deep": ["config/config.yaml"]}
+    below = {name: ["config/config.yaml"] for name in ("aliasing", "wide_and_deep")}
     plans = {
         name: planned(folder, "--configfile", *below.get(name, []), str(examples[name]))
         for name, folder in folders.items()
     }
     assert {name: {rule: plan.get(rule, 0) for rule in RULES} for name, plan in plans.items()} == {
+        "aliasing": {"chief": 2, "train": 0, "train_on_cluster": 0, "evaluate": 2, "compare_models": 1},
         "wide_and_deep": {"chief": 1, "train": 2, "train_on_cluster": 0, "evaluate": 3, "compare_models": 1},
         "digits": {"chief": 0, "train": 3, "train_on_cluster": 0, "evaluate": 3, "compare_models": 0},
         "scaling": {"chief": 0, "train": 2, "train_on_cluster": 13, "evaluate": 15, "compare_models": 0},
@@ -43,9 +44,7 @@ def test_a_config_of_ones_own_stands_alone(tmp_path):
     plan = planned(tmp_path, "--configfile", "config/mine.yaml")
     assert plan["chief"] == plan["build_design"] == 1
     both = snakemake(tmp_path, "--dry-run", "--configfile", "config/config.yaml", "config/mine.yaml").stdout
-    assert (
-        "config/mine.yaml: models.late_arrival.formula: no column `late`; data.columns has arr_delay, carrier" in both
-    )
+    assert "config/mine.yaml: data.columns: lacks `late`, needed by models.late_arrival.formula; add it" in both
 
 
 def test_the_workers_of_an_example_are_compared_without_more(tmp_path):
@@ -54,7 +53,7 @@ def test_the_workers_of_an_example_are_compared_without_more(tmp_path):
     line = ("--configfile", str(REPOSITORY / "config" / "examples" / "scaling.yaml"), "--", "scaling")
     plan = planned(tmp_path, *line)
     assert plan.pop("tabulate_scaling") == 1 and plan["train"] == 2 and plan["ps"] == 7 and plan["peers"] == 6
-    assert not plan.keys() & {"evaluate", "render_history", "render_summary"}
+    assert not plan.keys() & {"evaluate", "render_history", "render_home"}
 
 
 def test_workers_of_no_network_cannot_be_compared(tmp_path):

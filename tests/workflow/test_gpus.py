@@ -52,7 +52,7 @@ def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path):
 
     configure(tmp_path, change)
     names = ("processor", "gpu")
-    succeed(tmp_path, "--", *(f"results/models/{name}/metrics.json" for name in names))
+    succeed(tmp_path, "--", *(f"results/flights/models/{name}/metrics.json" for name in names))
     for file, loss in (("fit.json", "loss"), ("metrics.json", "log_loss")):
         here, there = (read_json(tmp_path, "models", name, file)[loss] for name in names)
         assert here == pytest.approx(there, abs=1e-4)

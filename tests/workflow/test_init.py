@@ -1,6 +1,7 @@
 """A new user with a file that nobody has described: one command writes a config, the next one fits it."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,8 @@ def clinic() -> pd.DataFrame:
 def test_a_new_file_has_its_first_table_after_two_commands(tmp_path):
     visits = clinic()
     known = visits["Weight"] >= 55
-    visits.assign(Weight=visits["Weight"].where(known)).to_csv(tmp_path / "clinic.csv", index=False, na_rep="?")
+    exported = visits.assign(Weight=visits["Weight"].where(known))
+    exported.to_csv(tmp_path / "clinic.csv", index=False, na_rep="?", sep=";", decimal=",", encoding="latin-1")
     # A config that is no use to anybody is not even read.
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.yaml").write_text("data: [")
@@ -43,7 +45,7 @@ def test_a_new_file_has_its_first_table_after_two_commands(tmp_path):
     assert "All 3,000 rows of clinic.csv, layout config/clinic.layout.yaml:" in printed
     (command,) = re.findall(r"^Next: snakemake --cores 4 --snakefile \S+ (.+)$", printed, re.MULTILINE)
     assert command == "--configfile config/clinic.yaml"
-    succeed(tmp_path, "results/models/Readmitted_yes/coefficients.csv", *command.split())
+    succeed(tmp_path, "results/clinic/models/Readmitted_yes/coefficients.csv", *command.split())
     compare(tmp_path, visits)
 
 
@@ -51,26 +53,24 @@ def compare(folder, visits: pd.DataFrame) -> None:
     """The table against statsmodels, on the rows that train."""
     used = (uniform(1, "clinic", 2, ROWS) < 0.8) & (visits["Weight"] >= 55)
     rows = visits[used]
-    covariates = pd.DataFrame(
-        {
-            "Cardiology": rows["Ward"] == "Cardiology",
-            "Surgery": rows["Ward"] == "Surgery",
-            "Age_years": rows["Age (years)"],
-            "Weight": rows["Weight"],
-        }
-    ).astype(float)
-    fit = sm.GLM(rows["Readmitted"] == "Yes", sm.add_constant(covariates), sm.families.Binomial()).fit(cov_type="HC0")
-    table = read_table(folder, "Readmitted_yes")
-    places = [("Intercept", ""), ("Ward", "Cardiology"), ("Ward", "Surgery"), ("Age_years", ""), ("Weight", "")]
-    assert table.loc[places, "estimate"].to_numpy() == pytest.approx(fit.params.to_numpy(), rel=1e-6)
-    hc1 = fit.bse.to_numpy() * np.sqrt(len(rows) / (len(rows) - len(places)))
-    assert table.loc[places, "std_error"].to_numpy() == pytest.approx(hc1, rel=1e-5)
+    days = pd.to_datetime(rows["Admission"], format="%d/%m/%Y").dt
+    factors = {"Ward": rows["Ward"], "C(month)": days.month, "C(weekday)": days.isocalendar().day}
+    covariates = {("Intercept", ""): np.ones(len(rows))}
+    for term, values in factors.items():
+        covariates |= {(term, str(level)): values == level for level in sorted(values.unique())[1:]}
+    covariates |= {("Age_years", ""): rows["Age (years)"], ("Weight", ""): rows["Weight"]}
+    fit = sm.GLM(rows["Readmitted"] == "Yes", pd.DataFrame(covariates).astype(float), sm.families.Binomial()).fit()
+    table = read_table(folder, "Readmitted_yes", Path("results/clinic")).loc[list(covariates)]
+    assert table["estimate"].to_numpy() == pytest.approx(fit.params.to_numpy(), rel=1e-6)
+    assert table["classical_std_error"].to_numpy() == pytest.approx(fit.bse.to_numpy(), rel=1e-5)
+    # Those by date are others, and none is missing.
+    assert (table["std_error"] / table["classical_std_error"]).between(0.8, 1.25).all()
 
 
 def test_a_file_that_cannot_be_fitted_says_why(tmp_path):
-    (tmp_path / "x.csv").write_text("a;b\n1;2\n")
+    (tmp_path / "x.csv").write_text("a b\n1 2\n")
     done = snakemake(tmp_path, "init", "--config", "csv=x.csv")
-    assert done.returncode == 1 and "error: x.csv: its columns are separated by semicolons" in done.stdout
+    assert done.returncode == 1 and "error: x.csv: has a single column, `a b`" in done.stdout
     assert "Traceback" not in done.stdout and not (tmp_path / "config").exists()
 
 

@@ -5,12 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docx
 import numpy as np
+import openpyxl
 import pandas as pd
 import pytest
 import yaml
 
-from runs import configure, planned, read_json, snakemake, succeed, write_asa
+from runs import configure, planned, read_json, read_table, snakemake, succeed, write_asa
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
 NETWORK = {"formula": FORMULA, "family": "binomial", "hidden": [16, 8], "epochs": 2, "batch_size": 100, "seed": 3}
@@ -23,13 +25,19 @@ SERVED = {"strategy": "parameter_server", "ps": 2, "workers": 2}
 TOGETHER = {"strategy": "parameter_server", "synchronous": True, "workers": 3, "backup_workers": 1}
 COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
 TARGETS = [
-    "results/summary.html",
-    "results/compare.html",
-    *(f"results/models/{name}/metrics.json" for name in (*STRATEGIES, "served", "together")),
-    *(f"results/models/one/{name}" for name in ("embeddings.csv", "history.svg", "metrics.html")),
-    "results/models/carriers/metrics.html",
-    *(f"results/models/{name}/{file}" for name in ("over", "carriers") for file in ("metrics_by.csv", "model.json")),
-    *(f"results/models/{name}/predictions/2006.parquet" for name in ("one", "over", "carriers")),
+    "results/flights/index.html",
+    "results/flights/compare.html",
+    "results/flights/compare.docx",
+    "results/flights/models/exact/coefficients.xlsx",
+    *(f"results/flights/models/{name}/metrics.json" for name in (*STRATEGIES, "served", "together")),
+    *(f"results/flights/models/one/{name}" for name in ("embeddings.svg", "history.svg", "metrics.html")),
+    "results/flights/models/carriers/metrics.html",
+    *(
+        f"results/flights/models/{name}/{file}"
+        for name in ("over", "carriers")
+        for file in ("metrics_by.csv", "model.json")
+    ),
+    *(f"results/flights/models/{name}/predictions/2006.parquet" for name in ("one", "over", "carriers")),
 ]
 """Of each kind of result what a test looks at: to make all of them for each network takes a minute longer."""
 
@@ -75,7 +83,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def model(folder: Path, name: str) -> Path:
-    return folder / "results" / "models" / name
+    return folder / "results" / "flights" / "models" / name
 
 
 def test_all_strategies_learn_the_same(folder):
@@ -120,11 +128,23 @@ def test_metrics_are_those_of_the_predictions_of_the_network(folder):
 
 
 def test_a_network_stands_beside_a_regression(folder):
-    table = pd.read_csv(folder / "results" / "compare_held_out.csv").set_index("resampled_by")
+    table = pd.read_csv(folder / "results" / "flights" / "compare_held_out.csv").set_index("resampled_by")
     metrics = {name: read_json(folder, "models", name, "metrics.json")["log_loss"] for name in ("exact", "over")}
     assert table.loc["month", "difference"] == pytest.approx(metrics["over"] - metrics["exact"])
     assert table.loc["month", "groups"] == 12 and pd.isna(table.loc["month", "ci_lower"])
-    assert "12 values of month are too few for an interval" in (folder / "results" / "compare.html").read_text()
+    page = (folder / "results" / "flights" / "compare.html").read_text()
+    assert "12 values of month are too few for an interval" in page and "<li>over is a network</li>" in page
+    shown = [
+        [cell.text for cell in row.cells]
+        for row in docx.Document(folder / "results" / "flights" / "compare.docx").tables[0].rows
+    ]
+    assert shown[0] == ["", "", "exact", "over"]
+    (n,) = [row for row in shown if row[0] == "n"]
+    assert n[2] == n[3] == f"{read_json(folder, 'models', 'exact', 'fit.json')['rows']:,}"
+    cells = openpyxl.load_workbook(model(folder, "exact") / "coefficients.xlsx").active.iter_rows(values_only=True)
+    table = read_table(folder, "exact")
+    (distance,) = [row for row in cells if row[0] == "distance"]
+    assert distance[2] == pytest.approx(table.loc[("distance", ""), "estimate"], rel=1e-15)
 
 
 LOAD = """
@@ -181,24 +201,24 @@ def test_classes_have_probabilities_and_a_confusion_matrix(folder):
     assert "linear_predictor" not in predictions
     assert set(pd.read_csv(model(folder, "carriers") / "metrics_by.csv")) >= {"level", "accuracy", "null_accuracy"}
     page = (model(folder, "carriers") / "metrics.html").read_text()
-    assert "By class" in page and "<td>PA (1)</td>" in page
+    assert "By class" in page and '<th scope="row">PA (1)</th>' in page
     assert "accuracy" in (model(folder, "carriers") / "metrics.svg").read_text()
-    assert "it predicts the class of" in (folder / "results" / "summary.html").read_text()
+    assert "it predicts the class of" in (folder / "results" / "flights" / "index.html").read_text()
     assert (
         f"accuracy {metrics['accuracy']:.4f} on the rows held out"
-        in (folder / "logs" / "models" / "carriers" / "train.log").read_text()
+        in (folder / "logs" / "flights" / "models" / "carriers" / "train.log").read_text()
     )
 
 
 def test_the_summary_says_what_the_networks_are(folder):
-    page = (folder / "results" / "summary.html").read_text()
+    page = (folder / "results" / "flights" / "index.html").read_text()
     assert "A neural network for <code>late</code>" in page
     assert (
         "hidden layers of 16, 8 units (relu), a coefficient for each level and number, the linear predictor of exact"
         in page
     )
     assert "strategy <code>mirrored</code>" in page and "<code>parameter_server</code>, synchronous" in page
-    log = (folder / "logs" / "models" / "one" / "train.log").read_text()
+    log = (folder / "logs" / "flights" / "models" / "one" / "train.log").read_text()
     assert "epoch 2 of 2, batch" in log and "ms a batch" in log and "final cost" in log
     assert "warning" not in log.lower()
 
@@ -223,7 +243,7 @@ def test_only_what_depends_on_a_key_runs_again(folder):
         return planned(folder, "--configfile", edited(folder, **keys), "--", *TARGETS)
 
     assert plan() == {}
-    assert plan(threshold=0.4).keys() == {"evaluate", "render_metrics", "render_summary"}
+    assert plan(threshold=0.4).keys() == {"evaluate", "render_metrics", "render_home"}
     changed = plan(optimizer={"learning_rate": 0.01})
     assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
 
@@ -285,6 +305,6 @@ def test_only_what_depends_on_a_key_runs_again(folder):
     ],
 )
 def test_what_cannot_be_trained_is_refused(folder, keys, message):
-    done = snakemake(folder, "--configfile", edited(folder, **keys), "--", "results/models/one/fit.json")
+    done = snakemake(folder, "--configfile", edited(folder, **keys), "--", "results/flights/models/one/fit.json")
     assert done.returncode != 0 and message in done.stdout, done.stdout
     assert json.loads((model(folder, "mirrored") / "fit.json").read_text())["steps"] > 0

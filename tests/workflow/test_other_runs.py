@@ -1,7 +1,7 @@
 """What else is run on the same data: an online solver, files to score, a workflow that uses this one as a module."""
 
 import re
-import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,24 +21,24 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
         "online": {"epochs": 3, "report_every": 200},
     }
     path = tmp_path / "online.yaml"
-    path.write_text(yaml.safe_dump({"models": {"online": model}, "fit": ["online"]}))
-    page = "results/models/online/coefficients.html"
+    path.write_text(yaml.safe_dump({"results": "results/online", "models": {"online": model}, "fit": ["online"]}))
+    page = "results/online/models/online/coefficients.html"
     printed = succeed(finished, page, "--configfile", "config/config.yaml", str(path), "--config", "cluster={ps: 2}")
-    fit, steps = read_json(finished, "models", "online", "fit.json"), 3 * 508
+    fit, steps = read_json(finished, "models", "online", "fit.json", results=Path("results/online")), 3 * 508
     assert fit["online"]["steps"] == steps and fit["online"]["calls_repeated"] == 0
     assert fit["gap"]["log_likelihood"] < 1e-4 * fit["rows"]
     assert f"online: ftrl: epoch 3 of 3, step {steps:,}: loss 0.5" in printed
-    log = (finished / "logs" / "models" / "online" / "chief.log").read_text()
+    log = (finished / "logs" / "online" / "models" / "online" / "chief.log").read_text()
     assert re.search(r"step (\d+), epoch 1, batch \1: loss 0\.\d+, [\d,]+ rows a second", log)
-    assert list((finished / "logs" / "models" / "online" / "events").iterdir())
+    assert list((finished / "logs" / "online" / "models" / "online" / "events").iterdir())
     text = (finished / page).read_text()
     assert "stopped after 3 epochs (1,524 steps) of ftrl" in text and "finish: newton" in text
-    assert not (finished / "results" / "resume" / "online").exists()
-    shutil.rmtree(finished / "results" / "models" / "online")
-    assert results(finished) == expected
+    assert not (finished / "results" / "online" / "resume" / "online").exists()
+    # A config of its own: it has read the shards of the other, and left the other's results as they are.
+    assert "into shards" not in printed and results(finished) == expected and planned(finished) == {}
 
 
-def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
+def test_a_new_file_is_scored_without_a_fit_and_its_shards_are_deleted_on_request(finished, flights, tmp_path):
     rows = flights.iloc[-300:].drop(
         columns=["late", "weekday", "dep_hour", "arr_delay", "dep_delay", "arr_time", "air_time"]
     )
@@ -55,7 +55,7 @@ def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
     }
     succeed(finished, *arguments)
     assert not planned(finished, *arguments)
-    folder = finished / "results" / "models" / "late_arrival"
+    folder = finished / "results" / "flights" / "models" / "late_arrival"
     actual = pd.read_parquet(folder / "scores" / "tomorrow.parquet")
     assert actual["row"].tolist() == list(range(1, 301)) and actual["dest"].tolist() == rows["dest"].tolist()
     estimate = read_table(finished, "late_arrival")["estimate"]
@@ -67,9 +67,12 @@ def test_a_new_file_is_scored_without_a_fit(finished, flights, tmp_path):
     assert actual.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
     assert actual["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
     assert (actual["std_error"][good] > 0).all()
-    shutil.rmtree(folder / "scores")
-    shutil.rmtree(finished / "results" / "models" / "arrival_delay" / "scores")
-    shutil.rmtree(finished / "results" / "data" / "scored")
+
+    shards = finished / "results" / "data"
+    assert len(list(shards.glob("*/tomorrow"))) == len(list(shards.glob("*/flights"))) == 1
+    assert " MB of shards that this config does not use" in succeed(finished, "--forcerun", "render_rows")
+    succeed(finished, "tidy")
+    assert not list(shards.glob("*/tomorrow")) and len(list(shards.glob("*/flights"))) == 1 and planned(finished) == {}
 
 
 def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
@@ -78,12 +81,12 @@ def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(fin
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"regression": theirs}))
     (tmp_path / "tfglm").symlink_to(REPOSITORY)
     (snippet,) = re.findall(
-        r"```python\n(.*?module tfglm.*?)```", (REPOSITORY / "config" / "README.md").read_text(), re.DOTALL
+        r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "config" / "README.md").read_text(), re.DOTALL
     )
     (tmp_path / "Snakefile").write_text(snippet)
     here = ("--snakefile", str(tmp_path / "Snakefile"))
     jobs = planned(tmp_path, *here)
     assert jobs["tfglm_chief"] == 1 and jobs["results"] == 1
-    succeed(tmp_path, *here, "results/models/late_arrival/design.json")
+    succeed(tmp_path, *here, "results/flights/models/late_arrival/design.json")
     design = read_json(tmp_path, "models", "late_arrival", "design.json")
     assert design == read_json(finished, "models", "late_arrival", "design.json")

@@ -3,7 +3,7 @@
 import pytest
 
 import forks
-from runs import ENVIRONMENT, OPTIONS, configure, planned, results, snakemake
+from runs import ENVIRONMENT, OPTIONS, RESULTS, configure, planned, results, snakemake
 
 
 def with_model(**keys):
@@ -59,7 +59,7 @@ def test_a_cluster_of_somebody_else_in_the_environment_is_refused(finished):
 
 
 def test_a_model_that_is_not_in_the_config_is_named(finished):
-    done = snakemake(finished, "results/models/late_arival/coefficients.csv")
+    done = snakemake(finished, "results/flights/models/late_arival/coefficients.csv")
     assert done.returncode != 0
     assert "no model `late_arival` in the config; did you mean `late_arrival`?" in done.stdout
 
@@ -73,9 +73,36 @@ def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, tar
     assert message in asked.stdout and "Traceback (most recent call last)" not in asked.stdout
 
 
-def test_a_model_without_covariates_is_planned(tmp_path):
+def test_all_mistakes_are_told_at_once_and_those_of_models_that_are_not_fitted_are_not(tmp_path):
     def change(config):
-        config["models"] = {"alone": {"formula": "late ~ 1", "family": "binomial"}}
+        config["models"]["late_arrival"] |= {"formula": "late ~ factor(month) + dset", "std_errors": "cluster(dat)"}
+        config["models"]["arrival_delay"] |= {"family": "normal"}
+        config["models"]["alone"] = {"formula": "late ~ 1", "family": "binomial"}
+        config["models"]["other"] = {"formula": "nothing ~ nix +", "family": "binomial"}
+        config["models"]["mine"] = {"formula": "late ~ distance", "family": "binomial"}
+        config["data"]["where"] = {"arrived": "arr_dely IS NOT NULL"}
+        config["fit"] = ["late_arrival", "arrival_delay", "alone", "mine"]
 
     configure(tmp_path, change)
+    done = snakemake(tmp_path, "--dry-run")
+    for message in (
+        "models.late_arrival.formula: `factor(month)` is not supported",
+        "models.late_arrival.formula: no column `dset`; did you mean `dest`?",
+        "models.late_arrival.std_errors: no column `dat`; did you mean `date`?",
+        "models.arrival_delay.family: expected `gaussian`",
+        "models.alone.formula: `late ~ 1` has no terms besides the intercept",
+        "data.where.arrived: no column `arr_dely`",
+    ):
+        assert f"config/config.yaml: {message}" in done.stdout, message
+    assert done.returncode != 0 and "models.other" not in done.stdout
+
+    def only_mine(config):
+        change(config)
+        del config["models"]["arrival_delay"], config["data"]["where"]
+        config["fit"] = ["mine"]
+
+    configure(tmp_path, only_mine)
     assert planned(tmp_path)["chief"] == 1
+    asked = snakemake(tmp_path, "--dry-run", str(RESULTS / "models" / "other" / "fit.json"))
+    assert asked.returncode != 0
+    assert "config/config.yaml: models.other.formula: not a formula: `nothing ~ nix +`" in asked.stdout

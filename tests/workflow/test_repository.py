@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tfglm
+
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "scripts" / "tfglm"
 
@@ -53,8 +55,9 @@ MAY_IMPORT = {
         "solvers",
     },
     "provenance": {"data"},
-    "results": {"checkpoint", "data", "design", "engine", "families", "provenance", "results", "solvers"},
-    "report": {"data", "report", "results"},
+    "results": {"checkpoint", "config", "data", "design", "engine", "families", "provenance", "results", "solvers"},
+    "report": {"data", "design", "report", "results"},
+    "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "survey"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
@@ -92,7 +95,7 @@ def test_tensorflow_is_imported_where_it_computes_and_nowhere_else():
 
 
 def test_the_package_has_no_other_parts():
-    rooms = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "__init__.py")}
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "__init__.py", "layouts")}
     assert rooms == set(MAY_IMPORT) | COMMON
 
 
@@ -133,11 +136,36 @@ def test_all_pins_agree():
         assert environment["dependencies"][0] == "python=3.11"
 
 
-def test_the_readme_has_the_figures_that_were_measured():
+def test_the_version_is_that_of_the_citation():
+    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text())
+    assert citation["version"] == tfglm.__version__
+    assert f"## {tfglm.__version__}" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def test_the_page_of_benchmarks_has_the_figures_that_were_measured():
     done = subprocess.run(
-        [sys.executable, "benchmarks/readme.py", "--check"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+        [sys.executable, "benchmarks/page.py", "--check"], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_hosted_checks_run_those_of_the_repository_and_nothing_else():
+    checks = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = checks["jobs"].values()
+    checkout, run = job["steps"]
+    assert run == {"run": ".ci/run"} and os.access(REPOSITORY / ".ci" / "run", os.X_OK)
+    action, _, commit = checkout["uses"].partition("@")
+    assert action == "actions/checkout" and len(commit) == 40 and set(commit) <= set("0123456789abcdef")
+    assert checks["permissions"] == {"contents": "read"}
+
+
+def test_the_container_has_the_locked_packages_and_all_that_a_run_needs():
+    lines = (REPOSITORY / "Containerfile").read_text().splitlines()
+    copied = [line.split()[1] for line in lines if line.startswith("COPY")]
+    ignored = (REPOSITORY / ".containerignore").read_text().split()
+    assert {"requirements.txt", "Snakefile", "config", "profiles", "scripts", "workflow"} == set(copied)
+    assert all((REPOSITORY / path).exists() for path in copied) and not set(copied) & set(ignored)
+    assert "RUN pip install --no-cache-dir --requirement requirements.txt" in lines
 
 
 LINTERS = {

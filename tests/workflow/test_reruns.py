@@ -11,15 +11,19 @@ from runs import REPOSITORY, configure, contents, jobs_in, planned, read_table, 
 
 FITTED_ANEW = {
     "build_design": 1, "check_reference": 1, "ps": 1, "workers": 1, "chief": 1,
-    "tabulate_coefficients": 1, "evaluate": 1, "render_coefficients": 1, "render_metrics": 1, "render_history": 1,
-    "render_summary": 1,
+    "tabulate_coefficients": 1, "tabulate_margins": 1, "evaluate": 1, "render_coefficients": 1, "render_metrics": 1,
+    "render_history": 1, "render_home": 1,
 }  # fmt: skip
-EVALUATED_ANEW = {"evaluate": 1, "render_metrics": 1, "render_summary": 1}
+EVALUATED_ANEW = {"evaluate": 1, "render_metrics": 1, "render_home": 1}
 RERUNS = {
     "formula": ("formula", "late ~ carrier + distance", FITTED_ANEW),
     "std_errors": ("std_errors", "robust", FITTED_ANEW),
-    "contrasts": ("contrasts", {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}}, {"tabulate_contrasts": 1}),
-    "vcov": ("vcov", True, {"export_vcov": 1}),
+    "contrasts": (
+        "contrasts",
+        {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}},
+        {"tabulate_contrasts": 1, "render_home": 1},
+    ),
+    "vcov": ("vcov", True, {"export_vcov": 1, "render_home": 1}),
     "solver": (
         "solver",
         ["adagrad", "newton"],
@@ -27,17 +31,23 @@ RERUNS = {
     ),
     "threshold": ("threshold", 0.3, EVALUATED_ANEW),
     "unseen": ("unseen", "error", EVALUATED_ANEW),
-    "by": ("by", ["carrier"], {**EVALUATED_ANEW, "tabulate_groups": 1}),
+    "by": ("by", ["carrier"], {**EVALUATED_ANEW, "tabulate_groups": 1, "render_groups": 1}),
     "export": ("export", True, {"export_model": 1}),
     "confidence": (
         "confidence",
         0.9,
-        {"tabulate_coefficients": 1, "render_coefficients": 1, "render_summary": 1},
+        {"tabulate_coefficients": 1, "tabulate_margins": 1, "render_coefficients": 1, "render_home": 1},
     ),
     "reference": (
         "reference",
         {"origin": "LGA"},
-        {"check_reference": 1, "tabulate_coefficients": 1, "render_coefficients": 1, "render_summary": 1},
+        {
+            "check_reference": 1,
+            "tabulate_coefficients": 1,
+            "tabulate_margins": 1,
+            "render_coefficients": 1,
+            "render_home": 1,
+        },
     ),
 }
 
@@ -46,7 +56,7 @@ ALL_FITTED_ANEW = {
     "merge_dictionary": 1,
     "render_rows": 1,
     **{rule: len(MODELS) * jobs for rule, jobs in FITTED_ANEW.items()},
-    "render_summary": 1,
+    "render_home": 1,
 }
 READ_ANEW = {"ingest": 1, **ALL_FITTED_ANEW}
 CHANGES = {
@@ -62,7 +72,7 @@ CHANGES = {
         {"pictures": {"colour": "#000000"}},
         {"render_rows": 1, "render_coefficients": 2, "render_metrics": 2, "render_history": 2},
     ),
-    "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1}),
+    "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1, "render_home": 1}),
 }
 
 
@@ -109,7 +119,7 @@ def test_a_change_of_the_config_reruns_what_depends_on_it(plans, case):
 
 
 def test_another_reference_level_is_reported_from_the_same_fit(finished):
-    fit = contents(finished / "results" / "models" / "late_arrival" / "checkpoint")
+    fit = contents(finished / "results" / "flights" / "models" / "late_arrival" / "checkpoint")
     before = read_table(finished, "late_arrival")
     configure(finished, lambda config: config["models"]["late_arrival"].update(reference={"origin": "LGA"}))
     succeed(finished)
@@ -121,6 +131,6 @@ def test_another_reference_level_is_reported_from_the_same_fit(finished):
     assert after.loc[("origin", "EWR"), "std_error"] == pytest.approx(
         before.loc[("origin", "LGA"), "std_error"], rel=1e-9
     )
-    assert contents(finished / "results" / "models" / "late_arrival" / "checkpoint") == fit
+    assert contents(finished / "results" / "flights" / "models" / "late_arrival" / "checkpoint") == fit
     assert planned(finished) == {}
     configure(finished)

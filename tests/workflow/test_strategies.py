@@ -18,7 +18,9 @@ from shared_runs import filled_once
 from tfglm.roles import announce
 
 TARGETS = [
-    f"results/models/{model}/{name}" for model in path_run.MODELS for name in ("coefficients.csv", "metrics.json")
+    f"results/flights/models/{model}/{name}"
+    for model in path_run.MODELS
+    for name in ("coefficients.csv", "metrics.json")
 ]
 ONE_DEVICE = ["--config", "cluster={strategy: one_device}"]
 PEERS = ["--config", "cluster={strategy: multi_worker_mirrored, workers: 3}"]
@@ -35,14 +37,14 @@ def folder(tmp_path_factory) -> Path:
 
 def results(folder: Path) -> dict[str, str]:
     """The digests of what a fit and its results consist of, but for times and addresses."""
-    names = contents(folder / "results" / "models")
+    names = contents(folder / "results" / "flights" / "models")
     return {name: digest for name, digest in names.items() if "/cluster/" not in name and "/history." not in name}
 
 
 def passes(folder: Path, model: str) -> int:
     """How many sums the fit of a model in one process has made so far."""
     try:
-        progress = json.loads((folder / "logs" / "models" / model / "progress.json").read_text())
+        progress = json.loads((folder / "logs" / "flights" / "models" / model / "progress.json").read_text())
     except FileNotFoundError:
         return 0
     return progress["passes"] if progress["state"] == "fitting" else 0
@@ -54,8 +56,8 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
     plan = planned(folder, *ONE_DEVICE, "--", *TARGETS)
     assert plan["fit"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "chief"}
 
-    line = command_line(*ONE_DEVICE, "--", "results/models/path/coefficients.csv")
-    (folder / "logs" / "models" / "path" / "progress.json").unlink()
+    line = command_line(*ONE_DEVICE, "--", "results/flights/models/path/coefficients.csv")
+    (folder / "logs" / "flights" / "models" / "path" / "progress.json").unlink()
     run = subprocess.Popen(
         line, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -68,7 +70,10 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
 
     done = snakemake(folder, *ONE_DEVICE, "--rerun-incomplete", "--", *TARGETS)
     assert done.returncode == 0, done.stdout
-    assert json.loads((folder / "logs" / "models" / "path" / "progress.json").read_text())["passes_recalled"] >= 9
+    assert (
+        json.loads((folder / "logs" / "flights" / "models" / "path" / "progress.json").read_text())["passes_recalled"]
+        >= 9
+    )
     assert results(folder) == on_cluster
     assert planned(folder, *ONE_DEVICE, "--", *TARGETS) == {}
 
@@ -79,7 +84,7 @@ def test_three_peers_come_to_the_same_bytes(folder: Path) -> None:
     assert plan["chief"] == plan["peers"] == len(path_run.MODELS) and not plan.keys() & {"ps", "workers", "fit"}
     succeed(folder, *PEERS, "--", *TARGETS)
     assert results(folder) == on_cluster
-    rosters = sorted((folder / "results" / "models" / "learnt" / "cluster").glob("peers-*.json"))
+    rosters = sorted((folder / "results" / "flights" / "models" / "learnt" / "cluster").glob("peers-*.json"))
     assert [announce.read(path).name for path in rosters] == ["peer 0", "peer 1"]
     assert processes_in(folder) == []
     # How many there are changes nothing, and so is no reason to fit again.

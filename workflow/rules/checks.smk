@@ -1,25 +1,69 @@
 # What is refused before Snakemake deletes earlier outputs or starts a job, and what a run says at its end.
 
+import functools
 import json
 import shutil
 import subprocess
 
+from tfglm.config import column_problems, offered_columns
 from tfglm.data.packages import located
 from tfglm.roles import memory, pending, tpu
 
 
-def check_files():
-    """Refuse files and expressions that cannot be read, and a disk that is too small, before Snakemake deletes the earlier
-    outputs of the first rule that needs them."""
+def check_config(config, problems):
+    """Collect what is wrong with columns, expressions and models, as far as config, layouts and headers tell: before Snakemake
+    deletes the earlier outputs of the first rule that needs them."""
+    offered = offered_columns(config, LAYOUTS.values())
+    if not READS_HEADERS:
+        # Only the jobs can read headers, expressions and formulas: they check the rest.
+        problems.messages += column_problems(config, LAYOUTS.values())
+        return
+    from tfglm.data.layouts import check_expressions
+    from tfglm.design.early import model_problems
+
+    def layouts_of(files, settings):
+        """The layouts of some files, as far as they are known, by name."""
+        # A column that no layout has is told once, not of each file.
+        known = [column for column in settings.columns if column in offered]
+        settings, layouts = settings.model_copy(update={"columns": known}), {}
+        for file in files.values():
+            with problems.collected():
+                possible = possible_layouts(file, settings)
+                check_expressions(possible, settings)
+                layouts |= possible
+        if not files:
+            # None of those that the config names is there.
+            layouts = LAYOUTS
+            with problems.collected():
+                check_expressions(layouts, settings)
+        return layouts
+
+    of_models = model_problems(config, layouts_of(FILES, config.data))
+    if TO_SCORE:
+        layouts_of(SCORED, TO_SCORE)
+    problems.messages += column_problems(config, LAYOUTS.values(), of_models.unparsed)
+    problems.messages += of_models.messages
+
+
+@functools.cache
+def check_asked(name):
+    """Refuse a model that is asked for though the config does not name it under `fit`, as those are that it does."""
+    problems = Problems()
+    check_config(CONFIG.model_copy(update={"fit": [name], "compare": None}), problems)
+    try:
+        problems.check()
+    except UserError as error:
+        raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None
+
+
+def check_disk():
+    """Refuse a disk that is too small."""
     from tfglm.data.packing import estimated_csv_bytes
     from tfglm.data.shards import estimated_stored_bytes
 
     needed = 0
-    for file in SCORED.values():
-        possible_layouts(file, TO_SCORE)
     for name, file in FILES.items():
-        possible_layouts(file, CONFIG.data)
-        if not (is_address(file.source) or Path(f"results/data/ingested/{name}/manifest.json").exists()):
+        if not (is_address(file.source) or Path(SHARDS_OF[name], "manifest.json").exists()):
             csv = estimated_csv_bytes(located(file.source))
             needed += estimated_stored_bytes(csv, len(CONFIG.data.columns))
     free = shutil.disk_usage(".").free
@@ -30,16 +74,20 @@ def check_files():
         )
     if needed > 1e9:
         print(
-            f"The shards need about {needed / 1e9:.1f} GB in results/; {free / 1e9:.1f} GB are free.", file=sys.stderr
+            f"The shards need about {needed / 1e9:.1f} GB in results/data/; {free / 1e9:.1f} GB are free.",
+            file=sys.stderr,
         )
 
 
 try:
-    # Not once more in the process of every job; and where only the jobs can read files, they check.
+    # Not once more in the process of every job.
+    if workflow.is_main_process:
+        check_config(CONFIG, PROBLEMS)
+    PROBLEMS.check()
     if workflow.is_main_process and READS_HEADERS:
-        check_files()
+        check_disk()
 except UserError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None
 
 
 def check_machine():
@@ -77,25 +125,34 @@ def check_machine():
         )
 
 
-# Why SLURM will never start a job: repeated at the end of the run.
+def check_nodes():
+    """Refuse a fit on several nodes where nothing starts processes on the others."""
+    nodes, executor = CONFIG.cluster.nodes, workflow.executor_plugin.name
+    if nodes > 1 and not (workflow.local_exec or executor == pending.EXECUTOR):
+        raise WorkflowError(
+            f"cluster.nodes: {nodes}: with the executor `{executor}` all processes of a fit run on one node; "
+            "take the key away, or say --config 'cluster={nodes: 1}'"
+        )
+
+
+# Why the scheduler will never start a job: repeated at the end of the run.
 GIVEN_UP = []
 
 
 def watch_queue():
-    """Have a run on SLURM end if SLURM will never start one of its jobs."""
-    if workflow.executor_plugin.name != "slurm":
-        return
-    # With `sacct` the executor does not notice a job that is cancelled.
-    interrupt = workflow.executor_settings.status_command == "sacct"
-    pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
+    """Have a run end if the scheduler will never start one of its jobs."""
+    if workflow.executor_plugin.name == pending.EXECUTOR:
+        interrupt = pending.misses_cancelled(workflow.executor_settings.status_command)
+        pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
 
 
 onstart:
     # At least: the chief starts when the roles have written their addresses, and where a job first activates a conda
     # environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time;
-    # and not as a profile of the workflow, which would overrule the 60 s of profiles/slurm.
+    # and not as a profile of the workflow, which would overrule the 60 s of those in profiles/.
     workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
     check_machine()
+    check_nodes()
     watch_queue()
 
 
@@ -108,7 +165,7 @@ def headline(name):
     """What a model has come to, in a line."""
 
     def read(file):
-        return json.loads(Path("results/models", name, file).read_text())
+        return json.loads(Path(RESULTS, "models", name, file).read_text())
 
     fit, metrics = read("fit.json"), read("metrics.json") if CONFIG.data.split.evaluate else {}
     size = f"{fit['coefficients']:,} coefficients" if "coefficients" in fit else f"{fit['parameters']:,} parameters"
@@ -129,12 +186,18 @@ def headline(name):
 
 
 onsuccess:
-    # Where the summary was asked for, all that it tells of is of this config.
-    if any(job.rule.name == "render_summary" for job in workflow.dag.jobs):
+    # Where the first page was asked for, all that it tells of is of this config.
+    if any(job.rule.name == "render_home" for job in workflow.dag.jobs):
         print("", *map(headline, MODELS), sep="\n")
-        print("The page to open: results/summary.html")
+        print(f"The page to open: {RESULTS}/index.html")
     if any(Path(target).exists() for target in targets_of_all_models()):
         print(
-            "The results are in results/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
+            f"The results are in {RESULTS}/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
         )
-        print("coefficients.svg (the picture) and checkpoint/; results/data/rows.json accounts for every row.")
+        print(f"coefficients.svg (the picture) and checkpoint/; {RESULTS}/data/rows.json accounts for every row.")
+    if unused := unused_shards():
+        size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
+        print(
+            f"results/data/ also has {size / 1e6:,.1f} MB of shards that this config does not use, of another config or an earlier"
+            " version of it: `snakemake --cores 1 tidy` deletes them."
+        )

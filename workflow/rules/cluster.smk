@@ -4,18 +4,18 @@
 rule chief:
     input:
         rosters=rosters_of,
-        design="results/models/{model}/design.json",
-        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
+        design=f"{MODEL}/design.json",
+        manifests=MANIFESTS,
     output:
-        fit="results/models/{model}/fit.json",
-        checkpoint=directory("results/models/{model}/checkpoint"),
-        history="results/models/{model}/history.csv",
-        history_digest="results/models/{model}/history.sha256",
+        fit=f"{MODEL}/fit.json",
+        checkpoint=directory(f"{MODEL}/checkpoint"),
+        history=f"{MODEL}/history.csv",
+        history_digest=f"{MODEL}/history.sha256",
     log:
-        "logs/models/{model}/chief.log",
+        f"{LOGS}/models/{{model}}/chief.log",
     # Not under logs/, in no rule: on a full log disk a fit that is complete would fail.
     benchmark:
-        "timings/chief/{model}.tsv"
+        f"{TIMINGS}/chief/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
     conda:
@@ -30,23 +30,23 @@ rule chief:
         isolate=CONFIG.cluster.isolate,
         mem_mb=0,
     params:
+        **MEETING,
+        **MEANWHILE,
         engine=ENGINE,
         settings=settings(*SolverConfig.model_fields),
         # For the record, and so a reason to run as well: else a fit of the same numbers could tell of another config than that of
         # the models beside it, with which it is to be compared.
         config=provenance_settings,
-        # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
-        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting"
     shell:
         'exec python "$TFGLM_SCRIPTS/isolate.py"'
         " --isolate {resources.isolate}"
         " --launcher {resources.mpi}"
-        " --network results/models/{wildcards.model}/cluster/network.json"
+        " --network {params.network}"
         " chief.py"
         " --rosters {input.rosters}"
-        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --lease {params.lease}"
         " --patience {resources.patience}"
         " --stall {resources.stall}"
         " --design {input.design}"
@@ -55,8 +55,8 @@ rule chief:
         " --config {params.config:q}"
         " --history {output.history}"
         " --journal {params.journal}"
-        " --progress logs/models/{wildcards.model}/progress.json"
-        " --events logs/models/{wildcards.model}/events"
+        " --progress {params.progress}"
+        " --events {params.events}"
         " --checkpoint {output.checkpoint}"
         " --fit {output.fit}"
         " --parent $PPID"

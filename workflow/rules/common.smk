@@ -20,12 +20,14 @@ from tfglm.config import (
     columns_from,
     expand_files,
     fetched,
+    in_file,
     load,
     load_layouts,
     secret_addresses,
     settings_to_score,
+    words_of_columns,
 )
-from tfglm.errors import nearest
+from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 
 if "TF_CONFIG" in os.environ:
@@ -33,23 +35,36 @@ if "TF_CONFIG" in os.environ:
         "TF_CONFIG is set in the environment, and tells TensorFlow of a cluster that is not this workflow's\n"
         "  unset TF_CONFIG; which processes there are stands in the config, and they find their addresses themselves"
     )
+# What messages call the config.
+CONFIG_FILES = ", ".join(map(str, workflow.configfiles)) or "config"
+# Mistakes that are told together with those that checks.smk finds.
+PROBLEMS = Problems()
+FILES = SCORED = FETCHED = {}
+TO_SCORE = None
 try:
-    CONFIG = load(config, ", ".join(map(str, workflow.configfiles)) or "config")
+    CONFIG = load(config, CONFIG_FILES, PROBLEMS)
     # What a file may look like, by the name of the layout.
     LAYOUTS = load_layouts(CONFIG.data)
-    # The input files, by their name in results.
-    FILES = expand_files(CONFIG.data)
-    # Those that are only predicted, and how they are read. A layout that they alone have says nothing of a model.
+    # Those of the files that are only predicted. A layout that they alone have says nothing of a model.
     OF_SCORE = CONFIG.data.model_copy(update={"files": CONFIG.score})
-    SCORED = expand_files(OF_SCORE) if CONFIG.score else {}
-    TO_SCORE = settings_to_score(CONFIG) if SCORED else None
     LAYOUTS_TO_SCORE = load_layouts(OF_SCORE)
+    # The input files, by their name in results.
+    with PROBLEMS.collected():
+        FILES = expand_files(CONFIG.data)
+    # Those that are only predicted, and how they are read.
+    with PROBLEMS.collected():
+        TO_SCORE = settings_to_score(CONFIG) if CONFIG.score else None
+        SCORED = expand_files(OF_SCORE, "score") if TO_SCORE else {}
     # The files that are fetched, by their own name.
-    FETCHED = fetched([*FILES.values(), *SCORED.values()])
+    with PROBLEMS.collected():
+        FETCHED = fetched([*FILES.values(), *SCORED.values()])
     # What commands, logs and records must not show reaches the script by its environment.
     os.environ[SECRETS] = secret_addresses(FETCHED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
+
+# Labels and units of columns, as JSON: what pages show, and nothing that is computed.
+WORDS = json.dumps(words_of_columns(LAYOUTS.values(), CONFIG.data), sort_keys=True)
 
 MODELS = CONFIG.fit or list(CONFIG.all_models)
 # Of these, the regressions and the networks.
@@ -57,15 +72,28 @@ REGRESSIONS = [name for name in MODELS if name in CONFIG.models]
 NETWORKS = [name for name in MODELS if name in CONFIG.networks]
 HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
-MODEL = "results/models/{model}"
+
+def folder_of_results():
+    """Where the results of this config lie: a folder of their own, named after its file, so that no other's are overwritten."""
+    if CONFIG.results:
+        return CONFIG.results
+    file = workflow.configfiles[-1] if workflow.configfiles else "tfglm"
+    name = re.sub("[^A-Za-z0-9_-]", "_", Path(file).stem)
+    return f"results/{name}"
+
+
+RESULTS = folder_of_results()
+# What else is by config: logs, and what each job took.
+NAME = Path(RESULTS).relative_to("results") if RESULTS.startswith("results/") else Path(RESULTS)
+LOGS, TIMINGS = Path("logs", NAME).as_posix(), Path("timings", NAME).as_posix()
+
+MODEL = f"{RESULTS}/models/{{model}}"
 # What a fitted model is read from.
 FIT = {
     "design": f"{MODEL}/design.json",
     "checkpoint": f"{MODEL}/checkpoint",
     "fit": f"{MODEL}/fit.json",
 }
-MANIFEST = "results/data/ingested/{file}/manifest.json"
-MANIFESTS = expand(MANIFEST, file=FILES)
 
 
 wildcard_constraints:
@@ -82,12 +110,12 @@ NETWORK = "|".join(CONFIG.networks) or "(?!)"
 def has_peers():
     """The models that several processes fit or train under MultiWorkerMirroredStrategy, as a pattern of their names."""
     regressions = [NO_NETWORK] if CONFIG.cluster.peers else []
-    return "|".join([trained_under("multi_worker_mirrored"), *regressions])
+    return "|".join([networks_where(lambda network: network.peers), *regressions])
 
 
-def trained_under(*strategies):
-    """The networks that have one of these strategies, as a pattern of their names."""
-    return "|".join(name for name in NETWORKS if CONFIG.networks[name].strategy in strategies) or "(?!)"
+def networks_where(holds):
+    """The networks of which something holds, as a pattern of their names."""
+    return "|".join(name for name in NETWORKS if holds(CONFIG.networks[name])) or "(?!)"
 
 
 class Unwatched:
@@ -108,7 +136,14 @@ def model_of(wildcards):
             f"no model `{wildcards.model}` in the config{nearest(wildcards.model, models)}; "
             f"there are: {', '.join(models)}"
         )
+    if workflow.is_main_process and wildcards.model not in MODELS:
+        check_asked(wildcards.model)
     return models[wildcards.model]
+
+
+def folder_of_model(wildcards):
+    """Where the files of the model lie that a job is for."""
+    return MODEL.format(model=wildcards.model)
 
 
 def settings(*keys):
@@ -127,13 +162,26 @@ def unwatched(function):
     return lambda wildcards: Unwatched(function(wildcards))
 
 
+# Neither outputs, which Snakemake would delete when the job fails, nor reasons to run: how the processes of a model find each other,
+MEETING = {
+    "network": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/network.json"),
+    "lease": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/chief.lease"),
+}
+# and what a fit writes before it is complete.
+MEANWHILE = {
+    "journal": unwatched(lambda wildcards: f"{RESULTS}/resume/{wildcards.model}"),
+    "progress": unwatched(lambda wildcards: f"{LOGS}/models/{wildcards.model}/progress.json"),
+    "events": unwatched(lambda wildcards: f"{LOGS}/models/{wildcards.model}/events"),
+}
+
+
 def provenance_settings(wildcards):
     """What of the config the numbers depend on, as JSON."""
     data = CONFIG.data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True)
     of_fit = (DesignConfig, SolverConfig, TrainingConfig)
     keys = {key for section in of_fit for key in section.model_fields}
     model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
-    command = f"snakemake results/models/{wildcards.model}/fit.json"
+    command = f"snakemake {RESULTS}/models/{wildcards.model}/fit.json"
     return json.dumps({"data": data, "model": model, "command": command}, sort_keys=True)
 
 
@@ -148,7 +196,7 @@ def offset_of(wildcards):
     """The fit of the regression whose linear predictor is a part of a network's."""
     model = model_of(wildcards)
     offset = isinstance(model, NetworkConfig) and model.offset_from
-    return [f"results/models/{offset}/{name}" for name in ("design.json", "checkpoint", "fit.json")] if offset else []
+    return [f"{RESULTS}/models/{offset}/{name}" for name in ("design.json", "checkpoint", "fit.json")] if offset else []
 
 
 def threads_of_training(wildcards):
@@ -164,13 +212,13 @@ def gpus_of_training(wildcards):
 
 def reference_of_regression(wildcards):
     """The file with the reference levels, which a network has none of."""
-    return [] if wildcards.model in CONFIG.networks else f"results/models/{wildcards.model}/reference.json"
+    return [] if wildcards.model in CONFIG.networks else f"{RESULTS}/models/{wildcards.model}/reference.json"
 
 
 def reference_of_unseen(wildcards):
     """The file with the reference levels, where the evaluation depends on them."""
     uses_them = model_of(wildcards).unseen == "reference"
-    return f"results/models/{wildcards.model}/reference.json" if uses_them else []
+    return f"{RESULTS}/models/{wildcards.model}/reference.json" if uses_them else []
 
 
 Roles = namedtuple("Roles", "ps workers peers")
@@ -185,7 +233,7 @@ def roles_of(wildcards):
 
 
 def allocation(wildcards):
-    """What SLURM is asked for: nodes, and processes on the fullest of them."""
+    """What a scheduler is asked for: nodes, and processes on the fullest of them."""
     roles = roles_of(wildcards)
     return launch.request(roles.ps, roles.workers + roles.peers, CONFIG.cluster.nodes)
 
@@ -194,4 +242,4 @@ def rosters_of(wildcards):
     """The rosters of the processes that work for the chief of a model."""
     roles = roles_of(wildcards)
     names = {"ps": roles.ps, "workers": roles.workers, "peers": roles.peers}
-    return [f"results/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]
+    return [f"{RESULTS}/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]

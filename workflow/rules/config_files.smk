@@ -1,16 +1,15 @@
 # Included before Snakemake reads the config: what would be lost in silence, or never end, is refused first. The files of
 # --configfile are read by Snakemake before any of this.
 
-import os
 import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-# This file lies in workflow/rules, also where another workflow uses this one as a module.
-SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
-# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
-os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
+
+include: "scripts.smk"
+
+
 sys.path.insert(0, str(SCRIPTS))
 
 from tfglm.config import files as config_files

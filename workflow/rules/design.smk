@@ -3,14 +3,14 @@
 
 rule build_design:
     input:
-        dictionary="results/data/dictionary.json",
+        dictionary=f"{RESULTS}/data/dictionary.json",
         manifests=MANIFESTS,
     output:
         f"{MODEL}/design.json",
     log:
-        "logs/models/{model}/build_design.log",
+        f"{LOGS}/models/{{model}}/build_design.log",
     benchmark:
-        "timings/build_design/{model}.tsv"
+        f"{TIMINGS}/build_design/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -19,7 +19,7 @@ rule build_design:
         settings=settings(*DesignConfig.model_fields),
         known_late=known_late,
         # Checked here, but no reason to make another design, nor another fit.
-        to_check=unwatched(settings("reference")),
+        to_check=unwatched(settings("reference", "contrasts", "by")),
     message:
         "{wildcards.model}: combining the formula with the levels"
     shell:
@@ -42,9 +42,9 @@ rule check_reference:
     output:
         f"{MODEL}/reference.json",
     log:
-        "logs/models/{model}/check_reference.log",
+        f"{LOGS}/models/{{model}}/check_reference.log",
     benchmark:
-        "timings/check_reference/{model}.tsv"
+        f"{TIMINGS}/check_reference/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -10,9 +10,9 @@ rule evaluate:
     output:
         f"{MODEL}/metrics.json",
     log:
-        "logs/models/{model}/evaluate.log",
+        f"{LOGS}/models/{{model}}/evaluate.log",
     benchmark:
-        "timings/evaluate/{model}.tsv"
+        f"{TIMINGS}/evaluate/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -40,9 +40,9 @@ use rule evaluate as evaluate_split with:
     output:
         f"{MODEL}/metrics_{{split}}.json",
     log:
-        "logs/models/{model}/evaluate_{split}.log",
+        f"{LOGS}/models/{{model}}/evaluate_{{split}}.log",
     benchmark:
-        "timings/evaluate_{split}/{model}.tsv"
+        f"{TIMINGS}/evaluate_{{split}}/{{model}}.tsv"
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
@@ -55,9 +55,9 @@ rule tabulate_groups:
     output:
         f"{MODEL}/metrics_by.csv",
     log:
-        "logs/models/{model}/tabulate_groups.log",
+        f"{LOGS}/models/{{model}}/tabulate_groups.log",
     benchmark:
-        "timings/tabulate_groups/{model}.tsv"
+        f"{TIMINGS}/tabulate_groups/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     message:
@@ -75,20 +75,22 @@ rule compare_models:
         tables=compared_files("coefficients.csv", WITH_COEFFICIENTS),
         digests=compared_files("coefficients.sha256", WITH_COEFFICIENTS),
         fits=compared_files("fit.json"),
+        designs=compared_files("design.json"),
         metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
     output:
-        table="results/compare.csv",
-        differences="results/compare_held_out.csv",
+        table=f"{RESULTS}/compare.csv",
+        differences=f"{RESULTS}/compare_held_out.csv",
+        tests=f"{RESULTS}/compare_likelihood_ratio.csv",
         page=report(
-            "results/compare.html",
+            f"{RESULTS}/compare.html",
             caption="../report/compare.rst",
             category="1. Start here",
             labels={"result": "models side by side"},
         ),
     log:
-        "logs/compare_models.log",
+        f"{LOGS}/compare_models.log",
     benchmark:
-        "timings/compare_models.tsv"
+        f"{TIMINGS}/compare_models.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -105,8 +107,66 @@ rule compare_models:
         " {params.held_out}"
         " --table {output.table}"
         " --differences {output.differences}"
+        " --tests {output.tests}"
         " --page {output.page}"
         " --log {log}"
+
+
+rule tabulate_for_papers:
+    """Write the table of a model as LaTeX, Markdown, Word and Excel."""
+    input:
+        table=f"{MODEL}/coefficients.csv",
+        digest=f"{MODEL}/coefficients.sha256",
+        fit=f"{MODEL}/fit.json",
+        design=f"{MODEL}/design.json",
+        metrics=f"{MODEL}/metrics.json" if CONFIG.data.split.evaluate else [],
+    output:
+        multiext(f"{MODEL}/coefficients", ".tex", ".md", ".docx", ".xlsx"),
+    log:
+        f"{LOGS}/models/{{model}}/tabulate_for_papers.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_for_papers/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        models=folder_of_model,
+        with_coefficients=folder_of_model,
+        held_out="--held-out" if CONFIG.data.split.evaluate else "",
+        settings=CONFIG.tables.model_dump_json(exclude_defaults=True),
+    message:
+        "{wildcards.model}: writing the table for papers"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_for_papers.py"'
+        " --models {params.models}"
+        " --with-coefficients {params.with_coefficients}"
+        " {params.held_out}"
+        " --settings {params.settings:q}"
+        " --tables {output}"
+        " --log {log}"
+
+
+use rule tabulate_for_papers as tabulate_comparison_for_papers with:
+    input:
+        tables=compared_files("coefficients.csv", WITH_COEFFICIENTS),
+        digests=compared_files("coefficients.sha256", WITH_COEFFICIENTS),
+        fits=compared_files("fit.json"),
+        designs=compared_files("design.json"),
+        metrics=compared_files("metrics.json") if CONFIG.data.split.evaluate else [],
+    output:
+        multiext(f"{RESULTS}/compare", ".tex", ".md", ".docx", ".xlsx"),
+    log:
+        f"{LOGS}/tabulate_comparison_for_papers.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_comparison_for_papers.tsv"
+    params:
+        engine=ENGINE,
+        models=compared_files(),
+        with_coefficients=compared_files(among=WITH_COEFFICIENTS),
+        held_out="--held-out" if CONFIG.data.split.evaluate else "",
+        settings=CONFIG.tables.model_dump_json(exclude_defaults=True),
+    message:
+        "Writing the table of all compared models for papers"
 
 
 rule tabulate_scaling:
@@ -116,18 +176,19 @@ rule tabulate_scaling:
         histories=scaled_files("history.csv"),
         digests=scaled_files("history.sha256"),
     output:
-        table="results/scaling.csv",
+        table=f"{RESULTS}/scaling.csv",
         plot=report(
-            "results/scaling.svg",
+            f"{RESULTS}/scaling.svg",
             caption="../report/scaling.rst",
             category="1. Start here",
             labels={"result": "networks by workers, picture"},
         ),
-        png="results/scaling.png",
+        png=f"{RESULTS}/scaling.png",
+        pdf=f"{RESULTS}/scaling.pdf",
     log:
-        "logs/tabulate_scaling.log",
+        f"{LOGS}/tabulate_scaling.log",
     benchmark:
-        "timings/tabulate_scaling.tsv"
+        f"{TIMINGS}/tabulate_scaling.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -141,5 +202,5 @@ rule tabulate_scaling:
         " --models {params.models}"
         " --table {output.table}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --log {log}"

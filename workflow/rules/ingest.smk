@@ -7,7 +7,7 @@ rule fetch:
     log:
         "logs/data/fetch/{download}.log",
     benchmark:
-        "timings/fetch/{download}.tsv"
+        "timings/data/fetch/{download}.tsv"
     wildcard_constraints:
         download=one_of(name for name, file in FETCHED.items() if not file.sha256),
     retries: 3
@@ -42,15 +42,17 @@ rule ingest:
     input:
         path_in(FILES),
     output:
-        manifest="results/data/ingested/{file}/manifest.json",
-        levels="results/data/ingested/{file}/levels.parquet",
-        checksums="results/data/ingested/{file}/checksums.npy",
-        predicted="results/data/ingested/{file}/predicted_rows.npy",
-        shards=directory("results/data/ingested/{file}/shards"),
+        manifest=f"{SHARDS}/manifest.json",
+        levels=f"{SHARDS}/levels.parquet",
+        checksums=f"{SHARDS}/checksums.npy",
+        predicted=f"{SHARDS}/predicted_rows.npy",
+        shards=directory(f"{SHARDS}/shards"),
     log:
-        "logs/data/ingest/{file}.log",
+        "logs/data/ingest/{key}/{file}.log",
     benchmark:
-        "timings/ingest/{file}.tsv"
+        "timings/data/ingest/{key}/{file}.tsv"
+    wildcard_constraints:
+        key=keys_of(SHARDS_OF),
     conda:
         "../envs/tfglm.yaml"
     threads: 2
@@ -75,20 +77,22 @@ rule ingest:
         " --log {log}"
 
 
-# A file of its own folder and settings, whose rows are predicted, all of them.
+# A file with settings of its own, whose rows are predicted, all of them.
 use rule ingest as ingest_to_score with:
     input:
         path_in(SCORED),
     output:
-        manifest="results/data/scored/{file}/manifest.json",
-        levels="results/data/scored/{file}/levels.parquet",
-        checksums="results/data/scored/{file}/checksums.npy",
-        predicted="results/data/scored/{file}/predicted_rows.npy",
-        shards=directory("results/data/scored/{file}/shards"),
+        manifest=f"{SHARDS}/manifest.json",
+        levels=f"{SHARDS}/levels.parquet",
+        checksums=f"{SHARDS}/checksums.npy",
+        predicted=f"{SHARDS}/predicted_rows.npy",
+        shards=directory(f"{SHARDS}/shards"),
     log:
-        "logs/data/ingest_to_score/{file}.log",
+        "logs/data/ingest_to_score/{key}/{file}.log",
     benchmark:
-        "timings/ingest_to_score/{file}.tsv"
+        "timings/data/ingest_to_score/{key}/{file}.tsv"
+    wildcard_constraints:
+        key=keys_of(SHARDS_TO_SCORE),
     params:
         engine=ENGINE,
         layouts=layouts_in(SCORED, TO_SCORE),
@@ -101,12 +105,12 @@ rule merge_dictionary:
     input:
         MANIFESTS,
     output:
-        dictionary="results/data/dictionary.json",
-        rows="results/data/rows.json",
+        dictionary=f"{RESULTS}/data/dictionary.json",
+        rows=f"{RESULTS}/data/rows.json",
     log:
-        "logs/data/merge_dictionary.log",
+        f"{LOGS}/data/merge_dictionary.log",
     benchmark:
-        "timings/merge_dictionary.tsv"
+        f"{TIMINGS}/merge_dictionary.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

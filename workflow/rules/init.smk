@@ -1,12 +1,12 @@
 # A config for a file that has none yet. Apart from all other rules, which need a config.
 
-import os
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
-os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
+
+include: "scripts.smk"
+
 
 if not isinstance(config.get("csv"), str):
     raise WorkflowError("`init` looks at one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")

@@ -1,5 +1,6 @@
 # The input files: where they lie, which layouts they may have, and which columns are known too late to predict from.
 
+import hashlib
 import shlex
 from importlib.util import find_spec
 
@@ -7,7 +8,7 @@ from tfglm.data.packages import located
 
 # Headers and SQL are read with packages that Snakemake does not bring. Where only the jobs have them, in an environment of their
 # own, a file may have any of the layouts that the config allows, and its job chooses.
-READS_HEADERS = all(map(find_spec, ["indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
+READS_HEADERS = all(map(find_spec, ["formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
 
 
 def path_in(files):
@@ -18,6 +19,42 @@ def path_in(files):
         return f"results/data/fetched/{file.basename}" if file.fetched else file.source
 
     return path
+
+
+# What the shards of a file are: they are named by what they depend on, so that configs that read it alike share them, and one that
+# reads it in another way leaves them.
+SHARDS = "results/data/{key}/{file}"
+
+
+def shards_of(files, settings):
+    """The folder of each file's shards, by the name of the file."""
+
+    def folder(name, file):
+        read_as = settings.model_dump_json(include=set(SelectionConfig.model_fields), exclude_defaults=True)
+        # Which of the shipped layouts it has is known by its header, and a param.
+        own_layouts = [name for name in file.layouts if name.endswith((".yaml", ".yml"))]
+        key = hashlib.sha256(json.dumps([file.identity, own_layouts, read_as]).encode()).hexdigest()[:12]
+        return SHARDS.format(key=key, file=name)
+
+    return {name: folder(name, file) for name, file in files.items()}
+
+
+SHARDS_OF = shards_of(FILES, CONFIG.data)
+SHARDS_TO_SCORE = shards_of(SCORED, TO_SCORE)
+MANIFESTS = [f"{folder}/manifest.json" for folder in SHARDS_OF.values()]
+
+
+def keys_of(folders):
+    """The keys of these folders, as a pattern."""
+    return one_of(dict.fromkeys(Path(folder).parts[-2] for folder in folders.values()))
+
+
+def unused_shards():
+    """The folders of shards that this config does not use: those of other configs in the same folder, and of this one before it
+    was edited."""
+    used = {Path(folder) for folder in [*SHARDS_OF.values(), *SHARDS_TO_SCORE.values()]}
+    kept = Path("results/data").glob("*/*/")
+    return sorted(folder for folder in kept if re.fullmatch("[0-9a-f]{12}", folder.parts[-2]) and folder not in used)
 
 
 def source_of(wildcards):
@@ -38,15 +75,11 @@ def one_of(names):
 
 
 def layouts_in(files, settings):
-    """A params function: what the layouts of a file say, as JSON."""
+    """A params function: what the layouts of a file say that its shards depend on, as JSON."""
 
     def layouts(wildcards):
-        # What is left out changes no shard.
         possible = possible_layouts(files[wildcards.file], settings)
-        left_out = {"description", "after_departure"}
-        return json.dumps(
-            {name: layout.model_dump(exclude=left_out) for name, layout in possible.items()}, sort_keys=True
-        )
+        return json.dumps({name: layout.of_shards() for name, layout in possible.items()}, sort_keys=True)
 
     return layouts
 
@@ -55,7 +88,9 @@ def layout_names_in(files, settings):
     """A params function: the layouts that a file may have, as arguments that are no options."""
 
     def layout_names(wildcards):
-        possible = possible_layouts(files[wildcards.file], settings)
+        file = files[wildcards.file]
+        # A Parquet file that needs none has its own, which the job finds again.
+        possible = [name for name in possible_layouts(file, settings) if name in file.layouts] or file.layouts
         return Unwatched(shlex.join(f"./{name}" if name.startswith("-") else name for name in possible))
 
     return layout_names
@@ -66,11 +101,10 @@ def possible_layouts(file, settings):
     header is not known before it is there."""
     layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if READS_HEADERS and not is_address(file.source):
-        from tfglm.data.layouts import choose
-        from tfglm.data.header import read_header
+        from tfglm.data.layouts import recognised
 
-        name, layout = choose(read_header(located(file.source)), layouts, settings, file.source)
-        layouts = {name: layout}
+        recognition = recognised(located(file.source), layouts, settings)
+        layouts = {recognition.name: recognition.layout}
     return layouts
 
 

@@ -9,27 +9,26 @@ TRAINING = (
     " --config {params.config:q}"
     " --history {output.history}"
     " --journal {params.journal}"
-    " --progress logs/models/{wildcards.model}/progress.json"
-    " --events logs/models/{wildcards.model}/events"
+    " --progress {params.progress}"
+    " --events {params.events}"
     " --checkpoint {output.checkpoint}"
     " --fit {output.fit}"
     " --parent $PPID"
     " --log {log}"
 )
 # What is trained from, what becomes of it, and what else is a reason to train again: the same under each strategy.
-TRAINED_FROM = {"design": "results/models/{model}/design.json", "manifests": MANIFESTS, "offset": offset_of}
+TRAINED_FROM = {"design": f"{MODEL}/design.json", "manifests": MANIFESTS, "offset": offset_of}
 TRAINED = {
-    "fit": "results/models/{model}/fit.json",
-    "checkpoint": directory("results/models/{model}/checkpoint"),
-    "history": "results/models/{model}/history.csv",
-    "history_digest": "results/models/{model}/history.sha256",
+    "fit": f"{MODEL}/fit.json",
+    "checkpoint": directory(f"{MODEL}/checkpoint"),
+    "history": f"{MODEL}/history.csv",
+    "history_digest": f"{MODEL}/history.sha256",
 }
 TRAINED_BY = {
     "engine": ENGINE,
     "settings": settings(*TrainingConfig.model_fields),
     "config": provenance_settings,
-    # Neither an output, which Snakemake would delete when the job fails, nor a reason to run.
-    "journal": unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
+    **MEANWHILE,
 }
 
 
@@ -39,18 +38,18 @@ rule train:
     output:
         **TRAINED,
     log:
-        "logs/models/{model}/train.log",
+        f"{LOGS}/models/{{model}}/train.log",
     benchmark:
-        "timings/train/{model}.tsv"
+        f"{TIMINGS}/train/{{model}}.tsv"
     wildcard_constraints:
-        model=trained_under("one_device", "mirrored", "central_storage", "tpu"),
+        model=networks_where(lambda network: network.is_one_job),
     conda:
         "../envs/tfglm.yaml"
     threads: threads_of_training
     resources:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
         gpus=gpus_of_training,
-        # The same for SLURM, which gives the job these and no others.
+        # The same for a scheduler, which gives the job these and no others.
         gres=lambda wildcards: f"gpu:{gpus_of_training(wildcards)}" if gpus_of_training(wildcards) else "",
     params:
         **TRAINED_BY,
@@ -67,11 +66,11 @@ rule train_on_cluster:
     output:
         **TRAINED,
     log:
-        "logs/models/{model}/train.log",
+        f"{LOGS}/models/{{model}}/train.log",
     benchmark:
-        "timings/train/{model}.tsv"
+        f"{TIMINGS}/train/{{model}}.tsv"
     wildcard_constraints:
-        model=trained_under("multi_worker_mirrored", "parameter_server"),
+        model=networks_where(lambda network: not network.is_one_job),
     conda:
         "../envs/tfglm.yaml"
     threads: 0
@@ -84,6 +83,7 @@ rule train_on_cluster:
         mem_mb=0,
     params:
         **TRAINED_BY,
+        **MEETING,
     message:
         "{wildcards.model}: training on a cluster"
     shell:
@@ -92,10 +92,10 @@ rule train_on_cluster:
                 'exec python "$TFGLM_SCRIPTS/isolate.py"',
                 "--isolate {resources.isolate}",
                 "--launcher {resources.mpi}",
-                "--network results/models/{wildcards.model}/cluster/network.json",
+                "--network {params.network}",
                 "train_on_cluster.py",
                 "--rosters {input.rosters}",
-                "--lease results/models/{wildcards.model}/cluster/chief.lease",
+                "--lease {params.lease}",
                 "--patience {resources.patience}",
                 "--stall {resources.stall}",
                 TRAINING,
@@ -111,9 +111,9 @@ rule tabulate_network:
         table=f"{MODEL}/coefficients.csv",
         digest=f"{MODEL}/coefficients.sha256",
     log:
-        "logs/models/{model}/tabulate_network.log",
+        f"{LOGS}/models/{{model}}/tabulate_network.log",
     benchmark:
-        "timings/tabulate_network/{model}.tsv"
+        f"{TIMINGS}/tabulate_network/{{model}}.tsv"
     wildcard_constraints:
         model=NETWORK,
     conda:
@@ -138,23 +138,16 @@ rule tabulate_embeddings:
         manifests=MANIFESTS,
     output:
         table=f"{MODEL}/embeddings.csv",
-        plot=report(
-            f"{MODEL}/embeddings.svg",
-            caption="../report/embeddings.rst",
-            category="{model}",
-            labels={"result": "embeddings of levels, picture"},
-        ),
-        png=f"{MODEL}/embeddings.png",
+        digest=f"{MODEL}/embeddings.sha256",
     log:
-        "logs/models/{model}/tabulate_embeddings.log",
+        f"{LOGS}/models/{{model}}/tabulate_embeddings.log",
     benchmark:
-        "timings/tabulate_embeddings/{model}.tsv"
+        f"{TIMINGS}/tabulate_embeddings/{{model}}.tsv"
     wildcard_constraints:
         model=NETWORK,
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
         engine=ENGINE,
     message:
         "{wildcards.model}: naming the embeddings"
@@ -165,6 +158,4 @@ rule tabulate_embeddings:
         " --fit {input.fit}"
         " --manifests {input.manifests}"
         " --table {output.table}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
         " --log {log}"

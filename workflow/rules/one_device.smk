@@ -4,17 +4,17 @@
 
 rule fit:
     input:
-        design="results/models/{model}/design.json",
-        manifests=expand("results/data/ingested/{file}/manifest.json", file=FILES),
+        design=f"{MODEL}/design.json",
+        manifests=MANIFESTS,
     output:
-        fit="results/models/{model}/fit.json",
-        checkpoint=directory("results/models/{model}/checkpoint"),
-        history="results/models/{model}/history.csv",
-        history_digest="results/models/{model}/history.sha256",
+        fit=f"{MODEL}/fit.json",
+        checkpoint=directory(f"{MODEL}/checkpoint"),
+        history=f"{MODEL}/history.csv",
+        history_digest=f"{MODEL}/history.sha256",
     log:
-        "logs/models/{model}/fit.log",
+        f"{LOGS}/models/{{model}}/fit.log",
     benchmark:
-        "timings/fit/{model}.tsv"
+        f"{TIMINGS}/fit/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
     conda:
@@ -24,10 +24,10 @@ rule fit:
         # What a chief and a worker take together.
         mem_mb=lambda wildcards, attempt: attempt * 4000,
     params:
+        **MEANWHILE,
         engine=ENGINE,
         settings=settings(*SolverConfig.model_fields),
         config=provenance_settings,
-        journal=unwatched(lambda wildcards: f"results/resume/{wildcards.model}"),
     message:
         "{wildcards.model}: fitting in one process"
     shell:
@@ -38,8 +38,8 @@ rule fit:
         " --config {params.config:q}"
         " --history {output.history}"
         " --journal {params.journal}"
-        " --progress logs/models/{wildcards.model}/progress.json"
-        " --events logs/models/{wildcards.model}/events"
+        " --progress {params.progress}"
+        " --events {params.events}"
         " --checkpoint {output.checkpoint}"
         " --fit {output.fit}"
         " --parent $PPID"

@@ -6,13 +6,13 @@ rule predict:
         **FIT,
         reference=reference_of_unseen,
         offset=offset_of,
-        manifest="results/data/ingested/{file}/manifest.json",
+        manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
     output:
         f"{MODEL}/predictions/{{file}}.parquet",
     log:
-        "logs/models/{model}/predict/{file}.log",
+        f"{LOGS}/models/{{model}}/predict/{{file}}.log",
     benchmark:
-        "timings/predict/{model}/{file}.tsv"
+        f"{TIMINGS}/predict/{{model}}/{{file}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -39,13 +39,65 @@ use rule predict as score_file with:
         **FIT,
         reference=reference_of_unseen,
         offset=offset_of,
-        manifest="results/data/scored/{file}/manifest.json",
+        manifest=lambda wildcards: f"{SHARDS_TO_SCORE[wildcards.file]}/manifest.json",
     output:
         f"{MODEL}/scores/{{file}}.parquet",
     log:
-        "logs/models/{model}/score/{file}.log",
+        f"{LOGS}/models/{{model}}/score/{{file}}.log",
     benchmark:
-        "timings/score/{model}/{file}.tsv"
+        f"{TIMINGS}/score/{{model}}/{{file}}.tsv"
+
+
+# On request: `snakemake results/<name>/models/<model>/residuals_train/<file>.parquet`.
+rule residuals:
+    input:
+        **FIT,
+        manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
+    output:
+        f"{MODEL}/residuals_{{split}}/{{file}}.parquet",
+    log:
+        f"{LOGS}/models/{{model}}/residuals_{{split}}/{{file}}.log",
+    benchmark:
+        f"{TIMINGS}/residuals/{{model}}/{{split}}/{{file}}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
+        split="train|evaluate",
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        settings=settings("identity"),
+    message:
+        "{wildcards.model}: residuals of the rows of {wildcards.file} in the split {wildcards.split}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/residuals.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifest {input.manifest}"
+        " --split {wildcards.split}"
+        " --settings {params.settings:q}"
+        " --residuals {output}"
+        " --log {log}"
+
+
+rule write_predictions_csv:
+    input:
+        f"{MODEL}/{{rows}}/{{file}}.parquet",
+    output:
+        f"{MODEL}/{{rows}}/{{file}}.csv",
+    log:
+        f"{LOGS}/models/{{model}}/write_predictions_csv/{{rows}}/{{file}}.log",
+    benchmark:
+        f"{TIMINGS}/write_predictions_csv/{{model}}/{{rows}}/{{file}}.tsv"
+    wildcard_constraints:
+        rows="predictions|scores|residuals_train|residuals_evaluate",
+    conda:
+        "../envs/tfglm.yaml"
+    message:
+        "{wildcards.model}: writing {wildcards.rows} of {wildcards.file} as CSV"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/predictions_to_csv.py" --predictions {input} --csv {output} --log {log}'
 
 
 rule export_model:
@@ -57,9 +109,9 @@ rule export_model:
         saved_model=directory(f"{MODEL}/saved_model"),
         description=f"{MODEL}/model.json",
     log:
-        "logs/models/{model}/export_model.log",
+        f"{LOGS}/models/{{model}}/export_model.log",
     benchmark:
-        "timings/export_model/{model}.tsv"
+        f"{TIMINGS}/export_model/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

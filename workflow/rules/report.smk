@@ -5,6 +5,8 @@ rule render_coefficients:
     input:
         table=f"{MODEL}/coefficients.csv",
         digest=f"{MODEL}/coefficients.sha256",
+        effects=curves_of("effects.csv"),
+        of_effects=curves_of("effects.sha256"),
         fit=f"{MODEL}/fit.json",
     output:
         plot=report(
@@ -14,13 +16,7 @@ rule render_coefficients:
             labels={"result": "coefficients, picture"},
         ),
         png=f"{MODEL}/coefficients.png",
-        ranked=report(
-            f"{MODEL}/ranked.svg",
-            caption="../report/ranked.rst",
-            category="{model}",
-            labels={"result": "levels by size, picture"},
-        ),
-        ranked_png=f"{MODEL}/ranked.png",
+        pdf=f"{MODEL}/coefficients.pdf",
         page=report(
             f"{MODEL}/coefficients.html",
             caption="../report/coefficient_table.rst",
@@ -28,14 +24,15 @@ rule render_coefficients:
             labels={"result": "coefficients, table"},
         ),
     log:
-        "logs/models/{model}/render_coefficients.log",
+        f"{LOGS}/models/{{model}}/render_coefficients.log",
     benchmark:
-        "timings/render_coefficients/{model}.tsv"
+        f"{TIMINGS}/render_coefficients/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
         colour=CONFIG.pictures.colour,
         settings=settings("confidence"),
+        words=WORDS,
     message:
         "{wildcards.model}: drawing the coefficients"
     shell:
@@ -44,8 +41,9 @@ rule render_coefficients:
         " --fit {input.fit}"
         " --settings {params.settings:q}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
-        " --ranked {output.ranked} {output.ranked_png}"
+        " --effects {input.effects}"
+        " --plots {output.plot} {output.png} {output.pdf}"
+        " --words {params.words:q}"
         " --page {output.page}"
         " --log {log}"
 
@@ -63,10 +61,11 @@ rule render_effects:
             labels={"result": "effects of numbers, picture"},
         ),
         png=f"{MODEL}/effects.png",
+        pdf=f"{MODEL}/effects.pdf",
     log:
-        "logs/models/{model}/render_effects.log",
+        f"{LOGS}/models/{{model}}/render_effects.log",
     benchmark:
-        "timings/render_effects/{model}.tsv"
+        f"{TIMINGS}/render_effects/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -80,7 +79,7 @@ rule render_effects:
         " --fit {input.fit}"
         " --settings {params.settings:q}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --log {log}"
 
 
@@ -95,6 +94,7 @@ rule render_metrics:
             labels={"result": "metrics, picture"},
         ),
         png=f"{MODEL}/metrics.png",
+        pdf=f"{MODEL}/metrics.pdf",
         page=report(
             f"{MODEL}/metrics.html",
             caption="../report/metrics.rst",
@@ -102,9 +102,9 @@ rule render_metrics:
             labels={"result": "metrics, table"},
         ),
     log:
-        "logs/models/{model}/render_metrics.log",
+        f"{LOGS}/models/{{model}}/render_metrics.log",
     benchmark:
-        "timings/render_metrics/{model}.tsv"
+        f"{TIMINGS}/render_metrics/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -116,8 +116,105 @@ rule render_metrics:
         'exec python "$TFGLM_SCRIPTS/render_metrics.py"'
         " --metrics {input}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --page {output.page}"
+        " --log {log}"
+
+
+rule render_groups:
+    input:
+        f"{MODEL}/metrics.json",
+    output:
+        plot=report(
+            f"{MODEL}/metrics_by.svg",
+            caption="../report/metrics_by.rst",
+            category="{model}",
+            labels={"result": "metrics by group, picture"},
+        ),
+        png=f"{MODEL}/metrics_by.png",
+        pdf=f"{MODEL}/metrics_by.pdf",
+    log:
+        f"{LOGS}/models/{{model}}/render_groups.log",
+    benchmark:
+        f"{TIMINGS}/render_groups/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+    message:
+        "{wildcards.model}: drawing the metrics by group"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/render_groups.py"'
+        " --metrics {input}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png} {output.pdf}"
+        " --log {log}"
+
+
+rule render_path:
+    input:
+        **FIT,
+    output:
+        plot=report(
+            f"{MODEL}/path.svg",
+            caption="../report/path.rst",
+            category="{model}",
+            labels={"result": "path of the penalty"},
+        ),
+        png=f"{MODEL}/path.png",
+        pdf=f"{MODEL}/path.pdf",
+    log:
+        f"{LOGS}/models/{{model}}/render_path.log",
+    benchmark:
+        f"{TIMINGS}/render_path/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+    message:
+        "{wildcards.model}: drawing the path of the penalty"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/render_path.py"'
+        " --design {input.design}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png} {output.pdf}"
+        " --log {log}"
+
+
+rule render_embeddings:
+    input:
+        table=f"{MODEL}/embeddings.csv",
+        digest=f"{MODEL}/embeddings.sha256",
+        fit=f"{MODEL}/fit.json",
+    output:
+        plot=report(
+            f"{MODEL}/embeddings.svg",
+            caption="../report/embeddings.rst",
+            category="{model}",
+            labels={"result": "embeddings of levels, picture"},
+        ),
+        png=f"{MODEL}/embeddings.png",
+        pdf=f"{MODEL}/embeddings.pdf",
+    log:
+        f"{LOGS}/models/{{model}}/render_embeddings.log",
+    benchmark:
+        f"{TIMINGS}/render_embeddings/{{model}}.tsv"
+    wildcard_constraints:
+        model=NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        colour=CONFIG.pictures.colour,
+    message:
+        "{wildcards.model}: drawing the embeddings"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/render_embeddings.py"'
+        " --table {input.table}"
+        " --fit {input.fit}"
+        " --colour {params.colour:q}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --log {log}"
 
 
@@ -134,10 +231,11 @@ rule render_history:
             labels={"result": "how the fit went, picture"},
         ),
         png=f"{MODEL}/history.png",
+        pdf=f"{MODEL}/history.pdf",
     log:
-        "logs/models/{model}/render_history.log",
+        f"{LOGS}/models/{{model}}/render_history.log",
     benchmark:
-        "timings/render_history/{model}.tsv"
+        f"{TIMINGS}/render_history/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -149,42 +247,58 @@ rule render_history:
         " --history {input.history}"
         " --fit {input.fit}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --log {log}"
 
 
-rule render_summary:
-    """Say in plain words what was fitted on what, how well and how surely."""
+AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
+
+
+rule render_home:
+    """Say in plain words what was fitted on what, the effects, how well and how surely, with links to all pages."""
     input:
-        rows="results/data/rows.json",
+        rows=f"{RESULTS}/data/rows.json",
+        dictionary=f"{RESULTS}/data/dictionary.json",
         fits=expand(f"{MODEL}/fit.json", model=MODELS),
         tables=expand(f"{MODEL}/{{table}}.csv", model=REGRESSIONS, table=["coefficients", "terms"]),
         digests=expand(f"{MODEL}/{{table}}.sha256", model=REGRESSIONS, table=["coefficients", "terms"]),
         metrics=expand(f"{MODEL}/metrics.json", model=MODELS if CONFIG.data.split.evaluate else []),
+        effects=expand(f"{MODEL}/marginal_effects.csv", model=AVERAGED),
+        means=expand(f"{MODEL}/adjusted_means.csv", model=AVERAGED),
+        of_averages=expand(f"{MODEL}/{{table}}.sha256", model=AVERAGED, table=["marginal_effects", "adjusted_means"]),
     output:
         report(
-            "results/summary.html",
-            caption="../report/summary.rst",
+            f"{RESULTS}/index.html",
+            caption="../report/home.rst",
             category="1. Start here",
             labels={"result": "in plain words"},
         ),
     log:
-        "logs/render_summary.log",
+        f"{LOGS}/render_home.log",
     benchmark:
-        "timings/render_summary.tsv"
+        f"{TIMINGS}/render_home.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=expand("results/models/{model}", model=MODELS),
+        models=expand(MODEL, model=MODELS),
+        confidence=json.dumps({model: CONFIG.models[model].confidence for model in REGRESSIONS}),
+        words=WORDS,
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
+        pages=pages_of_all_models(),
     message:
-        "Writing the summary"
+        "Writing the page to open first"
     shell:
-        'exec python "$TFGLM_SCRIPTS/render_summary.py"'
+        'exec python "$TFGLM_SCRIPTS/render_home.py"'
         " --rows {input.rows}"
+        " --dictionary {input.dictionary}"
         " --models {params.models}"
+        " --confidence {params.confidence:q}"
+        " --words {params.words:q}"
         " {params.held_out}"
+        " --marginal-effects {input.effects}"
+        " --adjusted-means {input.means}"
+        " --pages {params.pages}"
         " --page {output}"
         " --log {log}"
 
@@ -192,25 +306,26 @@ rule render_summary:
 rule render_rows:
     """Show what became of every row."""
     input:
-        "results/data/rows.json",
+        f"{RESULTS}/data/rows.json",
     output:
         page=report(
-            "results/data/rows.html",
+            f"{RESULTS}/data/rows.html",
             caption="../report/rows.rst",
             category="Data",
             labels={"result": "rows accounted for, table"},
         ),
         plot=report(
-            "results/data/rows.svg",
+            f"{RESULTS}/data/rows.svg",
             caption="../report/rows.rst",
             category="Data",
             labels={"result": "rows accounted for, picture"},
         ),
-        png="results/data/rows.png",
+        png=f"{RESULTS}/data/rows.png",
+        pdf=f"{RESULTS}/data/rows.pdf",
     log:
-        "logs/data/render_rows.log",
+        f"{LOGS}/data/render_rows.log",
     benchmark:
-        "timings/render_rows.tsv"
+        f"{TIMINGS}/render_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -221,6 +336,6 @@ rule render_rows:
         'exec python "$TFGLM_SCRIPTS/render_rows.py"'
         " --rows {input}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
+        " --plots {output.plot} {output.png} {output.pdf}"
         " --page {output.page}"
         " --log {log}"

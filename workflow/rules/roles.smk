@@ -5,8 +5,8 @@
 # How many processes each service job starts is a resource. Of an exact fit it changes no result, so it must not be an input, a
 # param or a wildcard, which would re-run the fit; of a network it is a setting of the training.
 #
-# On SLURM the group is one allocation, for whose sake the resources below are there. profiles/slurm says `mpi: srun`; then
-# the service jobs start their processes by srun on all its nodes, if there are several, and the chief runs on the first.
+# On a cluster the group is one allocation, for whose sake the resources below are there. Where the profile names what starts
+# processes on other nodes (`mpi`), the service jobs start theirs on all its nodes, if there are several; the chief runs on the first.
 
 # A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.
 MB_PER_PROCESS = 2000
@@ -17,9 +17,9 @@ PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
 
 rule ps:
     output:
-        service("results/models/{model}/cluster/ps.json"),
+        service(f"{MODEL}/cluster/ps.json"),
     log:
-        "logs/models/{model}/ps.log",
+        f"{LOGS}/models/{{model}}/ps.log",
     conda:
         "../envs/tfglm.yaml"
     threads: 0
@@ -34,19 +34,21 @@ rule ps:
         tasks_per_node=lambda wildcards: allocation(wildcards).processes,
         cpus_per_task=1,
         mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+    params:
+        **MEETING,
     message:
         "{wildcards.model}: starting the parameter servers ({resources.processes})"
     shell:
         'exec python "$TFGLM_SCRIPTS/isolate.py"'
         " --isolate {resources.isolate}"
         " --launcher {resources.mpi}"
-        " --network results/models/{wildcards.model}/cluster/network.json"
+        " --network {params.network}"
         " roles.py ps"
         " --count {resources.processes}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
-        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --lease {params.lease}"
         " --patience {resources.patience}"
         " --parent $PPID"
         " --log {log}"
@@ -54,9 +56,9 @@ rule ps:
 
 rule workers:
     output:
-        service("results/models/{model}/cluster/workers.json"),
+        service(f"{MODEL}/cluster/workers.json"),
     log:
-        "logs/models/{model}/workers.log",
+        f"{LOGS}/models/{{model}}/workers.log",
     conda:
         "../envs/tfglm.yaml"
     # For the whole group, a processor for each process but the ps, which waits. With fewer --cores Snakemake takes all of
@@ -69,19 +71,21 @@ rule workers:
         interface="auto",
         isolate=CONFIG.cluster.isolate,
         mem_mb=0,
+    params:
+        **MEETING,
     message:
         "{wildcards.model}: starting the workers ({resources.processes})"
     shell:
         'exec python "$TFGLM_SCRIPTS/isolate.py"'
         " --isolate {resources.isolate}"
         " --launcher {resources.mpi}"
-        " --network results/models/{wildcards.model}/cluster/network.json"
+        " --network {params.network}"
         " roles.py worker"
         " --count {resources.processes}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
-        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --lease {params.lease}"
         " --patience {resources.patience}"
         " --parent $PPID"
         " --log {log}"
@@ -89,9 +93,9 @@ rule workers:
 
 rule peers:
     output:
-        service("results/models/{model}/cluster/peers.json"),
+        service(f"{MODEL}/cluster/peers.json"),
     log:
-        "logs/models/{model}/peers.log",
+        f"{LOGS}/models/{{model}}/peers.log",
     wildcard_constraints:
         model=has_peers(),
     conda:
@@ -109,6 +113,7 @@ rule peers:
         cpus_per_task=1,
         mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
     params:
+        **MEETING,
         work=lambda wildcards: "network" if wildcards.model in CONFIG.networks else "fit",
     message:
         "{wildcards.model}: starting the peers of the chief ({resources.processes})"
@@ -116,7 +121,7 @@ rule peers:
         'exec python "$TFGLM_SCRIPTS/isolate.py"'
         " --isolate {resources.isolate}"
         " --launcher {resources.mpi}"
-        " --network results/models/{wildcards.model}/cluster/network.json"
+        " --network {params.network}"
         " roles.py peer"
         " --count {resources.processes}"
         " --work {params.work}"
@@ -125,7 +130,7 @@ rule peers:
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
-        " --lease results/models/{wildcards.model}/cluster/chief.lease"
+        " --lease {params.lease}"
         " --patience {resources.patience}"
         " --parent $PPID"
         " --log {log}"

@@ -11,9 +11,9 @@ rule tabulate_coefficients:
         terms=f"{MODEL}/terms.csv",
         digests=expand(f"{MODEL}/{{table}}.sha256", table=["coefficients", "terms"], allow_missing=True),
     log:
-        "logs/models/{model}/tabulate_coefficients.log",
+        f"{LOGS}/models/{{model}}/tabulate_coefficients.log",
     benchmark:
-        "timings/tabulate_coefficients/{model}.tsv"
+        f"{TIMINGS}/tabulate_coefficients/{{model}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
     conda:
@@ -43,9 +43,9 @@ rule tabulate_contrasts:
     output:
         f"{MODEL}/contrasts.csv",
     log:
-        "logs/models/{model}/tabulate_contrasts.log",
+        f"{LOGS}/models/{{model}}/tabulate_contrasts.log",
     benchmark:
-        "timings/tabulate_contrasts/{model}.tsv"
+        f"{TIMINGS}/tabulate_contrasts/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -66,49 +66,34 @@ rule tabulate_contrasts:
 
 rule tabulate_path:
     input:
-        **FIT,
+        f"{MODEL}/fit.json",
     output:
-        table=f"{MODEL}/path.csv",
-        plot=report(
-            f"{MODEL}/path.svg",
-            caption="../report/path.rst",
-            category="{model}",
-            labels={"result": "path of the penalty"},
-        ),
-        png=f"{MODEL}/path.png",
+        f"{MODEL}/path.csv",
     log:
-        "logs/models/{model}/tabulate_path.log",
+        f"{LOGS}/models/{{model}}/tabulate_path.log",
     benchmark:
-        "timings/tabulate_path/{model}.tsv"
+        f"{TIMINGS}/tabulate_path/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
         engine=ENGINE,
     message:
-        "{wildcards.model}: drawing the path of the penalty"
+        "{wildcards.model}: tabulating the path of the penalty"
     shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_path.py"'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
-        " --table {output.table}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png}"
-        " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/tabulate_path.py" --fit {input} --table {output} --log {log}'
 
 
 rule tabulate_effects:
     input:
         **FIT,
-        dictionary="results/data/dictionary.json",
+        dictionary=f"{RESULTS}/data/dictionary.json",
     output:
         table=f"{MODEL}/effects.csv",
         digest=f"{MODEL}/effects.sha256",
     log:
-        "logs/models/{model}/tabulate_effects.log",
+        f"{LOGS}/models/{{model}}/tabulate_effects.log",
     benchmark:
-        "timings/tabulate_effects/{model}.tsv"
+        f"{TIMINGS}/tabulate_effects/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -127,6 +112,51 @@ rule tabulate_effects:
         " --log {log}"
 
 
+rule tabulate_margins:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+        manifests=MANIFESTS,
+    output:
+        effects=report(
+            f"{MODEL}/marginal_effects.csv",
+            caption="../report/marginal_effects.rst",
+            category="{model}",
+            labels={"result": "average marginal effects, table"},
+        ),
+        means=report(
+            f"{MODEL}/adjusted_means.csv",
+            caption="../report/adjusted_means.rst",
+            category="{model}",
+            labels={"result": "adjusted means, table"},
+        ),
+        digests=expand(f"{MODEL}/{{table}}.sha256", table=["marginal_effects", "adjusted_means"], allow_missing=True),
+    log:
+        f"{LOGS}/models/{{model}}/tabulate_margins.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_margins/{{model}}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        settings=settings("confidence"),
+    message:
+        "{wildcards.model}: averaging marginal effects over the training rows"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_margins.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --manifests {input.manifests}"
+        " --settings {params.settings:q}"
+        " --effects {output.effects}"
+        " --means {output.means}"
+        " --log {log}"
+
+
 rule export_vcov:
     input:
         **FIT,
@@ -134,9 +164,9 @@ rule export_vcov:
     output:
         f"{MODEL}/vcov.csv",
     log:
-        "logs/models/{model}/export_vcov.log",
+        f"{LOGS}/models/{{model}}/export_vcov.log",
     benchmark:
-        "timings/export_vcov/{model}.tsv"
+        f"{TIMINGS}/export_vcov/{{model}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:

@@ -6,9 +6,19 @@ The Snakefile imports this package at every start: pydantic, PyYAML and the stan
 """
 
 from tfglm.config.base import Section
+from tfglm.config.columns import column_problems, offered_columns
 from tfglm.config.data import FILE, RANDOM, SPLITS, LevelsConfig, SelectionConfig, SourceConfig
 from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
-from tfglm.config.layouts import Layout, LayoutColumn, columns_from, load_layout, load_layouts, shipped_layouts
+from tfglm.config.layouts import (
+    Layout,
+    LayoutColumn,
+    columns_from,
+    load_layout,
+    load_layouts,
+    shipped_layouts,
+    words_of_columns,
+)
+from tfglm.config.messages import in_file
 from tfglm.config.models import (
     DesignConfig,
     ModelConfig,
@@ -21,6 +31,7 @@ from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, 
 from tfglm.config.root import Config, load, settings_to_score
 from tfglm.config.settings import add_settings
 from tfglm.config.solvers import OnlineConfig, SolverConfig
+from tfglm.config.tables import TablesConfig
 
 __all__ = [
     "FILE",
@@ -45,15 +56,20 @@ __all__ = [
     "SelectionConfig",
     "SolverConfig",
     "SourceConfig",
+    "TablesConfig",
     "TrainingConfig",
     "add_settings",
+    "column_problems",
     "columns_from",
     "expand_files",
     "fetched",
+    "in_file",
     "load",
     "load_layout",
     "load_layouts",
+    "offered_columns",
     "secret_addresses",
     "settings_to_score",
     "shipped_layouts",
+    "words_of_columns",
 ]

@@ -17,7 +17,6 @@ from tfglm.config.base import (
     Text,
     as_list,
 )
-from tfglm.errors import nearest
 
 SPLITS = ("train", "evaluate", "predict")
 
@@ -145,11 +144,3 @@ class LevelsConfig(Section):
 
 class DataConfig(LevelsConfig, SelectionConfig, SourceConfig):
     """Which rows and columns are read, and how."""
-
-    @model_validator(mode="after")
-    def _kept_columns(self) -> "DataConfig":
-        for key in ("missing", "rare"):
-            for column in getattr(self, key):
-                if column not in self.columns:
-                    raise ValueError(f"{key}.{column}: data.columns has no `{column}`{nearest(column, self.columns)}")
-        return self

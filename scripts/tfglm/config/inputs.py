@@ -48,11 +48,12 @@ class InputFile:
         return is_address(self.source) or self.source.startswith("package:")
 
 
-def expand_files(config: SourceConfig) -> dict[str, InputFile]:
+def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, InputFile]:
     """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
 
     The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
-    by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem.
+    by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem, each beginning
+    with `key`.
     """
     general = tuple(config.layout or shipped_layouts())
     expanded: dict[str, InputFile] = {}
@@ -82,7 +83,7 @@ def expand_files(config: SourceConfig) -> dict[str, InputFile]:
     if len(expanded) > MOST_FILES:
         problems.append(f"{len(expanded):,} files, and {MOST_FILES:,} are the most; put several into one")
     if problems:
-        raise UserError("\n".join(f"data.files: {problem}" for problem in problems))
+        raise UserError("\n".join(f"{key}: {problem}" for problem in problems))
     return expanded
 
 

@@ -3,18 +3,29 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Name, Section, Text
+from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Level, Name, Section, Text
 from tfglm.config.data import FILE, RANDOM, SelectionConfig, SourceConfig
 from tfglm.config.files import no_such_file, read
 from tfglm.config.messages import validated
 from tfglm.errors import UserError, nearest, short
 
 
-class LayoutColumn(Section):
+class ColumnWords(Section):
+    """How pages write the values of a column. Nothing that is computed depends on it."""
+
+    labels: dict[Level, Text] = Field(
+        default={},
+        max_length=MOST_COLUMNS,
+        description="What pages show in place of a value: `{1: Mon, 2: Tue}`. Formulas and tables have the value.",
+    )
+    unit: Text | None = Field(default=None, description="In what it is measured, such as `minutes`, for pages.")
+
+
+class LayoutColumn(ColumnWords):
     """One column of the CSV files. `carrier: string` is short for `carrier: {type: string}`."""
 
     type: Literal["string", "integer", "number", "date", "clock", "image"] = Field(
@@ -34,6 +45,11 @@ class LayoutColumn(Section):
         return self
 
 
+def _tab_by_name(separator: Any) -> Any:
+    """A tab is not seen where it stands, so that it has a name."""
+    return "tab" if separator == "\t" else separator
+
+
 class Layout(Section):
     """How the columns of a kind of CSV file are named, typed and completed."""
 
@@ -42,6 +58,13 @@ class Layout(Section):
         default=["NA", ""], max_length=1000, description="What stands for a missing value in the CSV."
     )
     encoding: Text = Field(default="utf-8", description="Encoding of the file, such as `utf-8` or `latin-1`.")
+    separator: Annotated[Literal[",", ";", "tab", "|"], BeforeValidator(_tab_by_name)] = Field(
+        default=",", description="What stands between the columns of the CSV."
+    )
+    decimal: Literal[".", ","] = Field(
+        default=".",
+        description="What stands before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is no number.",
+    )
     columns: dict[Name, LayoutColumn] = Field(
         min_length=1,
         max_length=MOST_COLUMNS,
@@ -51,6 +74,11 @@ class Layout(Section):
         default={},
         max_length=MOST_EXPRESSIONS,
         description="New columns: name to SQL expression, evaluated before the `derive` of the config.",
+    )
+    describe: dict[Name, ColumnWords] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="Labels and units of columns under `derive`; those of the other columns stand there.",
     )
     after_departure: list[Name] = Field(
         default=[],
@@ -64,6 +92,9 @@ class Layout(Section):
         for name in self.after_departure:
             if name not in known:
                 raise ValueError(f"after_departure: no column `{name}`{nearest(name, known)}")
+        for name in self.describe:
+            if name not in self.derive:
+                raise ValueError(f"describe: no column `{name}` under `derive`{nearest(name, self.derive)}")
         for name in (FILE, RANDOM):
             if name in known:
                 raise ValueError(f"`{name}` is a column that every file has; choose another name")
@@ -76,7 +107,30 @@ class Layout(Section):
             usable = False
         if not usable:
             raise ValueError(f"encoding: CSV cannot be read as `{self.encoding}`; convert the files to utf-8")
+        pairs = b" ".join(bytes([first]) + self.separator_bytes for first in range(128, 256))
+        if pairs.decode(self.encoding, "ignore").count(self.separator_bytes.decode()) < 128:
+            raise ValueError(
+                f"separator: `{self.separator}` is a part of other characters in `{self.encoding}`; convert the files to utf-8"
+            )
         return self
+
+    @property
+    def separator_bytes(self) -> bytes:
+        """The separator as it stands in the file."""
+        return b"\t" if self.separator == "tab" else self.separator.encode()
+
+    def of_shards(self) -> dict[str, Any]:
+        """What the shards of a file depend on. Keys that came later are left out at their default, or files that were ingested
+        before would be ingested again."""
+        left_out: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
+        later = ("separator", "decimal")
+        left_out |= {name: True for name in later if getattr(self, name) == type(self).model_fields[name].default}
+        return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
+
+    def words(self, column: str) -> ColumnWords:
+        """How pages write the values of a column."""
+        described = self.describe.get(column) or self.columns.get(column) or ColumnWords()
+        return ColumnWords(labels=described.labels, unit=described.unit)
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -90,8 +144,8 @@ class Layout(Section):
         }
 
 
-SHIPPED = Path(__file__).parents[3] / "config" / "layouts"
-"""The layouts that are known by name."""
+SHIPPED = (Path(__file__).parents[1] / "layouts").resolve()
+"""The layouts that are known by name: config/layouts, to which the package has a link, so that they are installed with it."""
 
 
 def shipped_layouts() -> list[str]:
@@ -150,6 +204,19 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
             uses_them = bool(_names_in(sql) & derived_from)
             derived_from = derived_from | {name} if uses_them else derived_from - {name}
     return derived_from
+
+
+def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> dict[str, dict]:
+    """Labels and unit of each column in use that has some, as plain values.
+
+    All layouts with such a column must say the same. Of a column that the config derives they say nothing.
+    """
+    words: dict[str, dict] = {}
+    for name in sorted(set(settings.columns) - set(settings.derive)):
+        of_layouts = [layout.words(name) for layout in layouts if name in {*layout.columns, *layout.derive}]
+        if of_layouts and all(each == of_layouts[0] for each in of_layouts) and of_layouts[0] != ColumnWords():
+            words[name] = of_layouts[0].model_dump()
+    return words
 
 
 def _names_in(sql: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -23,12 +24,24 @@ def validated(model: type[Model], raw: Any, where: str) -> Model:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        root = model.model_json_schema()
-        errors = error.errors(include_url=False)
-        problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in errors[:MOST_PROBLEMS]]
-        if len(errors) > MOST_PROBLEMS:
-            problems.append(f"{where}: and {len(errors) - MOST_PROBLEMS:,} more")
-        raise UserError("\n".join(problems)) from None
+        raise UserError(problems_of(error, model, where)) from None
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """What pydantic found, a problem a line, each beginning with `where`."""
+    root = model.model_json_schema()
+    errors = error.errors(include_url=False)
+    problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in errors[:MOST_PROBLEMS]]
+    if len(errors) > MOST_PROBLEMS:
+        problems.append(f"{where}: and {len(errors) - MOST_PROBLEMS:,} more")
+    return "\n".join(dict.fromkeys(problems))
+
+
+def in_file(where: str, message: str) -> str:
+    """Messages of whoever is told no file, one a line: `where` before each that begins with a key of the config."""
+    return re.sub(
+        r"^(?=(data|models|networks|score)[.:])", f"{where}: ".replace("\\", r"\\"), message, flags=re.MULTILINE
+    )
 
 
 def _problem(error: Mapping[str, Any], root: Node) -> str:

@@ -131,6 +131,16 @@ class DesignConfig(RowsConfig):
         description="Fit the model for one penalty after the other, and choose one of them.",
     )
 
+    @field_validator("std_errors", mode="before")
+    @classmethod
+    def _one_cluster(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.fullmatch(r"cluster\(.*,.*\)", value):
+            raise ValueError(
+                f"`{value}` has several columns, and clusters are those of one; write the coarser, or for rows that are alike "
+                "only if both agree derive one, as in `cell: day || '-' || origin` under data.derive"
+            )
+        return value
+
     @property
     def roles(self) -> dict[str, list[str]]:
         _, clusters = self.errors
@@ -182,6 +192,10 @@ class PredictionConfig(Section):
         "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
         "`error`. Counted in any case.",
     )
+    predictions: Literal["parquet", "csv"] = Field(
+        default="parquet",
+        description="The format of predictions and scores: Parquet alone, or `csv` too.",
+    )
     export: bool = Field(
         default=False,
         description="Whether to write `saved_model/`, which TensorFlow loads without tfglm, and `model.json`.",
@@ -213,6 +227,11 @@ class ResultsConfig(PredictionConfig):
     )
     vcov: bool = Field(
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
+    )
+    marginal_effects: bool = Field(
+        default=True,
+        description="Whether to write average marginal effects and adjusted means, on the scale of the response: "
+        "`marginal_effects.csv` and `adjusted_means.csv`.",
     )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
 

@@ -228,6 +228,11 @@ class TrainingConfig(LayersConfig):
     )
 
     @property
+    def is_one_job(self) -> bool:
+        """Whether one process trains it."""
+        return self.strategy not in SEVERAL_PROCESSES
+
+    @property
     def peers(self) -> int:
         """The processes that share a batch, the chief included; 0 under another strategy."""
         return (self.workers or 2) if self.strategy == "multi_worker_mirrored" else 0
@@ -255,7 +260,7 @@ class TrainingConfig(LayersConfig):
         if self.gpus and self.devices:
             raise ValueError("devices: with `gpus` no processors share the batch; leave one of the keys out")
         key, count = ("gpus", self.gpus) if self.gpus else ("devices", self.devices or 1)
-        if (self.gpus or self.devices) and self.strategy in SEVERAL_PROCESSES:
+        if (self.gpus or self.devices) and not self.is_one_job:
             raise ValueError(
                 f"{key}: each of the `workers` of strategy `{self.strategy}` has one processor; remove the key"
             )
@@ -269,7 +274,7 @@ class TrainingConfig(LayersConfig):
 
     @model_validator(mode="after")
     def _processes_of_the_strategy(self) -> "TrainingConfig":
-        if self.workers and self.strategy not in SEVERAL_PROCESSES:
+        if self.workers and self.is_one_job:
             raise ValueError(f"workers: strategy `{self.strategy}` is one process; use `multi_worker_mirrored`")
         if self.ps and self.strategy != "parameter_server":
             raise ValueError(f"ps: strategy `{self.strategy}` has none; use `parameter_server`")

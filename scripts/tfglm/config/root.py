@@ -2,19 +2,29 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from tfglm.config.base import MOST_FILES, MOST_MODELS, Name, Section, no_duplicates
+from tfglm.config.base import LONGEST_FILE_NAME, MOST_FILES, MOST_MODELS, Name, Section, no_duplicates
 from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
-from tfglm.config.messages import LONGEST_MESSAGE, MOST_PROBLEMS, validated
-from tfglm.config.models import ModelConfig, columns_of, covariates_of
+from tfglm.config.messages import LONGEST_MESSAGE, problems_of
+from tfglm.config.models import ModelConfig, covariates_of
 from tfglm.config.networks import NetworkConfig
 from tfglm.config.pictures import PicturesConfig
-from tfglm.errors import UserError, nearest, short
+from tfglm.config.tables import TablesConfig
+from tfglm.errors import Problems, UserError, nearest, short
+
+Folder = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$",
+        max_length=LONGEST_FILE_NAME,
+        examples=["results/<name>"],
+    ),
+]
 
 
 class Config(Section):
@@ -24,13 +34,13 @@ class Config(Section):
     models: dict[Name, ModelConfig] = Field(
         default={},
         max_length=MOST_MODELS,
-        description="The regressions, by name. The name is the folder under `results/models/`.",
+        description="The regressions, by name. The name is the folder under `models/` in that of the results.",
     )
     networks: dict[Name, NetworkConfig] = Field(
         default={},
         max_length=MOST_MODELS,
         description="Neural networks, by name: over the same rows, evaluated as the regressions are. The name is the folder "
-        "under `results/models/`.",
+        "under `models/` in that of the results.",
     )
     fit: list[str] | None = Field(
         default=None,
@@ -41,7 +51,7 @@ class Config(Section):
         default=None,
         min_length=2,
         max_length=MOST_MODELS,
-        description="Names of models, fitted on the same rows, that `results/compare.html` shows side by side. Default: none.",
+        description="Names of models, fitted on the same rows, that the page `compare.html` shows side by side. Default: none.",
     )
     score: list[Annotated[FileConfig, BeforeValidator(as_file, json_schema_input_type=str | FileConfig)]] = Field(
         default=[],
@@ -49,7 +59,15 @@ class Config(Section):
         description="Files whose rows `snakemake score` predicts, all of them, with the fitted models. Written like "
         "`data.files`; no response is needed.",
     )
+    results: Folder | None = Field(
+        default=None,
+        description="The folder of the results, of letters, digits, `_`, `.` and `-`. Default: `results/` and the name of the "
+        "config file without its ending, so that two configs do not overwrite each other's.",
+    )
     pictures: PicturesConfig = Field(default=PicturesConfig(), description="How pictures look.")
+    tables: TablesConfig = Field(
+        default=TablesConfig(), description="How the tables for papers look, which `snakemake tables` writes."
+    )
     cluster: ClusterConfig = Field(default=ClusterConfig(), description="What a model is fitted on. Changes no result.")
 
     @model_validator(mode="before")
@@ -86,10 +104,15 @@ class Config(Section):
         under = model.offset_from if isinstance(model, NetworkConfig) else None
         return [*covariates_of(model), *(covariates_of(self.models[under]) if under else [])]
 
-    def sections(self) -> Iterator[tuple[str, ModelConfig | NetworkConfig]]:
-        """The same, by the place of their sections."""
-        yield from ((f"models.{name}", model) for name, model in self.models.items())
-        yield from ((f"networks.{name}", network) for name, network in self.networks.items())
+    @property
+    def to_be_made(self) -> dict[str, ModelConfig | NetworkConfig]:
+        """The regressions and networks to fit, and what is needed for them, by the place of their sections."""
+        names = set(self.fit or self.all_models) | set(self.compare or [])
+        names |= {
+            network.offset_from for name, network in self.networks.items() if name in names and network.offset_from
+        }
+        sections = (("models", self.models), ("networks", self.networks))
+        return {f"{key}.{name}": model for key, models in sections for name, model in models.items() if name in names}
 
     @model_validator(mode="after")
     def _something_to_fit(self) -> "Config":
@@ -111,24 +134,28 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _rows_to_evaluate_on(self) -> "Config":
-        for name, model in self.models.items():
-            held_out = model.path is not None and model.path.select == "held_out"
-            if not self.data.split.evaluate and (held_out or (model.online_solver and model.online.patience)):
-                key = "path.select" if held_out else "online.patience"
-                raise ValueError(f"models.{name}.{key}: there are no rows to evaluate on; add data.split.evaluate")
-        for name, network in self.networks.items():
-            if not self.data.split.evaluate and network.patience:
-                raise ValueError(f"networks.{name}.patience: there are no rows to evaluate on; add data.split.evaluate")
+        if self.data.split.evaluate:
+            return self
+        for place, model in self.to_be_made.items():
+            if isinstance(model, NetworkConfig):
+                key = "patience" if model.patience else None
+            elif model.path is not None and model.path.select == "held_out":
+                key = "path.select"
+            else:
+                key = "online.patience" if model.online_solver and model.online.patience else None
+            if key:
+                raise ValueError(f"{place}.{key}: there are no rows to evaluate on; add data.split.evaluate")
         return self
 
     @model_validator(mode="after")
-    def _kept_columns(self) -> "Config":
-        columns = self.data.columns
-        for section, model in self.sections():
-            for key in ("by", "identity"):
-                for column in getattr(model, key):
-                    if column not in columns:
-                        raise ValueError(f"{section}.{key}: data.columns has no `{column}`{nearest(column, columns)}")
+    def _terms_of_tables(self) -> "Config":
+        formulas = ["".join(model.formula.split()) for model in self.all_models.values()]
+        for key in ("labels", "controls"):
+            for term in getattr(self.tables, key):
+                # `a * b` has the term `a:b`.
+                factors = "".join(term.split()).split(":")
+                if term != "Intercept" and not any(all(part in formula for part in factors) for formula in formulas):
+                    raise ValueError(f"tables.{key}: no formula has the term `{short(term)}`")
         return self
 
     @field_validator("fit", "compare")
@@ -169,24 +196,88 @@ def swept(name: str, model: Any, most: int) -> dict[str, Any]:
     }
 
 
-def load(raw: dict[str, Any], where: str) -> Config:
-    """The config in `raw`, as YAML gave it; `where` is the file that messages name.
+def load(raw: dict[str, Any], where: str, problems: Problems | None = None) -> Config:
+    """The config in `raw`, as YAML gave it.
 
-    Raises UserError with every problem, one a line.
+    Parameters
+    ----------
+    raw
+        Its sections.
+    where
+        The file that messages name.
+    problems
+        Takes what is wrong within models, if there is something left without them: then the config is returned without them, so
+        that what is wrong with the rest can be told too.
+
+    Returns
+    -------
+    Config
+        Whether there are the columns that it names, the layouts tell (`column_problems`).
+
+    Raises
+    ------
+    UserError
+        With every problem, one a line.
     """
-    config = validated(Config, raw, where)
-    columns = config.data.columns
-    unknown = [
-        f"{where}: {section}.{key}: no column `{short(column)}`{nearest(column, columns) or ';'} "
-        f"data.columns has {', '.join(columns)}"
-        for section, model in config.sections()
-        for key, named in ({"formula": columns_of(model.formula)} | model.roles).items()
-        for column in dict.fromkeys(named)
-        if column not in columns
-    ]
-    if unknown:
-        raise UserError("\n".join(short(problem, LONGEST_MESSAGE) for problem in unknown[:MOST_PROBLEMS]))
-    return config
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        refusal = UserError(_as_written(problems_of(error, Config, where), raw))
+        rest = _without_models(raw, [each["loc"] for each in error.errors(include_url=False)])
+        if problems is None or rest is None:
+            raise refusal from None
+        try:
+            config = Config.model_validate(rest)
+        except ValidationError:
+            raise refusal from None
+        problems.messages.append(str(refusal))
+        return config
+
+
+def _sections_of(raw: Any) -> dict[str, str]:
+    """The section under `models` that each model stands in, alone or as one of a sweep, by name; none of what is no config."""
+    models = raw.get("models") if isinstance(raw, dict) else None
+    sections: dict[str, str] = {}
+    for name, model in models.items() if isinstance(models, dict) else ():
+        if not isinstance(name, str):
+            continue
+        try:
+            sections |= dict.fromkeys(swept(name, model, MOST_MODELS - len(sections)), name)
+        except ValueError:
+            return {}
+    return sections
+
+
+def _as_written(problems: str, raw: Any) -> str:
+    """Messages with the keys of a sweep by the place where they stand, each message once."""
+    for each, name in _sections_of(raw).items():
+        if each == name or f": models.{each}" not in problems:
+            continue
+        for key in map(str, raw["models"][name]["sweep"]):
+            problems = problems.replace(f": models.{each}.{key}", f": models.{name}.sweep.{key}")
+        for end in (":", "."):
+            problems = problems.replace(f": models.{each}{end}", f": models.{name}{end}")
+    return "\n".join(dict.fromkeys(problems.split("\n")))
+
+
+def _without_models(raw: Any, places: Collection[tuple[int | str, ...]]) -> dict[str, Any] | None:
+    """The config without the models and networks that have a mistake; None if something else has."""
+    if not all(place[0] in ("models", "networks") for place in places if len(place) > 1) or min(map(len, places)) < 2:
+        return None
+    sections = _sections_of(raw)
+    wrong = {sections.get(str(name), str(name)) for _, name, *_ in places}
+    rest: dict[str, Any] = {
+        section: {name: model for name, model in raw[section].items() if str(name) not in wrong}
+        for section in ("models", "networks")
+        if isinstance(raw.get(section), dict)
+    }
+    for key in ("fit", "compare"):
+        if isinstance(raw.get(key), list):
+            rest[key] = [name for name in raw[key] if str(name) not in wrong]
+    if rest.get("fit") == []:
+        return None
+    # Tables may name terms of the models that are left out.
+    return {**raw, **rest, "tables": {}, **({"compare": None} if len(rest.get("compare", [])) < 2 else {})}
 
 
 def settings_to_score(config: Config) -> SelectionConfig:

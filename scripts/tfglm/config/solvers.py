@@ -57,7 +57,11 @@ class OnlineConfig(Section):
     parts: Count = Field(
         default=4, le=1024, description="How many parts a synchronous round has; no more workers than that are busy."
     )
-    report_every: Count = Field(default=1000, le=10**9, description="Steps from one line of progress to the next.")
+    report_every: Count = Field(
+        default=1000,
+        le=10**9,
+        description="At most so many steps from one line of progress to the next; there are 20 or more in an epoch.",
+    )
 
 
 class SolverConfig(Section):

@@ -7,19 +7,16 @@ from typing import IO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from tfglm.data import csv_lines
 from tfglm.data.packing import opened, reported
+from tfglm.data.parquet_files import batches
 from tfglm.errors import UserError
 
 LONGEST_LINE = 64 << 20
 
 SLACK = 16
 """Bytes behind each block: its last ones can be read as whole machine words."""
-
-PARQUET_BLOCK_ROWS = 1 << 16
-"""Rows of a Parquet file that are read at once."""
 
 
 class ReadsInto(Protocol):
@@ -31,7 +28,7 @@ class ReadsInto(Protocol):
 @dataclass(frozen=True)
 class Block:
     """Some consecutive rows of a file: whole lines, or rows of a Parquet file. `first` is the number of the first one, as a
-    text editor counts lines; 0 where nobody asked."""
+    text editor counts lines, or would if the rows were written as CSV; 0 where nobody asked."""
 
     data: memoryview | pa.RecordBatch
     first: int = 0
@@ -39,15 +36,14 @@ class Block:
 
 def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
     """The rows of a Parquet file, `columns` of them. Raises UserError for a damaged file."""
-    first = 1
-    with reported(path), parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(PARQUET_BLOCK_ROWS, columns=list(columns)):
-            yield Block(batch, first)
-            first += batch.num_rows
+    first = 2  # as in CSV, where the header is line 1: the same rows have the same random numbers
+    for batch in batches(path, columns):
+        yield Block(batch, first)
+        first += batch.num_rows
 
 
 def csv_blocks(
-    path: Path, block_bytes: int, threads: int = 1, fields: int = 0, numbered: bool = False
+    path: Path, block_bytes: int, threads: int = 1, fields: int = 0, numbered: bool = False, separator: bytes = b","
 ) -> Iterator[Block]:
     """The lines of a CSV file behind its header.
 
@@ -63,6 +59,8 @@ def csv_blocks(
         If given, the number of fields of a row: then no block ends within a quoted text of several lines.
     numbered
         Whether the number of each block's first line is to be known; counting lines takes time.
+    separator
+        What stands between fields.
 
     Raises
     ------
@@ -72,12 +70,12 @@ def csv_blocks(
     with opened(path, threads) as stream, reported(path):
         stream.readline()
         first = 2
-        for lines in whole_lines(stream, path, block_bytes, fields):
+        for lines in whole_lines(stream, path, block_bytes, fields, separator):
             yield Block(lines, first if numbered else 0)
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 
 
-def whole_lines(stream: IO[bytes], path: Path, block_bytes: int, fields: int) -> Iterator[memoryview]:
+def whole_lines(stream: IO[bytes], path: Path, block_bytes: int, fields: int, separator: bytes) -> Iterator[memoryview]:
     """The rest of a stream in pieces of about `block_bytes` that end where a line ends; given the number of fields, not within
     a record of several lines."""
     rest = memoryview(b"")
@@ -88,7 +86,7 @@ def whole_lines(stream: IO[bytes], path: Path, block_bytes: int, fields: int) ->
         filled = len(rest) + fill(stream, memoryview(buffer)[len(rest) : size])
         end = buffer.rfind(b"\n", 0, filled) + 1
         if fields:
-            end = csv_lines.end_of_records(buffer, end, fields) if filled == size else filled
+            end = csv_lines.end_of_records(buffer, end, fields, separator) if filled == size else filled
         piece, rest = memoryview(buffer)[:end], memoryview(buffer)[end:filled]
         if end:
             yield piece

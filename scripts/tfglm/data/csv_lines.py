@@ -2,8 +2,9 @@
 
 - A row is a line. Lines end with a line feed, or with a carriage return and a line feed; the last one may lack its end. Any
   other carriage return, or a NUL byte, makes its line unreadable. Lines without any character are no rows.
-- Fields are separated by commas. A quote that begins a field lasts to the next one that is not doubled; in between, commas
-  belong to the field and "" is a quote. What stands behind the closing quote is added; elsewhere a quote is a character as any.
+- Fields are separated by commas, or by what the layout says. A quote that begins a field lasts to the next one that is not
+  doubled; in between, separators belong to the field and "" is a quote. What stands behind the closing quote is added;
+  elsewhere a quote is a character as any.
 - A quoted field ends in its line. A line that does not close a quote is unreadable: it may have been cut, and its text would
   take in the next line. Where the lines behind it complete a regular record, they are unreadable with it.
 - Each row has as many fields as the header.
@@ -11,13 +12,11 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 NEWLINE, RETURN = 10, 13
-
-FIELD = re.compile(rb'"((?:[^"]+|"")*+)"([^,]*)|((?!")[^,]*)')
-"""A quoted field and what stands behind it, or a bare one."""
 
 MOST_SPANNED = 1000
 MOST_SPANNED_BYTES = 1 << 16
@@ -32,12 +31,20 @@ class Problem:
     remark: str
 
 
-def fields_of(line: bytes) -> list[bytes] | None:
+@cache
+def field_pattern(separator: bytes) -> re.Pattern[bytes]:
+    """A quoted field and what stands behind it, or a bare one."""
+    others = b"[^" + re.escape(separator) + b"]*"
+    return re.compile(rb'"((?:[^"]+|"")*+)"(' + others + rb')|((?!")' + others + b")")
+
+
+def fields_of(line: bytes, separator: bytes) -> list[bytes] | None:
     """The fields of a line without its end; None if a quote is not closed."""
     if b'"' not in line:
-        return line.split(b",")
+        return line.split(separator)
+    pattern = field_pattern(separator)
     fields, at = [], 0
-    while match := FIELD.match(line, at):
+    while match := pattern.match(line, at):
         quoted, behind, bare = match.groups()
         fields.append(bare if quoted is None else quoted.replace(b'""', b'"') + behind)
         at = match.end() + 1
@@ -46,11 +53,12 @@ def fields_of(line: bytes) -> list[bytes] | None:
     return None
 
 
-def is_regular(record: bytes) -> bool:
+def is_regular(record: bytes, separator: bytes) -> bool:
     """Whether quotes only enclose whole fields."""
+    pattern = field_pattern(separator)
     at = 0
     while at <= len(record):
-        match = FIELD.match(record, at)
+        match = pattern.match(record, at)
         if not match or match[2] or (match[3] and b'"' in match[3]):
             return False
         at = match.end() + 1
@@ -87,19 +95,21 @@ def has_stray_bytes(data: np.ndarray) -> bool:
     return bool(len(returns)) and (returns[-1] + 1 == len(data) or bool((data[returns + 1] != NEWLINE).any()))
 
 
-def ends_in_quotes(data: bytes | memoryview) -> bool:
+def ends_in_quotes(data: bytes | memoryview, separator: bytes) -> bool:
     """Whether the last line that is not blank leaves a quote open."""
     size = 1 << 16
     while True:
         text = bytes(data[-size:]).rstrip(b"\r\n")
         begin = text.rfind(b"\n") + 1
         if begin or size >= len(data):
-            return fields_of(text[begin:]) is None
+            return fields_of(text[begin:], separator) is None
         size *= 4
 
 
-def problems_of(lines: list[bytes], header: list[bytes]) -> dict[int, Problem]:
-    """The lines that are no row of a file with this header, by their number, whatever their values are."""
+def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes) -> dict[int, Problem]:
+    """The lines that are no row of a file, by their number, whatever their values are. `headers` are the ways in which its header
+    may be written."""
+    size = len(headers[0])
     problems: dict[int, Problem] = {}
     for number, line in enumerate(lines):
         if not line or number in problems:
@@ -111,23 +121,24 @@ def problems_of(lines: list[bytes], header: list[bytes]) -> dict[int, Problem]:
             remark = "holds a carriage return, which is no line end by itself; correct or remove the line"
             problems[number] = Problem("carriage return", remark)
             continue
-        if b'"' not in line and line.count(b",") + 1 == len(header) and header[0] not in line:
+        bare = b'"' not in line and line.count(separator) + 1 == size
+        if bare and not any(header[0] in line for header in headers):
             continue
-        fields = fields_of(line)
+        fields = fields_of(line, separator)
         if fields is None:
-            problems |= open_record(lines, number, len(header))
-        elif [field.strip() for field in fields] == header:
+            problems |= open_record(lines, number, size, separator)
+        elif [field.strip() for field in fields] in headers:
             remark = "repeats the header in the middle of the file; remove the line"
             problems[number] = Problem("repeated header", remark)
-        elif len(fields) != len(header):
-            remark = f"{len(fields)} fields where the header has {len(header)}; correct or remove the line"
+        elif len(fields) != size:
+            remark = f"{len(fields)} fields where the header has {size}; correct or remove the line"
             problems[number] = Problem("wrong number of fields", remark)
     return problems
 
 
-def open_record(lines: list[bytes], first: int, fields: int) -> dict[int, Problem]:
+def open_record(lines: list[bytes], first: int, fields: int, separator: bytes) -> dict[int, Problem]:
     """What is wrong with the line `first`, which leaves a quote open, and with those that complete its record."""
-    last = last_of_record(lines, first, fields)
+    last = last_of_record(lines, first, fields, separator)
     if not last:
         remark = "a quoted text is not closed in its line, which may have been cut; correct or remove the line"
         return {first: Problem("open quote", remark)}
@@ -136,7 +147,7 @@ def open_record(lines: list[bytes], first: int, fields: int) -> dict[int, Proble
     return {number: problem for number in range(first, last + 1) if lines[number]}
 
 
-def last_of_record(lines: list[bytes], first: int, fields: int) -> int | None:
+def last_of_record(lines: list[bytes], first: int, fields: int, separator: bytes) -> int | None:
     """The line that completes a regular record of so many fields with the line `first`, which leaves a quote open; 0 if none
     does, None if lines behind these may."""
     size = len(lines[first])
@@ -146,12 +157,12 @@ def last_of_record(lines: list[bytes], first: int, fields: int) -> int | None:
             return 0
         if b'"' in lines[number]:
             record = b"\n".join(lines[first : number + 1])
-            if (values := fields_of(record)) is not None:
-                return number if len(values) == fields and is_regular(record) else 0
+            if (values := fields_of(record, separator)) is not None:
+                return number if len(values) == fields and is_regular(record, separator) else 0
     return None
 
 
-def end_of_records(data: bytearray, end: int, fields: int) -> int:
+def end_of_records(data: bytearray, end: int, fields: int, separator: bytes) -> int:
     """Where to cut whole lines, the first `end` bytes, so that a record of so many fields that one of the last lines begins, and
     that goes on behind them, stays together."""
     first = max(end - MOST_SPANNED_BYTES, 0)
@@ -161,8 +172,8 @@ def end_of_records(data: bytearray, end: int, fields: int) -> int:
     lines = lines_of(bytes(data[at:end]))
     number = 0
     while number < len(lines):
-        if fields_of(lines[number]) is None:
-            last = last_of_record(lines, number, fields)
+        if fields_of(lines[number], separator) is None:
+            last = last_of_record(lines, number, fields, separator)
             if last is None:
                 for _ in range(number):
                     at = data.find(b"\n", at) + 1

@@ -14,9 +14,8 @@ from tfglm import digests
 from tfglm.config import SPLITS, Layout, SelectionConfig
 from tfglm.data import shards
 from tfglm.data.encoding import groups_of, levels_table, moments
-from tfglm.data.header import read_header
 from tfglm.data.kinds import MEANINGS
-from tfglm.data.layouts import choose
+from tfglm.data.layouts import recognised
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.reader import InputReader, in_order
 from tfglm.data.shards import Manifest, Shard
@@ -70,10 +69,9 @@ def ingest(
         For a file that cannot be read, a column that is not there, an expression that cannot be evaluated, or a value that is
         not finite. It names the file and, where it can, the line.
     """
-    header = read_header(path)
-    name, layout = choose(header, layouts, settings, str(path))
-    log(f"{path}: layout {name}")
-    reader = InputReader.of(path, file, header, layout, settings, log, limits)
+    recognition = recognised(path, layouts, settings)
+    log(f"{path}: layout {recognition.name}")
+    reader = InputReader.of(path, file, recognition.header, recognition.layout, settings, log, limits)
     for encoder in reader.encoders[1:]:
         origin = "derived" if encoder.name in reader.selection.computed else "as read"
         log(f"  column {encoder.name}: {MEANINGS[encoder.kind]} ({origin})")
@@ -98,7 +96,7 @@ def ingest(
                 file,
                 str(path),
                 sha256.result(),
-                name,
+                recognition.name,
                 capacity,
                 tuple(column.stored for column in shuffled.columns),
                 tuple(written),

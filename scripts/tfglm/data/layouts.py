@@ -1,15 +1,85 @@
 """Which layout a file has, by its header."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from tfglm.config import Layout, SelectionConfig
+from tfglm.config import Layout, SelectionConfig, shipped_layouts
+from tfglm.data.header import read_header
+from tfglm.data.images import has_images
+from tfglm.data.packing import packing
+from tfglm.data.parquet_files import natural_type, read_schema
 from tfglm.data.selection import selection
-from tfglm.errors import UserError, nearest
+from tfglm.errors import Problems, UserError, nearest, short
+
+OWN_SCHEMA = "its own schema"
+"""What stands for the name of a layout where a Parquet file needs none."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """The layout of a file, its name, and the names of the columns of the file."""
+
+    name: str
+    layout: Layout
+    header: list[str]
+
+
+def recognised(path: Path, candidates: Mapping[str, Layout], settings: SelectionConfig) -> Recognition:
+    """The layout of a file, as `choose` finds it in the header.
+
+    Parameters
+    ----------
+    path
+        The file.
+    candidates
+        Layouts by name. If these are the shipped ones, as in a config that names none, and no one fits, a Parquet file has the
+        columns and types of its own schema.
+    settings
+        What the config needs of the columns.
+
+    Raises
+    ------
+    UserError
+        For a file without a header, and as `choose` does.
+    """
+    kinds = {name: (layout.separator_bytes, layout.encoding) for name, layout in candidates.items()}
+    by_kind: dict[tuple[bytes, str], list[str]] = {}
+    problem: UserError | None = None
+    for kind in dict.fromkeys(kinds.values()):
+        try:
+            by_kind[kind] = read_header(path, *kind)
+        except UserError as error:
+            problem = problem or error
+    headers = {name: by_kind[kind] for name, kind in kinds.items() if kind in by_kind}
+    if problem and not headers:
+        raise problem
+    try:
+        name = choose(headers, {name: candidates[name] for name in headers}, settings, str(path))
+    except UserError:
+        if set(candidates) != set(shipped_layouts()) or has_images(path) or packing(path) != "parquet":
+            raise
+        layout = layout_of_schema(path)
+        selection(layout, settings)  # raises for what the schema lacks
+        return Recognition(OWN_SCHEMA, layout, read_header(path))
+    return Recognition(name, candidates[name], headers[name])
+
+
+def layout_of_schema(path: Path) -> Layout:
+    """The columns of a Parquet file that have a name and a type that a config can use."""
+    kinds = {field.name: natural_type(field.type) for field in read_schema(path)}
+    columns = {name: kind for name, kind in kinds.items() if kind and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name)}
+    if not columns:
+        raise UserError(
+            f"{path}: no column of its schema has a name of letters, digits and _ and a type that can be read"
+        )
+    return Layout.model_validate({"columns": columns})
 
 
 def choose(
-    header: Sequence[str], candidates: Mapping[str, Layout], settings: SelectionConfig, source: str
-) -> tuple[str, Layout]:
+    headers: Mapping[str, Sequence[str]], candidates: Mapping[str, Layout], settings: SelectionConfig, source: str
+) -> str:
     """Choose the layout of a file by its header.
 
     A layout fits if the header has every column of it that the config needs. Of those that fit, the one with the most columns in
@@ -17,8 +87,8 @@ def choose(
 
     Parameters
     ----------
-    header
-        The names of the columns of the file.
+    headers
+        The names of the columns of the file, as the separator of each layout parts them.
     candidates
         Layouts by name.
     settings
@@ -28,38 +98,53 @@ def choose(
 
     Returns
     -------
-    The name of the layout, and the layout.
+    The name of the layout.
 
     Raises
     ------
     UserError
-        If none fits, naming the nearest one; or the error in the config's expressions, if they fit no layout.
+        If none fits, naming the nearest one; or the errors in the config's expressions over the nearest, if they fit no layout.
     """
-    needed: dict[str, set[str]] = {}
-    problem: UserError | None = None
-    for name, layout in candidates.items():
-        try:
-            needed[name] = {layout.columns[column].source for column in selection(layout, settings).needed}
-        except UserError as error:
-            problem = problem or error
-    if not needed:
-        raise problem or UserError(f"{source}: there is no layout to choose from")
 
     def likeness(name: str) -> tuple[int, int]:
         sources = {column.source for column in candidates[name].columns.values()}
-        return len(sources & set(header)), -len(sources - set(header))
+        return len(sources & set(headers[name])), -len(sources - set(headers[name]))
 
-    fitting = [name for name, columns in needed.items() if columns <= set(header)]
+    needed: dict[str, set[str]] = {}
+    problems: dict[str, UserError] = {}
+    for name, layout in candidates.items():
+        try:
+            needed[name] = {layout.columns[column].source for column in selection(layout, settings, name).needed}
+        except UserError as error:
+            problems[name] = error
+    if not candidates:
+        raise UserError(f"{source}: there is no layout to choose from")
+    fitting = [name for name, columns in needed.items() if columns <= set(headers[name])]
     if not fitting:
-        raise misfit(header, max(needed, key=likeness), needed, source)
-    best = max(fitting, key=likeness)
-    return best, candidates[best]
+        closest = max(candidates, key=likeness)
+        raise problems.get(closest) or misfit(headers[closest], closest, needed, source)
+    return max(fitting, key=likeness)
+
+
+def check_expressions(candidates: Mapping[str, Layout], settings: SelectionConfig) -> None:
+    """Raise UserError if the config's expressions fit none of the layouts that a file may have whose header is not known yet."""
+    problems = Problems()
+    for name, layout in candidates.items():
+        with problems.collected():
+            selection(layout, settings, name)
+    if candidates and len(problems.messages) == len(candidates):
+        raise UserError(problems.messages[0])
 
 
 def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], source: str) -> UserError:
     """What to say of a header that fits no layout."""
     absent = [f"  `{name}`{nearest(name, header)}" for name in sorted(needed[closest] - set(header))]
     named = [name for name in header if name]
+    if len(header) == 1 and any(mark in header[0] for mark in ",;\t|"):
+        return UserError(
+            f"{source}: the layout `{closest}` finds a single column in the header, `{short(header[0])}`; say in the layout what "
+            'stands between the columns, such as `separator: ";"`'
+        )
     others = f" (tried: {', '.join(needed)})" if len(needed) > 1 else ""
     return UserError(
         (

@@ -48,7 +48,14 @@ def packing(path: Path) -> Packing:
             )
     if first == b"PK\x03\x04":
         return "zip"
-    return "parquet" if first == b"PAR1" else "none"
+    if first == b"PAR1":
+        return "parquet"
+    if path.suffix.lower() in (".parquet", ".pq"):
+        raise UserError(
+            f"{path}: is no Parquet file, although its name says so (it does not begin with PAR1)\n"
+            "  fetch or write it again, or name it .csv if it is text"
+        )
+    return "none"
 
 
 def estimated_csv_bytes(path: Path) -> int:

@@ -24,8 +24,9 @@ from tfglm.data.distinct import Distinct
 from tfglm.data.images import Images, has_images
 from tfglm.data.limits import BLOCK_BYTES
 from tfglm.data.packing import estimated_csv_bytes, packing
+from tfglm.data.parquet_files import check_types
 from tfglm.data.sql import FAILURES
-from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, values_of
+from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, typed_values_of, values_of
 
 if TYPE_CHECKING:
     from tfglm.data.plain_csv import PlainCsv
@@ -79,12 +80,23 @@ class Parser:
         if packing(self.path) == "parquet":
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
-        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered)
+        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, self.layout.separator_bytes)
 
     @cached_property
     def images(self) -> Images | None:
         """What the file holds, if it is one of images."""
         return Images.load(self.path) if has_images(self.path) else None
+
+    def check_types(self) -> None:
+        """Raise UserError for columns of a Parquet file that cannot be read as the layout says."""
+        if not self.images and packing(self.path) == "parquet":
+            check_types(self.path, self.columns)
+
+    @cached_property
+    def headers(self) -> list[list[bytes]]:
+        """The ways in which the header may be written: as UTF-8, or in the encoding of the layout."""
+        encodings = dict.fromkeys(["utf-8", self.layout.encoding])
+        return [[name.encode(encoding, "replace") for name in self.header] for encoding in encodings]
 
     def _sources(self) -> list[str]:
         """The needed columns as the file calls them. A query may need none (`train: TRUE`), but the rows are to be counted."""
@@ -93,7 +105,11 @@ class Parser:
     def parse(self, data: memoryview | pa.RecordBatch) -> Parsed:
         """Raises one of UNREADABLE."""
         if isinstance(data, pa.RecordBatch):
-            columns = {name: self._converted(data, name, column) for name, column in self.columns.items()}
+            columns = {}
+            for name, how in self.columns.items():
+                columns[name], wrong = self._typed(data, how)
+                if wrong.any():
+                    raise Unreadable(f"column `{name}`")
             return Parsed(data.num_rows, columns, data.num_rows)
         if not len(data):
             empty = {name: pa.nulls(0, ARROW_TYPES[column.type]) for name, column in self.columns.items()}
@@ -119,7 +135,7 @@ class Parser:
         for (name, how), column in zip(self.columns.items(), fields, strict=True):
             if how.type == "string" and how.source in column.values.to_pylist():
                 self._refuse_header(data)
-            columns[name] = refined(column, name, how)
+            columns[name] = refined(column, name, how, self.layout.decimal)
         return columns
 
     def is_large(self) -> bool:
@@ -138,7 +154,8 @@ class Parser:
 
         wanted = [self.header.index(column.source) for column in self.columns.values()]
         whole = [column.type in ("integer", "clock") for column in self.columns.values()]
-        compiled = PlainCsv(len(self.header), wanted, whole, self.layout.missing, self.layout.encoding)
+        separator, missing, encoding = self.layout.separator_bytes, self.layout.missing, self.layout.encoding
+        compiled = PlainCsv(len(self.header), wanted, whole, missing, encoding, separator)
         compiled.load()
         self.compiled = compiled
 
@@ -153,11 +170,13 @@ class Parser:
             with_rows = csv_lines.lines_with_rows(raw)
             if len(with_rows) != table.num_rows:
                 raise Unreadable("a quoted text goes beyond its line")
-        if csv_lines.ends_in_quotes(data):
+        if csv_lines.ends_in_quotes(data, self.layout.separator_bytes):
             raise Unreadable("a quote is not closed")
         texts = [column.source for column in self.columns.values() if column.type == "string"] or table.column_names
-        if any(source.encode() in self._distinct(table, source).values.to_pylist() for source in texts):
-            self._refuse_header(data)
+        for source in texts:
+            values = self._distinct(table, source).values.to_pylist()
+            if any(header[self.header.index(source)] in values for header in self.headers):
+                self._refuse_header(data)
         columns = {}
         for name, how in self.columns.items():
             columns[name], wrong = self._values(table, how)
@@ -175,7 +194,8 @@ class Parser:
             check_utf8=False,
         )
         read = csv.ReadOptions(column_names=self.header, use_threads=False, block_size=len(data) + 1)
-        return csv.read_csv(pa.BufferReader(data), read, convert_options=convert)
+        parse = csv.ParseOptions(delimiter=self.layout.separator_bytes.decode())
+        return csv.read_csv(pa.BufferReader(data), read, parse, convert)
 
     def _distinct(self, table: pa.Table, source: str) -> Distinct:
         column = table[source]
@@ -188,19 +208,21 @@ class Parser:
         raw = self._distinct(table, how.source)
         texts, undecoded = decoded(raw.values, self.layout.encoding)
         absent = pl.Series(texts, dtype=pl.String).is_in(self.layout.missing).to_numpy() & ~undecoded
-        values, wrong = values_of(texts, how)
+        values, wrong = values_of(texts, how, self.layout.decimal)
         indices = raw.indices
         if absent.any():
             indices = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(indices)
         return Distinct(values, indices), (wrong & ~absent) | undecoded
 
-    def examine(self, data: memoryview) -> tuple[dict[int, Problem], Parsed]:
+    def examine(self, data: memoryview | pa.RecordBatch) -> tuple[dict[int, Problem], Parsed]:
         """What is wrong with the lines of a block, by their number in it, from 0; and the rows of the others.
 
         In one go, as a block may hold many such lines.
         """
+        if isinstance(data, pa.RecordBatch):
+            return self._examine_batch(data)
         lines = csv_lines.lines_of(bytes(data))
-        problems = csv_lines.problems_of(lines, [name.encode() for name in self.header])
+        problems = csv_lines.problems_of(lines, self.headers, self.layout.separator_bytes)
         sound = np.array([place for place, line in enumerate(lines) if line and place not in problems], np.int64)
         if not len(sound):
             empty = self.parse(memoryview(b""))
@@ -218,7 +240,7 @@ class Parser:
         return problems, parsed.taken(np.flatnonzero(~bad))
 
     def _problem_of_value(self, name: str, how: LayoutColumn, line: bytes) -> Problem:
-        raw = (csv_lines.fields_of(line) or [])[self.header.index(how.source)]
+        raw = (csv_lines.fields_of(line, self.layout.separator_bytes) or [])[self.header.index(how.source)]
         place = f"column `{how.source}`: "
         try:
             value = raw.decode(self.layout.encoding)
@@ -227,39 +249,59 @@ class Parser:
             remark = f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); set `encoding` in the layout, "
             remark += "such as `latin-1`, to what it is"
             return Problem(f"value of {name}", remark)
+        return self._not_of_type(name, how, value)
+
+    def _not_of_type(self, name: str, how: LayoutColumn, value: str) -> Problem:
+        """What is wrong with a value that is none of its column's type."""
         wanted = {
             "integer": "a whole number",
-            "number": "a number",
+            "number": "a number" + (" with a comma before its decimals" if self.layout.decimal == "," else ""),
             "clock": "a time of day (hhmm, from 0 to 2400)",
             "date": f"a date ({how.format or '%Y-%m-%d'})",
         }
         shown = value if len(value) <= 100 else f"{value[:100]}..."
         remark = (
-            f"{place}expected {wanted[how.type]}, found `{shown}`\n"
+            f"column `{how.source}`: expected {wanted[how.type]}, found `{shown}`\n"
             "  correct the value, add it to `missing` in the layout if it marks a missing one, or change the "
             "column's type there"
         )
         return Problem(f"value of {name}", remark)
 
-    def _converted(self, batch: pa.RecordBatch, name: str, how: LayoutColumn) -> Distinct:
-        """One column of a Parquet file or of images, which has a type of its own."""
+    def _typed(self, batch: pa.RecordBatch, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
+        """One column of a Parquet file or of images, which has a type of its own, and which of its values are none (bool)."""
         array = batch.column(how.source)
         if how.type == "image":
-            return Distinct(array, np.arange(len(array), dtype=np.int32))
+            return Distinct(array, np.arange(len(array), dtype=np.int32)), np.zeros(len(array), bool)
         array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+        if pa.types.is_string_view(array.type):
+            array = array.cast(pa.large_string())
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
             missing = pc.is_in(array, pa.array(self.layout.missing, array.type))
             array = pc.if_else(missing, pa.scalar(None, array.type), array)
-        try:
-            if how.type == "date" and not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
-                array, how = array.cast(pa.date32()), how.model_copy(update={"format": None})
-            return refined(Distinct.of(array), name, how)
-        except (Unreadable, pa.ArrowInvalid, pa.ArrowNotImplementedError, *FAILURES) as error:
-            raise Unreadable(f"column `{how.source}` ({array.type}) cannot be read as {how.type}: {error}") from error
+        elif how.type == "date":
+            array = array.cast(pa.date32())  # of a time with a zone, the day there
+        column = Distinct.of(array)
+        values, wrong = typed_values_of(column.values, how, self.layout.decimal)
+        return Distinct(values, column.indices), wrong
+
+    def _examine_batch(self, batch: pa.RecordBatch) -> tuple[dict[int, Problem], Parsed]:
+        """As `examine`, of rows that have types."""
+        problems: dict[int, Problem] = {}
+        columns = {}
+        bad = np.zeros(batch.num_rows, bool)
+        for name, how in self.columns.items():
+            columns[name], wrong = self._typed(batch, how)
+            rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
+            for row in np.flatnonzero(rows).tolist():
+                problems[row] = self._not_of_type(name, how, str(batch.column(how.source)[row].as_py()))
+            bad |= rows
+        parsed = Parsed(batch.num_rows, columns, batch.num_rows, np.arange(batch.num_rows))
+        return problems, parsed.taken(np.flatnonzero(~bad))
 
     def _refuse_header(self, data: memoryview) -> None:
         """Raise Unreadable if a line is the header once more."""
-        header = [name.encode() for name in self.header]
         for line in csv_lines.lines_of(bytes(data)):
-            if header[0] in line and [field.strip() for field in csv_lines.fields_of(line) or []] == header:
-                raise Unreadable("repeats the header")
+            if any(header[0] in line for header in self.headers):
+                fields = csv_lines.fields_of(line, self.layout.separator_bytes) or []
+                if [field.strip() for field in fields] in self.headers:
+                    raise Unreadable("repeats the header")

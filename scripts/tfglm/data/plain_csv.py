@@ -17,7 +17,7 @@ import pyarrow as pa
 from tfglm.data.distinct import Distinct
 
 QUOTE, RETURN = b'"', b"\r"
-COMMA, NEWLINE = b",\n"
+NEWLINE = 10
 
 WORD = 8
 """Bytes of an entry that fit into one machine word, which then identifies it."""
@@ -30,12 +30,19 @@ BUCKETS = 2**17
 
 
 class PlainCsv:
-    """Lines of `fields` entries, of which those with the numbers `wanted` are read: as whole numbers where `whole` says so,
-    else as texts in the given encoding. `missing` stands for a missing value."""
+    """Lines of `fields` entries, with `separator` between them, of which those with the numbers `wanted` are read: as whole
+    numbers where `whole` says so, else as texts in the given encoding. `missing` stands for a missing value."""
 
     def __init__(
-        self, fields: int, wanted: Sequence[int], whole: Sequence[bool], missing: Sequence[str], encoding: str
+        self,
+        fields: int,
+        wanted: Sequence[int],
+        whole: Sequence[bool],
+        missing: Sequence[str],
+        encoding: str,
+        separator: bytes = b",",
     ):
+        self.separator = np.uint8(ord(separator))
         self.fields, self.wanted, self.whole, self.encoding = fields, np.array(wanted), whole, encoding
         # What cannot be written in the encoding marks nothing.
         marks = [mark.encode(encoding, "ignore") for mark in missing]
@@ -63,7 +70,7 @@ class PlainCsv:
             self.of_thread.meaning = [(np.zeros(0, bool), None)] * slots
         known = self.of_thread.known
         data, words = np.frombuffer(lines, np.uint8), np.frombuffer(buffer, np.uint64, len(buffer) // WORD)
-        plain, indices = _parse(data, words, self.fields, self.wanted, *self.of_thread.entries, known)
+        plain, indices = _parse(data, words, self.separator, self.fields, self.wanted, *self.of_thread.entries, known)
         if not plain:
             return None
         columns = []
@@ -88,7 +95,7 @@ class PlainCsv:
         """Load the compiled code, or compile it, which happens once a machine."""
         data, words = np.frombuffer(bytearray(b"1\n"), np.uint8), np.frombuffer(bytearray(3 * WORD), np.uint64)
         table, entries = np.zeros((1, 4), np.int32), np.zeros((1, 2), np.uint64)
-        _parse(data, words, 1, np.zeros(1, np.int64), table, entries, np.zeros(1, np.int64))
+        _parse(data, words, self.separator, 1, np.zeros(1, np.int64), table, entries, np.zeros(1, np.int64))
 
     def _meaning(self, entries: np.ndarray, whole: bool) -> tuple[np.ndarray, pa.Array | None]:
         """Which entries are missing, and what the others are; None if they should be whole numbers and one is not."""
@@ -120,7 +127,7 @@ def integers_of(words: np.ndarray) -> pa.Array | None:
 
 
 @numba.njit(nogil=True, cache=True)
-def _parse(data, words, fields, wanted, table, entries, known):
+def _parse(data, words, separator, fields, wanted, table, entries, known):
     """Whether the lines `data` (uint8, the same bytes as `words`) are plain, and for each row the number of its entry among
     the distinct ones, int32 [wanted, rows].
 
@@ -134,7 +141,7 @@ def _parse(data, words, fields, wanted, table, entries, known):
     if not len(data) or data[-1] != NEWLINE:
         return False, indices
     one, last = np.uint64(1), np.uint64(table.shape[1] - 1)
-    # Entry f of a row begins at begins[f] and ends before begins[f + 1] - 1. More commas than fields all go to the last.
+    # Entry f of a row begins at begins[f] and ends before begins[f + 1] - 1. More separators than fields all go to the last.
     # All places are unsigned: numba would have to test others for indices that count from the end.
     begins = np.zeros(fields + 2, np.uint64)
     at = np.uint64(0)
@@ -147,7 +154,7 @@ def _parse(data, words, fields, wanted, table, entries, known):
             at += one
             # No branch: the processor could not foresee it.
             begins[field + one] = at
-            field = min(field + np.uint64(byte == COMMA), most)
+            field = min(field + np.uint64(byte == separator), most)
             byte = data[at]
         at += one
         begins[field + one] = at

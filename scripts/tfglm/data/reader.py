@@ -85,6 +85,7 @@ class InputReader:
         selected = selection(layout, settings)
         needed = {name: column for name, column in layout.columns.items() if name in selected.needed}
         parser = Parser(path, tuple(header), layout, needed, settings.bad_rows == "drop", limits.block_bytes)
+        parser.check_types()
         dropped = Counter(dict.fromkeys(selected.reasons, 0))
         reader = cls(file, parser, selected, settings, log, limits, [], dropped)
         try:
@@ -128,8 +129,8 @@ class InputReader:
         for block, future in in_order(executor, self.select, blocks, threads + 1):
             try:
                 kept = future.result()
-            except UNREADABLE as error:
-                kept = self.mended(block, error)
+            except UNREADABLE:
+                kept = self.mended(block)
             yield replace(kept, first=self.read + 1)
             self.read += kept.read
             self.lines += kept.lines
@@ -174,24 +175,24 @@ class InputReader:
             operands[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
         return operands
 
-    def mended(self, block: Block, error: Exception) -> KeptRows:
+    def mended(self, block: Block) -> KeptRows:
         """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
 
         Raises UserError, which names the first such line, if they do not; and where they are too many.
         """
-        if isinstance(block.data, pa.RecordBatch):
-            place = f"rows {block.first} to {block.first + block.data.num_rows - 1}"
-            raise UserError(f"{self.parser.path}, {place}: {str(error).splitlines()[0]}") from error
-        first = self.lines + 2  # the header is line 1
+        is_text = not isinstance(block.data, pa.RecordBatch)
+        first = self.lines + 2 if is_text else block.first  # the header is line 1
+        place = f"{self.parser.path}, line " if is_text else f"{self.parser.path}, row "
+        number = self.lines + (2 if is_text else 1)
         problems, parsed = self.parser.examine(block.data)
-        self.report(problems, first)
+        self.report(problems, place, number)
         rows = parsed.rows + len(problems)
         self.check_share(len(problems), rows)
         failing = self.failing(parsed, first, rows - parsed.rows, rows)
         failed = dict(failing if self.settings.bad_rows == "drop" else islice(failing, 1))
         if failed:
             by_line = {int(parsed.line_numbers[row]): problem for row, problem in failed.items()}
-            self.report(by_line, first)
+            self.report(by_line, place, number)
             problems |= by_line
             parsed = parsed.taken(np.setdiff1d(np.arange(parsed.rows), list(failed)))
         kept, _ = self.kept(parsed, first)
@@ -201,16 +202,17 @@ class InputReader:
         dropped = Counter(f"unreadable: {problem.reason}" for problem in problems.values())
         return replace(kept, places=places, dropped=kept.dropped + dropped, read=rows)
 
-    def report(self, problems: dict[int, Problem], first: int) -> None:
-        """Log what is wrong with lines of a block, by their number in it, or raise UserError, as the settings have it."""
+    def report(self, problems: dict[int, Problem], place: str, first: int) -> None:
+        """Log what is wrong with lines of a block, by their number in it, or raise UserError, as the settings have it. `place`
+        and the number of a line, of which `first` is that of the block's first one, say where it is."""
         for number in sorted(problems):
-            place = f"{self.parser.path}, line {first + number}: {problems[number].remark}"
+            remark = f"{place}{first + number}: {problems[number].remark}"
             if self.settings.bad_rows == "error":
-                raise UserError(f"{place}\n  or set data.bad_rows to `drop`, to count and leave out such lines")
+                raise UserError(f"{remark}\n  or set data.bad_rows to `drop`, to count and leave out such lines")
             if len(self.shown) == SHOWN:
                 return
-            self.log(f"dropped {place}")
-            self.shown.append(place)
+            self.log(f"dropped {remark}")
+            self.shown.append(remark)
 
     def check_share(self, bad: int, rows: int) -> None:
         """Raise UserError if more rows are to be dropped than may be, `bad` of the next `rows` and those before."""

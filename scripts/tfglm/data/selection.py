@@ -3,7 +3,7 @@
 An expression looks at one row alone, so one that uses a single column is evaluated once for each distinct value of it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +11,9 @@ import polars as pl
 
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
 from tfglm.data.distinct import Distinct
-from tfglm.data.sql import column_of, dtype_of, expression
-from tfglm.errors import UserError, nearest
+from tfglm.data.kinds import Kind
+from tfglm.data.sql import column_of, dtype_of, expression, parsed
+from tfglm.errors import Problems, UserError, nearest
 
 TYPES = {
     "string": pl.String(),
@@ -23,6 +24,14 @@ TYPES = {
     "image": pl.Binary(),
 }
 """What an expression takes the columns of a layout for, by their type there."""
+
+KINDS: dict[type[pl.DataType], Kind] = {
+    **dict.fromkeys([pl.String, pl.Date, pl.Datetime, pl.Time], "text"),
+    **dict.fromkeys([pl.Int64, pl.Boolean], "integer"),
+    pl.Float64: "number",
+    pl.Binary: "image",
+}
+"""What a kept column holds, by the type of its values."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +80,12 @@ def column(series: pl.Series) -> Distinct:
 class Selection:
     """What one layout makes of the config.
 
-    `needed`: the columns of the layout that must be read. `plain` are the kept columns that are read as they are, and
-    `computed` those that the `queries` give, beside the conditions. `reasons` are the names under which rows are dropped, in
-    the order in which conditions are tried.
+    `kinds`: what the kept columns hold, as far as it is known. `needed`: the columns of the layout that must be read. `plain`
+    are the kept columns that are read as they are, and `computed` those that the `queries` give, beside the conditions.
+    `reasons` are the names under which rows are dropped, in the order in which conditions are tried.
     """
 
+    kinds: dict[str, Kind | None]
     needed: frozenset[str]
     plain: tuple[str, ...]
     computed: tuple[str, ...]
@@ -113,37 +123,72 @@ def is_true(condition: Distinct) -> np.ndarray:
     return np.append(values, False).take(condition.indices, mode="wrap")
 
 
-def selection(layout: Layout, settings: SelectionConfig) -> Selection:
-    """Raises UserError for an expression that is none, or one about a column that is not there."""
-    derived: dict[str, pl.Expr] = {}
-    known = {name: TYPES[column.type] for name, column in layout.columns.items()}
+@dataclass
+class _Columns:
+    """The columns that expressions may use: the types of those that are `known`, what each looks at in the end (`roots`), and the
+    expressions of those that are `derived`. `broken` are columns without a meaning; what is made of them is not to blame."""
+
+    known: dict[str, pl.DataType]
+    roots: dict[str, frozenset[str]]
+    derived: dict[str, pl.Expr]
+    broken: set[str]
+
+
+def _columns(layout: Layout, settings: SelectionConfig, name: str, problems: Problems) -> _Columns:
+    """The columns of a layout of that name, and those that it and the config derive."""
+    known = {column: TYPES[of_layout.type] for column, of_layout in layout.columns.items()}
     known |= {FILE: pl.String(), RANDOM: pl.Float64()}
-    # The operands of each column that is known.
-    roots: dict[str, frozenset[str]] = {name: frozenset([name]) for name in known}
-    for where, added in (("layout", layout.derive), ("data.derive", settings.derive)):
-        for name, sql in added.items():
-            key = f"{where}.{name}"
-            value, dtype = column_of(expression(sql, key, known), key, known)
-            derived[name] = value.alias(name)
-            roots[name] = operands_of(derived[name], roots)
-            known[name] = dtype
-    for name in settings.columns:
-        if name not in known:
-            raise UserError(
-                f"data.columns: no column `{name}`{nearest(name, known)}\n"
+    columns = _Columns(known, {column: frozenset([column]) for column in known}, {}, set())
+    for where, added in ((f"{name}: derive", layout.derive), ("data.derive", settings.derive)):
+        for column, sql in added.items():
+            blameless = uses(sql, columns.broken)
+            columns.broken.add(column)
+            if blameless:
+                continue
+            key = f"{where}.{column}"
+            with problems.collected():
+                value, dtype = column_of(expression(sql, key, known), key, known)
+                columns.derived[column] = value.alias(column)
+                columns.roots[column] = operands_of(value, columns.roots)
+                known[column] = dtype
+                columns.broken.remove(column)
+    for column in settings.columns:
+        if column not in known and column not in columns.broken:
+            problems.messages.append(
+                f"data.columns: no column `{column}`{nearest(column, known)}\n"
                 f"  the layout and data.derive have: {', '.join(known)}\n"
-                f"  choose one of these, or define `{name}` under data.derive"
+                f"  choose one of these, or define `{column}` under data.derive"
             )
+    return columns
+
+
+def _conditions(settings: SelectionConfig, columns: _Columns, problems: Problems) -> dict[str, pl.Expr]:
+    """The conditions of `where` and `split` by the names of their outputs."""
+    keys = [
+        (f"data.where.{reason}", sql, _WHERE.format(number))
+        for number, (reason, sql) in enumerate(settings.where.items(), start=1)
+    ]
+    of_splits = [(number, split, getattr(settings.split, split)) for number, split in enumerate(SPLITS)]
+    keys += [(f"data.split.{split}", sql, _SPLIT.format(number)) for number, split, sql in of_splits if sql]
+    conditions: dict[str, pl.Expr] = {}
+    for key, sql, output in keys:
+        if not uses(sql, columns.broken):
+            with problems.collected():
+                conditions[output] = condition(sql, key, columns.known)
+    return conditions
+
+
+def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -> Selection:
+    """Raises UserError with every expression that is none, or about a column that is not there; `name` is that of the layout."""
+    problems = Problems()
+    columns = _columns(layout, settings, name, problems)
+    conditions = _conditions(settings, columns, problems)
+    problems.check()
+    roots, derived = columns.roots, columns.derived
     plain = tuple(name for name in settings.columns if name in layout.columns and name not in derived)
     computed = tuple(name for name in settings.columns if name not in plain)
     outputs = [pl.col(name) for name in computed]
-    for number, (name, sql) in enumerate(settings.where.items(), start=1):
-        outputs.append(condition(sql, f"data.where.{name}", known).alias(_WHERE.format(number)))
-    splits = [number for number, name in enumerate(SPLITS) if getattr(settings.split, name)]
-    for number in splits:
-        name = SPLITS[number]
-        met = condition(getattr(settings.split, name), f"data.split.{name}", known)
-        outputs.append(met.alias(_SPLIT.format(number)))
+    outputs += [met.alias(output) for output, met in conditions.items()]
     by_operands: dict[frozenset[str], list[pl.Expr]] = {}
     for output in outputs:
         by_operands.setdefault(operands_of(output, roots), []).append(output)
@@ -152,13 +197,22 @@ def selection(layout: Layout, settings: SelectionConfig) -> Selection:
     )
     used = {name for query in queries for name in query.operands}
     return Selection(
+        kinds={column: KINDS.get(columns.known[column].base_type()) for column in settings.columns},
         needed=frozenset(plain) | (used - {FILE, RANDOM}),
         plain=plain,
         computed=computed,
-        reasons=(*(f"where: {name}" for name in settings.where), "in no split"),
-        splits=tuple(splits),
+        reasons=(*(f"where: {reason}" for reason in settings.where), "in no split"),
+        splits=tuple(number for number, split in enumerate(SPLITS) if getattr(settings.split, split)),
         queries=queries,
     )
+
+
+def uses(sql: str, columns: Collection[str]) -> bool:
+    """Whether an expression, as far as it is one, looks at some of these columns."""
+    try:
+        return bool(columns) and not set(columns).isdisjoint(parsed(sql, "").meta.root_names())
+    except UserError:
+        return False
 
 
 def condition(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:

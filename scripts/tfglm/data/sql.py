@@ -85,9 +85,9 @@ def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ..
     parsed_sql = parsed(sql, where)
     absent = next((name for name in parsed_sql.meta.root_names() if name not in known), None)
     if absent is not None:
-        raise UserError(
-            f"{where}: no column `{absent}` in `{sql}`{nearest(absent, known)}\n  there are: {', '.join(known)}"
-        )
+        is_text = f'"{absent}"' in sql and not nearest(absent, known)
+        hint = f"; text stands in single quotes: '{absent}'" if is_text else nearest(absent, known)
+        raise UserError(f"{where}: no column `{absent}` in `{sql}`{hint}\n  there are: {', '.join(known)}")
     try:
         tree = json.loads(parsed_sql.meta.serialize(format="json"))
         check(tree, f"{where}: `{sql}`")
@@ -117,7 +117,10 @@ def parsed(sql: str, where: str) -> pl.Expr:
         with silenced():
             return pl.sql_expr(sql)
     except FAILURES as error:
-        raise UserError(f"{where}: not an SQL expression: `{sql}`: {first_line(error)}") from error
+        raise UserError(
+            f"{where}: not an SQL expression: `{sql}`: {first_line(error)}\n"
+            "  write it as in `distance > 1000 AND carrier IN ('AA', 'UA') AND delay IS NOT NULL`"
+        ) from error
 
 
 def too_deep(sql: str, where: str) -> UserError:

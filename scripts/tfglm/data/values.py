@@ -1,8 +1,9 @@
 """What the text of a field stands for: the same, whichever parser split the lines.
 
 Texts are taken as they are. Around numbers and times of day, blanks and tabs are ignored. A number is decimal: digits with an
-optional sign, point and exponent, or `inf`; neither `nan` nor 0x1F nor 1_000 is one. A whole number may be written with
-decimals that are zero (15.00), or with an exponent, and is exact up to 64 bits. A date is YYYY-MM-DD, or as its `format` has it.
+optional sign, point and exponent, or `inf`; neither `nan` nor 0x1F nor 1_000 is one. A whole number may be written with decimals
+that are zero (15.00), or with an exponent, and is exact up to 64 bits. With `decimal: ","` in the layout a comma takes the place
+of the point, and 1.5 is no number. A date is YYYY-MM-DD, or as its `format` has it.
 What the layout lists as `missing` is compared with the whole field, quoted or not, before all this.
 """
 
@@ -38,8 +39,9 @@ class Unreadable(ValueError):
     """A block holds something that cannot be read; the message says what, without the place."""
 
 
-def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarray]:
-    """The values of some texts, one of ARROW_TYPES, and which texts are none (bool, [texts]); there, any value may stand."""
+def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tuple[pa.Array, np.ndarray]:
+    """The values of some texts, one of ARROW_TYPES, and which texts are none (bool, [texts]); there, any value may stand.
+    `decimal` stands before the decimals of a number."""
     if column.type == "string":
         return texts.cast(pa.string()), np.zeros(len(texts), bool)
     series = pl.Series(texts, dtype=pl.String)
@@ -49,6 +51,8 @@ def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarr
         # The library reads ` 06-01-02` so, too, which is no date but a damaged one.
         return dates.to_arrow(), (wrong if column.format else wrong | ~series.str.contains(ISO_DATE)).to_numpy()
     series = series.str.strip_chars(" \t")
+    if decimal == ",":
+        series = series.str.replace_many([",", "."], [".", ","])  # 1.5 is no number then
     if column.type == "number":
         numbers = series.cast(pl.Float64, strict=False)
         unreadable = ~series.str.contains(NUMBER) | numbers.is_null()
@@ -57,6 +61,29 @@ def values_of(texts: pa.Array, column: LayoutColumn) -> tuple[pa.Array, np.ndarr
     if column.type == "clock":
         none = none | is_no_clock(whole)
     return pl.Series(whole).to_arrow(), none
+
+
+def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[pa.Array, np.ndarray]:
+    """The same of values that have a type already, such as those of a Parquet file: texts are read as in CSV.
+
+    Raises Unreadable or pa.ArrowInvalid for a column none of whose values can be read.
+    """
+    none = np.zeros(len(values), bool)
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    if how.type != "string" and (is_text or pa.types.is_decimal(values.type)):
+        return values_of(values.cast(pa.string()), how, decimal if is_text else ".")
+    if how.type in ("integer", "clock") and pa.types.is_floating(values.type):
+        numbers = values.to_numpy(False)
+        none = ~((np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63))
+        values = pl.Series(np.where(none, 0, numbers).astype(np.int64)).to_arrow()
+    elif how.type in ("integer", "number", "clock") and values.type != ARROW_TYPES[how.type]:
+        series = pl.Series(values).cast(pl.Float64 if how.type == "number" else pl.Int64, strict=False)
+        values, none = series.to_arrow(), series.is_null().to_numpy()
+    elif values.type != ARROW_TYPES[how.type]:
+        values = values.cast(ARROW_TYPES[how.type])
+    if how.type == "clock":
+        none = none | is_no_clock(values.to_numpy(False))
+    return values, none
 
 
 def whole_numbers(texts: pl.Series) -> tuple[np.ndarray, np.ndarray]:
@@ -109,21 +136,14 @@ def decoded(raw: pa.Array, encoding: str) -> tuple[pa.Array, np.ndarray]:
     return pl.Series(texts, dtype=pl.String).to_arrow().cast(pa.string()), wrong
 
 
-def refined(column: Distinct, name: str, how: LayoutColumn) -> Distinct:
-    """A column of texts, numbers or dates with the values that ARROW_TYPES has for it.
+def refined(column: Distinct, name: str, how: LayoutColumn, decimal: str) -> Distinct:
+    """A column of texts or numbers with the values that ARROW_TYPES has for it. `decimal` is that of texts.
 
     Raises Unreadable, or another error of UNREADABLE, for a value that is none.
     """
-    values, wrong = column.values, None
-    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    if how.type != "string" and (is_text or pa.types.is_decimal(values.type) or how.type == "date"):
-        values, wrong = values_of(values.cast(pa.string()), how)
-    elif values.type != ARROW_TYPES[how.type]:
-        values = values.cast(ARROW_TYPES[how.type])  # fails for 1.5 as a whole number
-    if how.type == "clock" and wrong is None:
-        wrong = is_no_clock(values.to_numpy(False))
+    values, wrong = typed_values_of(column.values, how, decimal)
     # A value that no row here has may have been left by an earlier block.
-    if wrong is not None and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():
+    if wrong.any() and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():
         value = column.values[int(column.indices[bad.argmax()])]
         raise Unreadable(f"column `{name}`: {value} is not a {how.type}")
     return column if values is column.values else Distinct(values, column.indices)

@@ -24,6 +24,7 @@ from tfglm.design.checks import (
 from tfglm.design.design import Design
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
+from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
 from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
@@ -107,6 +108,9 @@ class _DesignBuilder:
         settings, where = self.settings, f"{self.where}.formula"
         formula = parse(settings.formula, where)
         check_rows(self.dictionary)
+        kinds = {name: column.kind for name, column in self.dictionary.columns.items()}
+        with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
+        check_kinds(self.where, settings, formula, kinds, with_level)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:
             check_classes(response, self.where)
@@ -116,7 +120,9 @@ class _DesignBuilder:
             check_response(response, settings, self.where)
         for term in formula.terms:
             for factor in term.factors:
-                self.check_factor(factor, formula.response, where)
+                self.column(factor.column, where)
+        # Before the terms, which learn from rows as often as `frequency` says.
+        multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         terms = tuple(self.term(term, where) for term in formula.terms)
         intercept = (Term(INTERCEPT),) if formula.intercept else ()
         kind, cluster = settings.errors
@@ -130,9 +136,9 @@ class _DesignBuilder:
             tuple(self.numeric.values()),
             tuple(self.dictionary.required),
             self.dictionary.rows,
-            weights=self.multiplicity("weights"),
-            frequency=self.multiplicity("frequency"),
-            trials=self.multiplicity("trials"),
+            weights=multiplicities["weights"],
+            frequency=multiplicities["frequency"],
+            trials=multiplicities["trials"],
             offset=self.offset(),
             std_errors=kind,
             cluster=self.cluster(cluster) if cluster else None,
@@ -143,31 +149,19 @@ class _DesignBuilder:
             data=tuple(file.manifest.digest for file in self.files),
         )
 
-    def column(self, name: str, where: str, may_be_image: bool = False) -> Column:
-        """The column `name`. Raises UserError if it was not kept, or if it is an image where none can be."""
+    def column(self, name: str, where: str) -> Column:
+        """The column `name`. Raises UserError if it was not kept."""
         if name not in self.dictionary.columns:
             raise UserError(
                 f"{where}: no column `{name}`{nearest(name, self.dictionary.columns)}\n"
                 f"  there are: {', '.join(self.dictionary.columns)}\n  to add one, name it in data.columns"
             )
-        column = self.dictionary.columns[name]
-        if column.kind == "image" and not may_be_image:
-            raise UserError(f"{where}: `{name}` is an image, which stands in a formula as it is, right of the ~")
-        return column
-
-    def check_factor(self, factor: FormulaFactor, response: str, where: str) -> None:
-        self.column(factor.column, where, may_be_image=not (factor.calls or factor.categorical))
-        if factor.column == response:
-            raise UserError(
-                f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there"
-            )
+        return self.dictionary.columns[name]
 
     def term(self, term: FormulaTerm, where: str) -> Term:
         categorical, numeric = [], []
         for factor in term.factors:
             column = self.dictionary.columns[factor.column]
-            if column.kind == "text" and factor.calls:
-                raise UserError(f"{where}: `{factor.name}`: `{column.name}` is text")
             if column.kind == "text" or factor.categorical:
                 self.add(self.categorical, self.categorical_factor(factor, column, where), where)
                 categorical.append(factor.name)
@@ -191,13 +185,8 @@ class _DesignBuilder:
         factors[factor.name] = factor if factor.reference else before
 
     def numeric_factor(self, factor: FormulaFactor, column: Column, where: str) -> Numeric:
-        """Raises UserError if the column has missing values as a level, or a value that a function cannot take."""
+        """Raises UserError for a value that a function cannot take."""
         where = f"{where}: `{factor.name}`"
-        if column.missing_rows is not None:
-            raise UserError(
-                f"{where} is used as a number, which has no level for missing values\n"
-                f"  write C({column.name}), or take it out of data.missing"
-            )
         if column.kind == "image":
             shape = self.files[0].column(column.name).shape
             pixels = math.prod(shape)
@@ -256,7 +245,7 @@ class _DesignBuilder:
         name, where = getattr(self.settings, key), f"{self.where}.{key}"
         if name is None:
             return None
-        problem = multiplicity_problem(self.column(name, where), whole=key != "weights")
+        problem = multiplicity_problem(self.column(name, where))
         if problem:
             raise UserError(
                 f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"
@@ -268,10 +257,7 @@ class _DesignBuilder:
             return None
         where = f"{self.where}.offset"
         factor = parse_factor(self.settings.offset, self.settings.offset, where)
-        column = self.column(factor.column, where)
-        if column.kind == "text" or factor.categorical:
-            raise UserError(f"{where}: `{factor.name}` is no number")
-        offset = self.numeric_factor(factor, column, where)
+        offset = self.numeric_factor(factor, self.column(factor.column, where), where)
         if offset.width > 1:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
         return offset

@@ -1,10 +1,13 @@
-"""What is refused before training: a response that the family cannot take, too many levels, a matrix too large to hold."""
+"""What is refused before training for its values: a response that the family cannot take, too many levels, a matrix too large
+to hold. What is refused for the kind of a column is in `kinds`."""
 
 import math
+from collections.abc import Sequence
 
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
+from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
@@ -27,28 +30,14 @@ def check_rows(dictionary: Dictionary) -> None:
     """Raise UserError if nothing is left to train on."""
     if not dictionary.rows["train"]:
         raise UserError(
-            "no training rows are left; results/data/rows.json tells which conditions dropped them\n"
+            "no training rows are left; data/rows.json in the folder of results tells which conditions dropped them\n"
             "  widen data.where or data.split.train, or take columns that are mostly missing out of data.columns"
-        )
-
-
-def check_not_missing(column: Column, where: str) -> None:
-    """Raise UserError for a response whose missing values are a level."""
-    if column.missing_rows is not None:
-        raise UserError(
-            f"{where}: the response `{column.name}` cannot have missing values as a level; take it out of data.missing"
         )
 
 
 def check_classes(column: Column, where: str) -> None:
     """Raise UserError unless the values of a response can be classes."""
-    check_not_missing(column, where)
     name = f"{where}: the response `{column.name}`"
-    if column.kind == "number":
-        raise UserError(
-            f"{name} is a number, and classes are text or whole numbers; derive one under data.derive, e.g. "
-            f"`class: floor({column.name})`, or use family: gaussian"
-        )
     if column.distinct is None or column.distinct > MOST_CLASSES:
         number = "too many" if column.distinct is None else f"{column.distinct:,}"
         raise UserError(
@@ -63,9 +52,6 @@ def check_classes(column: Column, where: str) -> None:
 
 def check_response(column: Column, settings: DesignConfig, where: str) -> None:
     """Raise UserError unless the family can take this response and it varies."""
-    check_not_missing(column, where)
-    if column.kind == "text":
-        raise UserError(f"{where}: the response `{column.name}` is text; derive a number from it under data.derive")
     minimum, maximum = column.limits
     if minimum == maximum and not settings.trials:
         raise UserError(
@@ -78,18 +64,12 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
         raise UserError(f"{where}: family {settings.family} {refusal}")
 
 
-def multiplicity_problem(column: Column, whole: bool) -> str | None:
-    """Why a column cannot say how often a row counts, if it cannot; `whole` if it must hold whole numbers."""
-    if column.kind == "text":
-        return "is text"
-    if column.missing_rows is not None:
-        return "has missing values as a level; take it out of data.missing"
+def multiplicity_problem(column: Column) -> str | None:
+    """Why the numbers of a column cannot say how often a row counts, if they cannot."""
     minimum, maximum = column.limits
     if minimum < 0:
         return f"has the negative value {minimum:g}"
-    if maximum == 0:
-        return "is 0 in all training rows"
-    return "must hold whole numbers" if whole and column.kind != "integer" else None
+    return "is 0 in all training rows" if maximum == 0 else None
 
 
 def check_levels(name: str, column: Column, where: str) -> int:
@@ -136,3 +116,14 @@ def check_scores_size(design: Design, where: str) -> None:
             "are the limit\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )
+
+
+def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
+    """Raise UserError, which names the model's section `where`, for a column with too many values to group rows by."""
+    for name in by:
+        for file in files:
+            if not file.column(name).coded:
+                raise UserError(
+                    f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
+                    f"group rows by\n  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and name that one"
+                )

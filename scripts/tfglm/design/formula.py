@@ -5,8 +5,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tfglm.design.hints import hints
 from tfglm.design.transforms import TRANSFORMS, Call
-from tfglm.errors import UserError, short
+from tfglm.errors import Problems, UserError, short
 
 MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
 """Terms of a formula, and those that are multiplied out on the way to them, before equal ones fall together."""
@@ -51,8 +52,16 @@ class ParsedFormula:
 def parse(formula: str, where: str) -> ParsedFormula:
     """Parse a formula. `where` is the config key that the errors name.
 
-    Raises UserError for what is not a formula, and for what the engine cannot fit.
+    Raises UserError for what is not a formula, and for what the engine cannot fit, with what to write for what other programs
+    would take.
     """
+    try:
+        return _parsed(formula, where)
+    except UserError as error:
+        raise UserError("\n  ".join([str(error), *hints(formula)])) from error
+
+
+def _parsed(formula: str, where: str) -> ParsedFormula:
     # Here, since it takes a second, and of all the scripts that read a design only one parses.
     from formulaic import Formula
     from formulaic.parser import DefaultFormulaParser
@@ -64,8 +73,9 @@ def parse(formula: str, where: str) -> ParsedFormula:
         parsed = Formula(formula) if products <= MOST_PRODUCTS else None
     # The parser answers what is no formula by whatever happens to it, such as TypeError or RecursionError.
     except Exception as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise UserError(f"{where}: not a formula: `{shown}`: {reason}") from error
+        line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        sentence, _, _ = line.partition(". ")
+        raise UserError(f"{where}: not a formula: `{shown}`: {sentence}") from error
     if parsed is None or len(getattr(parsed, "rhs", ())) > MOST_TERMS:
         raise UserError(f"{where}: `{shown}` stands for more than {MOST_TERMS:,} terms; leave out interactions")
     if isinstance(getattr(parsed, "rhs", parsed), tuple):
@@ -76,14 +86,17 @@ def parse(formula: str, where: str) -> ParsedFormula:
     if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
         raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column; define it under data.derive")
     intercept = "1" in map(str, parsed.rhs)
-    terms = tuple(
-        FormulaTerm(tuple(parse_factor(factor.expr, str(term), where) for factor in term.factors))
-        for term in parsed.rhs
-        if str(term) != "1"
-    )
+    terms: list[FormulaTerm] = []
+    problems = Problems()
+    for term in parsed.rhs:
+        with problems.collected():
+            if str(term) != "1":
+                factors = [parse_factor(factor.expr, str(term), where) for factor in term.factors]
+                terms.append(FormulaTerm(tuple(factors)))
+    problems.check()
     if not terms:
-        raise UserError(f"{where}: `{shown}` has no terms besides the intercept")
-    return ParsedFormula(response[0].expr, intercept, terms)
+        raise UserError(f"{where}: `{shown}` has no terms besides the intercept; add a column, as in `late ~ carrier`")
+    return ParsedFormula(response[0].expr, intercept, tuple(terms))
 
 
 def most_products(tree: Any) -> float:
@@ -146,8 +159,11 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     name = ast.unparse(node.func).removeprefix("np.")
     if name == "C" and node.args:
         return name, Call(name, {})
-    if name not in TRANSFORMS or not node.args:
-        raise not_supported(term, where)
+    if name not in TRANSFORMS:
+        lower = name.lower()
+        raise not_supported(term, where, f"; did you mean `{lower}`?" if lower in TRANSFORMS else "")
+    if not node.args:
+        raise UserError(f"{where}: `{short(term)}`: {name}() takes a column")
     known = TRANSFORMS[name].options
     named = {keyword.arg or "**": keyword.value for keyword in node.keywords}
     placed = dict(zip(known, node.args[1:], strict=False))
@@ -182,8 +198,8 @@ def reference_of(node: ast.Call, term: str, where: str) -> str | None:
     )
 
 
-def not_supported(term: str, where: str) -> UserError:
+def not_supported(term: str, where: str, remedy: str = "") -> UserError:
     return UserError(
-        f"{where}: `{short(term)}` is not supported; define a column for it under data.derive\n"
+        f"{where}: `{short(term)}` is not supported{remedy}; define a column for it under data.derive\n"
         f"  the functions are: C, {', '.join(TRANSFORMS)}"
     )

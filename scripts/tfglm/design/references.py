@@ -1,6 +1,6 @@
-"""The reference levels that a config asks for, against those of the design."""
+"""The levels that a config names, in reference levels and contrasts, against those of the design."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
@@ -20,6 +20,25 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
             )
         if level not in levels[name]:
             raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")
+
+
+def check_contrasts(design: Design, contrasts: Mapping[str, Mapping[str, float]]) -> None:
+    """Raise UserError with every coefficient of a contrast that the design has not."""
+    names = [coefficient_name(term, level) for term, level in design.coefficients()] if contrasts else []
+    known = set(names)
+    unknown = [
+        f"models.{design.model}.contrasts.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
+        for contrast, weights in contrasts.items()
+        for coefficient in weights
+        if coefficient not in known
+    ]
+    if unknown:
+        raise UserError("\n".join(unknown))
+
+
+def coefficient_name(term: str, level: str) -> str:
+    """How a config names a coefficient."""
+    return f"{term}[{level}]" if level else term
 
 
 def there_are(name: str, levels: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Functions of numbers in a formula. Some learn from the training rows: means, knots, orthogonal polynomials.
 
 What is learnt depends on the distinct values and how often each occurs, which the dictionary knows exactly, so no function
-ever needs the rows themselves (STATISTICS: Transforms). A learnt function is a dict that JSON can hold.
+ever needs the rows themselves (docs/statistics.md: Functions of numbers). A learnt function is a dict that JSON can hold.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -274,9 +274,20 @@ def _apply_bs(xp, x, learnt: Mapping[str, Any]) -> list:
     SciPy's BSpline is no faster and cannot be exported: a SavedModel needs the recursion in TensorFlow, and its predictions
     agree with ours because it is this same one. In float64 the two differ by 6e-16 at most.
     """
-    degree, low, high = learnt["degree"], learnt["low"], learnt["high"]
-    x = xp.minimum(xp.maximum(x, low), high)
-    knots = [low] * (degree + 1) + list(learnt["knots"]) + [high] * (degree + 1)
+    columns = splines(xp, x, learnt, learnt["degree"])
+    return columns if learnt["include_intercept"] else columns[1:]
+
+
+def knots_of(learnt: Mapping[str, Any]) -> list[float]:
+    """All knots of a spline: each outer one as often as it has coefficients at a place."""
+    order = learnt["degree"] + 1
+    return [learnt["low"]] * order + list(learnt["knots"]) + [learnt["high"]] * order
+
+
+def splines(xp, x, learnt: Mapping[str, Any], degree: int) -> list:
+    """The B-splines on the knots of a spline, of its own degree or a smaller one."""
+    knots = knots_of(learnt)
+    x = xp.minimum(xp.maximum(x, learnt["low"]), learnt["high"])
     last = max(k for k in range(len(knots) - 1) if knots[k] < knots[k + 1])
     columns = []
     for k in range(len(knots) - 1):
@@ -293,7 +304,7 @@ def _apply_bs(xp, x, learnt: Mapping[str, Any]) -> list:
                 value = value + (knots[k + order + 1] - x) / right * columns[k + 1]
             following.append(value)
         columns = following
-    return columns if learnt["include_intercept"] else columns[1:]
+    return columns
 
 
 TRANSFORMS: dict[str, Transform] = {

@@ -128,6 +128,24 @@ def add_by_triple(sums, jobs, groups, value):
 
 
 @compiled
+def add_levels(eta, table, context, number):
+    """Add `table` [contexts, levels] of the context of a row, times its number, to eta [rows, levels]."""
+    for i in range(len(eta)):
+        of_context = table[np.uint64(context[i])]
+        for level in range(eta.shape[1]):
+            eta[i, level] += of_context[level] * number[i]
+
+
+@compiled
+def add_by_level(sums, group, number, value):
+    """Add `value` [rows, levels] times the number of a row to `sums` [groups, levels] by group."""
+    for i in range(len(value)):
+        of_group = sums[np.uint64(group[i])]
+        for level in range(value.shape[1]):
+            of_group[level] += value[i, level] * number[i]
+
+
+@compiled
 def adagrad(weights, squares, gradient, l2, rate, epsilon, new_weights, new_squares):
     """Set `new_weights` and `new_squares` to what a step makes of the weights and of the sums of squared derivatives so far; each
     [coefficients], `l2` too. By NumPy's functions it took a tenth of an epoch."""

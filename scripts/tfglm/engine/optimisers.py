@@ -1,7 +1,7 @@
 """The update rules of the online solvers: what one batch does to the weights and to what the solver remembers of earlier ones.
 
 The state is a float array [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
-objective of STATISTICS, are its own affair: `l1` and `l2` are their penalties for each coefficient (0 for the intercept).
+objective of docs/statistics.md, are its own affair: `l1` and `l2` are their penalties for each coefficient (0 for the intercept).
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Passes: pure functions that sum something over the rows of a few shards.
 
 The design matrix is never made. Every part of a term is a lookup, eta = sum over parts of number * table[group], and a block of
-X'WX is a sum of weights by group, or by pair of groups. Everything that feeds a reported number is float64 (STATISTICS:
+X'WX is a sum of weights by group, or by pair of groups. Everything that feeds a reported number is float64 (docs/statistics.md:
 Precision).
 """
 
@@ -254,6 +254,7 @@ class Passes:
                 "response": evaluated.rows.y,
                 "flag": evaluated.rows.flag,
                 "weight": evaluated.rows.weight,
+                "frequency": evaluated.rows.frequency,
                 "outside": evaluated.rows.outside,
             }
             for evaluated in self.evaluated(coefficients, call)

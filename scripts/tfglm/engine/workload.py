@@ -280,7 +280,7 @@ class Workload:
         if len(values) != clusters.count:
             raise UserError(
                 f"models.{self.design.model}: the shards have {len(values):,} values of `{clusters.column}`, the clusters, where "
-                f"the design has {clusters.count:,}: they belong to different data\n  delete results/ and run again"
+                f"the design has {clusters.count:,}: they belong to different data\n  delete the results and run again"
             )
         return pl.DataFrame({"value": values, "cluster": np.arange(clusters.count, dtype=np.int32)})
 

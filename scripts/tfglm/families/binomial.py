@@ -41,6 +41,9 @@ class Binomial(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
 
+    def curvature(self, mean: np.ndarray) -> np.ndarray:
+        return mean * (1.0 - mean) * (1.0 - 2.0 * mean)
+
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
         from tfglm.families import binomial_rows  # numba is slow to import, and only a pass over rows needs it
 

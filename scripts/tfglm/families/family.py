@@ -87,6 +87,10 @@ class Family(ABC):
         """Variance of y, divided by the dispersion."""
 
     @abstractmethod
+    def curvature(self, mean: np.ndarray) -> np.ndarray:
+        """The second derivative of the mean by eta, and so the third of the loss."""
+
+    @abstractmethod
     def saturated(self, y: np.ndarray) -> np.ndarray:
         """The least loss that any mean gives."""
 

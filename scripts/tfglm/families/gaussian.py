@@ -35,6 +35,9 @@ class Gaussian(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return np.ones_like(mean)
 
+    def curvature(self, mean: np.ndarray) -> np.ndarray:
+        return np.zeros_like(mean)
+
     def saturated(self, y: np.ndarray) -> np.ndarray:
         return np.zeros_like(y)
 

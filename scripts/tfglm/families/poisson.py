@@ -34,6 +34,9 @@ class Poisson(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean
 
+    def curvature(self, mean: np.ndarray) -> np.ndarray:
+        return mean
+
     def saturated(self, y: np.ndarray) -> np.ndarray:
         from scipy.special import xlogy  # slow to import, and only a fit needs it
 

@@ -144,7 +144,7 @@ class AsynchronousTraining(TrainingOnServers):
         step = int(self._step) + batches
         self._step.assign(step)
         self._costs.assign_add(loss)
-        self._check_costs(step)
+        self._follow_costs(step, end)
         self._staleness += staleness
         if step - int(self._reported) >= self._settings.report_every or step == end:
             steps = step - self._noted

@@ -35,6 +35,9 @@ from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
+POINTS_OF_AN_EPOCH = 20
+"""Of the curve of the loss, which tells of the steps since the point before; reports may be far rarer."""
+
 STEPS_OF_A_CALL = 100
 """Steps that TensorFlow takes without coming back to Python, at most."""
 
@@ -126,6 +129,8 @@ class Training:
         self._costs = tf.Variable(0.0, dtype=tf.float64, trainable=False)
         """The sum of the losses of the steps since `_reported`."""
         self._reported = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._noted_cost, self._noted_step = 0.0, 0
+        """The step of the last point of the curve, and what `_costs` was there, less what reports have taken from it since."""
         self._best = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
         self._best_epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
         state = tf.train.Checkpoint(
@@ -199,14 +204,19 @@ class Training:
         end = min((epoch + 1) * self.steps_of_an_epoch, self.steps)
         every, noted, began = self._settings.report_every, step, time.monotonic()
         while step < end:
-            events = [end, (step // every + 1) * every, step + STEPS_OF_A_CALL]
+            events = [
+                end,
+                (step // every + 1) * every,
+                self._noted_step + self._steps_of_a_point,
+                step + STEPS_OF_A_CALL,
+            ]
             if self._settings.checkpoints.steps:
                 events.append((step // self._settings.checkpoints.steps + 1) * self._settings.checkpoints.steps)
             count = int(min(events)) - step
             with self._waiting():
                 self._take(self._rest, tf.constant(count))
             step += count
-            self._check_costs(step)
+            self._follow_costs(step, end)
             if step % every == 0 or step == end:
                 self._report(step, epoch, (time.monotonic() - began) / (step - noted))
                 noted, began = step, time.monotonic()
@@ -215,12 +225,22 @@ class Training:
             if step < end and self._is_due(step):
                 self._save()
 
-    def _check_costs(self, step: int) -> None:
-        if not math.isfinite(float(self._costs)):
+    @property
+    def _steps_of_a_point(self) -> int:
+        return max(self.steps_of_an_epoch // POINTS_OF_AN_EPOCH, 1)
+
+    def _follow_costs(self, step: int, end: int) -> None:
+        """Refuse a loss that is not finite; note that of the last steps, if a point of its curve is due."""
+        cost = float(self._costs)
+        if not math.isfinite(cost):
             raise UserError(
                 f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
                 f"optimizer.learning_rate than {self._settings.optimizer.learning_rate:g}"
             )
+        steps = step - self._noted_step
+        if steps >= self._steps_of_a_point or step == end:
+            self._note(step, {"train/recent loss": self._unit_of_loss * (cost - self._noted_cost) / steps})
+            self._noted_cost, self._noted_step = cost, step
 
     def _report(self, step: int, epoch: int, seconds: float, more: Mapping[str, float] = MappingProxyType({})) -> None:
         """Note and say the mean loss of the steps since the last time, and the seconds that one of them took; note `more`."""
@@ -231,6 +251,7 @@ class Training:
             f"{step - epoch * self.steps_of_an_epoch:,} of {self.steps_of_an_epoch:,}: cost {cost:.6g}, "
             f"{1000 * seconds:.2f} ms a batch"
         )
+        self._noted_cost -= float(self._costs)
         self._costs.assign(0.0)
         self._reported.assign(step)
 
@@ -245,10 +266,18 @@ class Training:
         """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
         if self._divided:
             batch = among_all(batch)
-        variables = self.network.trainable_variables
+        return self._gradient_step(self.network, batch)
+
+    def _gradient_step(self, network: keras.Model, batch: Batch, dense: bool = False) -> tf.Tensor:
+        """Have the optimizer change the weights of a network; the loss before. `dense` gradients have a row for each level of an
+        embedding, not only for those in the batch."""
+        variables = network.trainable_variables
         with tf.GradientTape() as tape:
-            loss = self._loss(self.network([batch.groups, batch.numbers], training=True), batch)
-        self._optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            loss = self._loss(network([batch.groups, batch.numbers], training=True), batch)
+        gradients = tape.gradient(loss, variables)
+        if dense:
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
         return loss
 
     def _loss(self, eta: tf.Tensor, batch: Batch) -> tf.Tensor:
@@ -332,7 +361,8 @@ class Training:
         """Go on from the last checkpoint."""
         if not self._manager.restore_or_initialize():
             return
-        step = self._saved_step = int(self._step)
+        step = self._saved_step = self._noted_step = int(self._step)
+        self._noted_cost = float(self._costs)
         self._say(f"going on from step {step:,} of an earlier run")
         for of_step, values in digests.read_json(self._folder / LINES, delete=self._folder)["lines"]:
             if of_step <= step:

@@ -1,4 +1,4 @@
 """Pictures, and pages from templates.
 
-May import: config, data, results.
+May import: config, data, design, results.
 """

@@ -1,48 +1,89 @@
 """The picture of true and predicted classes."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 
 from tfglm.errors import short
-from tfglm.report.plots import GREY, MAIN, bare, literal, plt, save
+from tfglm.report.drawing import MAIN, OTHERS, TITLE_HEIGHT, Panel, Picture, literal
 
 MOST_NUMBERED, MOST_NAMED = 20, 50
 """Of more classes the numbers in the cells, and the names, could not be read."""
 
+LEAST_TOLD = 0.01
+"""Smaller shares of a class say nothing when pointed at: they would be most of the file."""
 
-def confusion_plot(metrics: dict, title: str, paths: list[Path]) -> None:
+LONGEST_NAME, LETTER = 20, 0.075
+"""Letters of the name of a class, and the inches that one takes."""
+
+
+def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     """The confusion matrix of metrics.json, each row as shares of a true class, beside precision and recall of each class."""
     classes = metrics["classes"]
-    names = [short(each["class"], 24) for each in classes]
-    counts = np.array(metrics["confusion"], float)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-    side = float(np.clip(0.42 * len(names), 3.2, 9))
-    figure, (matrix, of_classes) = plt.subplots(
-        1, 2, figsize=(side + 5, side + 1), width_ratios=[side, 3.2], sharey=True, layout="constrained"
-    )
-    colours = plt.matplotlib.colors.LinearSegmentedColormap.from_list("shares", ["white", MAIN])
-    matrix.imshow(shares, cmap=colours, vmin=0, vmax=1, aspect="auto")
-    if len(names) <= MOST_NUMBERED:
-        for (row, column), number in np.ndenumerate(counts):
-            if number:
-                colour = "white" if shares[row, column] > 0.6 else "black"
-                matrix.text(column, row, f"{number:,.6g}", ha="center", va="center", fontsize=7, color=colour)
-    places = range(len(names)) if len(names) <= MOST_NAMED else []
-    shown = [literal(names[place]) for place in places]
-    upright = max(map(len, names)) > 3
-    matrix.set_xticks(places, shown, rotation=90 if upright else 0)
-    matrix.set_yticks(places, shown)
-    matrix.set_xlabel("predicted", fontsize=9)
-    matrix.set_ylabel("true", fontsize=9)
-    for key, marker, colour in (("precision", "o", MAIN), ("recall", "s", GREY)):
-        values = [np.nan if each[key] is None else each[key] for each in classes]
-        of_classes.plot(values, range(len(names)), marker, color=colour, markersize=4, label=key, clip_on=False)
-    of_classes.set_xlim(right=1)
-    of_classes.legend(fontsize=8, loc="best")
-    bare(matrix)
-    bare(of_classes)
+    names = [short(each["class"], LONGEST_NAME) for each in classes]
+    side = float(np.clip(0.42 * len(names), 2.2, 9))
+    margin = 0.5 + LETTER * max(map(len, names))
+    height = 0.4 + side + margin
+    picture = Picture(title, 2 * margin + side + 2.6, TITLE_HEIGHT + height)
+    matrix = picture.panel(0, TITLE_HEIGHT, margin + side + 0.1, height)
+    matrix.add_axes(margin, 0.35, side, side)
+    draw_counts(matrix, np.array(metrics["confusion"], float), names)
     accuracy, null = metrics["accuracy"], metrics["null_accuracy"]
-    subtitle = f"accuracy {accuracy:.4f}, of the most frequent class alone {null:.4f}"
-    figure.suptitle(f"{literal(title)}\n{subtitle}", fontsize=11)
-    save(figure, paths)
+    matrix.axes[0].set_title(
+        f"accuracy {accuracy:.4f}, of the most frequent class alone {null:.4f}", x=(0.1 - margin) / side
+    )
+    beside = picture.panel(margin + side + 0.1, TITLE_HEIGHT, margin + 2.5, height)
+    of_classes = beside.add_axes(margin, 0.35, 2.3, side)
+    name_rows(of_classes, names)
+    of_classes.set_ylim(len(names) - 0.5, -0.5)
+    for key, marker, colour in (("precision", "o", MAIN), ("recall", "s", OTHERS[0])):
+        values = [np.nan if each[key] is None else each[key] for each in classes]
+        of_classes.plot(values, range(len(names)), marker, color=colour, markersize=4.5, label=key, clip_on=False)
+    of_classes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
+    of_classes.set_xlim(0, 1)
+    of_classes.set_xlabel("share")
+    of_classes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1)
+    for place, each in enumerate(classes):
+        rates = f"precision {percent(each['precision'])}, recall {percent(each['recall'])}"
+        told = f"{each['class']}: {rates}, {each['support']:,} rows"
+        beside.tip(of_classes, (0, 1), (place - 0.5, place + 0.5), told)
+    picture.write(paths)
+
+
+def draw_counts(panel: Panel, counts: np.ndarray, names: Sequence[str]) -> None:
+    """Rows by true and predicted class, coloured by their share in the true class."""
+    axes = panel.axes[0]
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    colours = LinearSegmentedColormap.from_list("shares", ["white", MAIN])
+    axes.pcolormesh(shares, cmap=colours, vmin=0, vmax=1, edgecolors="#cccccc", linewidth=0.4)
+    axes.set(xlim=(0, len(names)), ylim=(len(names), 0))
+    for (row, column), number in np.ndenumerate(counts):
+        share = f"{100 * shares[row, column]:.1f} %"
+        if len(names) <= MOST_NUMBERED and number:
+            written = f"{number:,.6g}\n{share}" if len(names) < 4 else f"{number:,.6g}"
+            colour = "white" if shares[row, column] > 0.6 else "black"
+            size = 8 if len(names) < 4 else 7
+            axes.text(column + 0.5, row + 0.5, written, ha="center", va="center", fontsize=size, color=colour)
+        if len(names) <= MOST_NAMED and shares[row, column] >= LEAST_TOLD:
+            told = f"true {names[row]}, predicted {names[column]}: {number:,.6g} rows, {share} of true {names[row]}"
+            panel.tip(axes, (column, column + 1), (row, row + 1), told)
+    if len(names) <= MOST_NAMED:
+        upright = len(names) > 3 and max(map(len, names)) > 3
+        places = np.arange(len(names)) + 0.5
+        axes.set_xticks(places, [literal(name) for name in names], rotation=90 if upright else 0)
+        axes.set_yticks(places, [literal(name) for name in names])
+    axes.tick_params(length=0)
+    axes.set(xlabel="predicted", ylabel="true")
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """The names of classes beside their rows, if they can be read."""
+    shown = range(len(names)) if len(names) <= MOST_NAMED else []
+    axes.set_yticks(shown, [literal(names[place]) for place in shown])
+
+
+def percent(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.1f} %"

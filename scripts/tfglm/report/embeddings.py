@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from tfglm.errors import short
-from tfglm.report.plots import GREY, MAIN, bare, literal, nothing_plot, plt, save
+from tfglm.report.drawing import GREY, MAIN, Panel, grid, literal, nothing
 
 FEWEST_LEVELS, MOST_LEVELS = 3, 40
 """Of a panel: two levels have a distance and no directions, and more than these cannot be read. Those with the most rows are
@@ -20,21 +19,17 @@ def embeddings_plot(table: pd.DataFrame, title: str, paths: list[Path]) -> None:
     panels = [(factor, rows) for factor, rows in table.groupby("factor", sort=False) if len(rows) >= FEWEST_LEVELS]
     if not panels:
         reason = "the formula has no factor" if table.empty else f"no factor has {FEWEST_LEVELS} levels"
-        nothing_plot(f"{title}: {reason}", paths)
+        nothing(f"{title}: {reason}", paths)
         return
-    columns = min(len(panels), 2)
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(5 * columns, 4.2 * rows), squeeze=False, layout="constrained")
-    for axis, (factor, levels) in zip(axes.flat, panels, strict=False):
-        draw(axis, str(factor), levels)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_axis_off()
-    figure.suptitle(literal(title), fontsize=11)
-    save(figure, paths)
+    picture, places = grid(title, len(panels), columns=2, cell=(4.2, 4.2))
+    for panel, (factor, levels) in zip(places, panels, strict=True):
+        draw(panel, str(factor), levels)
+    picture.write(paths)
 
 
-def draw(axis: Axes, factor: str, levels: pd.DataFrame) -> None:
+def draw(panel: Panel, factor: str, levels: pd.DataFrame) -> None:
     """The levels of a factor; the components are those of all of them, whether they are shown or not."""
+    axis = panel.axes[0]
     points = levels.filter(like="dimension_").dropna(axis="columns").to_numpy(float)
     places, shares = principal_components(points)
     shown = np.sort(np.argsort(-levels["rows"].to_numpy(), kind="stable")[:MOST_LEVELS])
@@ -52,8 +47,7 @@ def draw(axis: Axes, factor: str, levels: pd.DataFrame) -> None:
     axis.set_xlabel(f"first component, {100 * shares[0]:.0f} % of the variance", fontsize=8)
     axis.set_ylabel(f"second component, {100 * shares[1]:.0f} %", fontsize=8)
     most = f", the {MOST_LEVELS} of {len(levels)} levels with the most rows" if len(levels) > MOST_LEVELS else ""
-    axis.set_title(literal(f"{factor}{most}"), fontsize=9, loc="left")
-    bare(axis)
+    axis.set_title(literal(f"{factor}{most}"))
 
 
 def principal_components(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

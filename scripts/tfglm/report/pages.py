@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from tfglm.report.words import minus
 from tfglm.results import csv_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -26,7 +27,7 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows}
+    environment.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows, "minus": minus}
     return environment.get_template(f"{template}.html.j2").render(values)
 
 
@@ -41,7 +42,7 @@ def _head(frame: pd.DataFrame) -> list[list[tuple[str, int]]]:
 def _rows(frame: pd.DataFrame) -> Iterator[list]:
     """The cells of a table by row; empty where there is no value."""
     for row in frame.itertuples(index=False, name=None):
-        yield ["" if pd.isna(cell) else cell for cell in row]
+        yield ["" if pd.isna(cell) else minus(cell) for cell in row]
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -52,7 +53,14 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def four_digits(value: float) -> str:
     """Four decimals, or where the number is small three digits that count."""
-    return f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"
+    return str(minus(f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"))
+
+
+def statistic(value: float) -> str:
+    """A statistic of a model: a whole number, or four digits and more."""
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) > 100 else f"{value:.4f}"
 
 
 def p_value(p: float) -> str:

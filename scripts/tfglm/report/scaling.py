@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from tfglm.report.plots import COLOURS, GREY, bare, plt, save
+from tfglm.report.drawing import COLOURS, GREY, grid
 
 ALONE = "one_device"
 
@@ -25,22 +26,24 @@ def scaling_plot(table: pd.DataFrame, paths: list[Path]) -> None:
     rows = [(strategy, lines) for strategy, lines in table.groupby("strategy", sort=False) if strategy != ALONE]
     rows = rows or [(ALONE, alone)]
     colours = dict(zip(sorted(table["workers"].unique()), COLOURS * len(table), strict=False))
-    figure, axes = plt.subplots(
-        len(rows), 2, figsize=(9.5, 3.4 * len(rows)), sharey=True, squeeze=False, layout="constrained"
-    )
+    picture, panels = grid(f"{measure} of networks by their workers", 2 * len(rows), columns=2, cell=(4.4, 3.4))
+    axes = np.array([panel.axes[0] for panel in panels]).reshape(len(rows), 2)
     for (by_epochs, by_updates), (strategy, lines) in zip(axes, rows, strict=True):
         # As far as each number of workers goes.
         end = lines.groupby("workers")["epochs_of_worker"].max().min()
         draw(by_epochs, "epochs_of_worker", measure, lines, alone[alone["epochs_of_worker"] <= end], colours)
         draw(by_updates, "updates", measure, lines, alone, colours)
-        by_epochs.set_xlabel("epochs of each worker", fontsize=9)
-        by_updates.set_xlabel("updates of the weights", fontsize=9)
+        by_epochs.set_xlabel("epochs of each worker")
+        by_updates.set_xlabel("updates of the weights")
         by_updates.set_xscale("log")
         by_updates.xaxis.set_major_formatter(lambda updates, _: f"{updates:,.0f}")
-        by_epochs.set_ylabel(f"{measure} on the rows held out", fontsize=9)
-        by_epochs.set_title(NAMES.get(strategy, strategy.replace("_", " ")), fontsize=10, loc="left")
-        by_updates.legend(fontsize=7, frameon=False)
-    save(figure, paths)
+        by_epochs.set_ylabel(f"{measure} on the rows held out")
+        by_epochs.set_title(NAMES.get(strategy, strategy.replace("_", " ")))
+        by_updates.legend(fontsize=7)
+    for_all = [axis.get_ylim() for axis in axes.flat]
+    for axis in axes.flat:
+        axis.set_ylim(min(low for low, _ in for_all), max(high for _, high in for_all))
+    picture.write(paths)
 
 
 def draw(
@@ -57,4 +60,3 @@ def draw(
         points = lines.groupby(across)[measure].agg(["mean", "min", "max"])
         axis.plot(points.index, points["mean"], style, color=colour, linewidth=1.2, label=label)
         axis.fill_between(points.index, points["min"], points["max"], color=colour, alpha=0.15, linewidth=0)
-    bare(axis)

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from tfglm.errors import UserError, nearest
+from tfglm.design.references import check_contrasts, coefficient_name
+from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.estimates import Estimates
 from tfglm.results.reference import Reference, rare_events, reference_of
@@ -115,14 +116,12 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     UserError
         For a coefficient that is not there or has no finite estimate.
     """
-    names = [f"{term}[{level}]" if level else term for term, level in estimated.design.coefficients()]
-    places = {name: place for place, name in enumerate(names)}
+    check_contrasts(estimated.design, wanted)
+    places = {coefficient_name(*names): place for place, names in enumerate(estimated.design.coefficients())}
     where = f"models.{estimated.design.model}.contrasts"
     combination = np.zeros((len(wanted), estimated.design.size))
     for row, (name, weights) in enumerate(wanted.items()):
         for coefficient, weight in weights.items():
-            if coefficient not in places:
-                raise UserError(f"{where}.{name}: no coefficient `{coefficient}`{nearest(coefficient, places)}")
             place = places[coefficient]
             if estimated.separated[place] or estimated.aliased[place]:
                 what = "separated" if estimated.separated[place] else "aliased"
@@ -142,7 +141,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
 
 def covariance_table(estimated: Estimates) -> pd.DataFrame:
     """The covariance matrix of the coefficients that have a standard error, named like contrasts."""
-    names = [f"{term}[{level}]" if level else term for term, level in estimated.design.coefficients()]
+    names = [coefficient_name(*names) for names in estimated.design.coefficients()]
     places = np.flatnonzero(estimated.kept)
     kept = [names[place] for place in places]
     return pd.DataFrame(estimated.fitted.covariance(estimated.transform[places]), index=kept, columns=kept)

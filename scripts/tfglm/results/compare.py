@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from tfglm.design.design import Design
 from tfglm.errors import UserError
 
 STATISTICS = {
@@ -28,12 +29,13 @@ HELD_OUT = {
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted model: fit.json, metrics.json ({} without) and the table of coefficients with texts as they are, None of a
-    network."""
+    """A fitted model: fit.json, metrics.json ({} without), the table of coefficients with texts as they are, None of a
+    network, and the design, None where nobody asks."""
 
     fit: Mapping
     metrics: Mapping
     table: pd.DataFrame | None
+    design: Design | None = None
 
     @property
     def name(self) -> str:

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Collection
 from pathlib import Path
+from typing import TextIO
 
 import pandas as pd
 
@@ -19,13 +20,14 @@ FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-def write(table: pd.DataFrame, path: Path) -> None:
-    """Write a table without its index. Columns of numbers are as they are, an infinite one too."""
+def write(table: pd.DataFrame, file: Path | TextIO, header: bool = True) -> None:
+    """Write a table without its index, or some rows of one without the `header`. Columns of numbers are as they are, an infinite
+    one too."""
     texts = {name: table[name].map(guarded) for name in table.columns if not is_numeric(table[name])}
     shown = table.assign(**texts).rename(columns=guarded)
     # What reads CSV ends a line at a carriage return too, for which pandas does not quote a field by itself.
     returns = any(isinstance(text, str) and "\r" in text for column in texts.values() for text in column)
-    shown.to_csv(path, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+    shown.to_csv(file, header=header, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
 
 def is_numeric(column: pd.Series) -> bool:

@@ -12,10 +12,8 @@ from itertools import chain
 import numpy as np
 
 from tfglm.data.kinds import ABSENT
-from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
-from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, edges
@@ -30,17 +28,6 @@ GROUP_BINS = 4096
 """Bins of the scores of each group."""
 
 SomeTally = Tally | ClassTally
-
-
-def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -> None:
-    """Raise UserError, which names the model's section `where`, for a column with too many values to group rows by."""
-    for name in by:
-        for file in files:
-            if not file.column(name).coded:
-                raise UserError(
-                    f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
-                    f"group rows by\n  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and name that one"
-                )
 
 
 def evaluate(

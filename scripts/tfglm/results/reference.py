@@ -144,13 +144,18 @@ def reference_of(
 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
-    """Which coefficients have fewer than FEWEST_EVENTS events, or rows without one, [coefficients]; with trials or weights only
-    the events are counted."""
+    """Which coefficients have too few events for a test, [coefficients]."""
+    return few_events(design, fitted.rows, fitted.responses)
+
+
+def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
+    """Where there are fewer than FEWEST_EVENTS events, or rows without one; with trials or weights only the events are
+    counted."""
     if not FAMILIES[design.family].counts_events:
-        return np.zeros(design.size, bool)
+        return np.zeros(len(rows), bool)
     one_each = not (design.trials or design.weights)
-    without = fitted.rows - fitted.responses if one_each else np.inf
-    return np.minimum(fitted.responses, without) < FEWEST_EVENTS
+    without = rows - events if one_each else np.inf
+    return np.minimum(events, without) < FEWEST_EVENTS
 
 
 def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+EXECUTOR = "slurm"
+"""The executor of Snakemake whose jobs can be watched."""
+
 PERIOD = 30.0
 """Seconds from one look at the queue to the next. A job is given up when two looks have found it the same."""
 
@@ -75,6 +78,11 @@ class Queue:
             self._tell(f"{self.given_up[-1]} It is cancelled.")
         self._known = jobs - set(hopeless)
         return hopeless
+
+
+def misses_cancelled(status_command: str) -> bool:
+    """Whether the executor, asking by this command, does not notice a job that is cancelled."""
+    return status_command == "sacct"
 
 
 def watch(folder: Path, tell: Callable[[str], None], given_up: list[str], interrupt: bool) -> None:

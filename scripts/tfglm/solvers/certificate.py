@@ -50,8 +50,8 @@ def certify(solution: Solution, fitted: Fitted) -> dict[str, float]:
 
 
 def optimality_gap(solution: Solution) -> dict:
-    """What fit.json says of how far the log-likelihood is from its maximum: half of lambda^2 (STATISTICS: Asynchronous fits); and
-    the coefficients from theirs, in standard errors, in root mean square."""
+    """What fit.json says of how far the log-likelihood is from its maximum: half of lambda^2 (docs/statistics.md: Online
+    solvers); and the coefficients from theirs, in standard errors, in root mean square."""
     square, free = solution.certificate["lambda_squared"], solution.problem.free_count
     return {
         "log_likelihood": square / 2,

@@ -44,7 +44,7 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
 
 
 def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
-    """The fit with the covariance that the design asks for (STATISTICS: Standard errors)."""
+    """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
     problem, workload, executor = solution.problem, solution.problem.workload, solution.problem.executor
     design, rows, df_residual = problem.design, float(problem.counts["rows"]), solution.df_residual
     coefficients = design.by_term(fitted.coefficients)

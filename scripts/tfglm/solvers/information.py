@@ -5,7 +5,7 @@ eliminated part b,
 
     X'WX = [[A, B], [B', D]],   S = A - B D^-1 B',   (X'WX)^-1 = blockdiag(0, D^-1) + U S^-1 U',   U = [I; -D^-1 B'],
 
-so that only S, as wide as the dense part, is ever factored (STATISTICS: Covariance).
+so that only S, as wide as the dense part, is ever factored (docs/statistics.md: Covariance).
 """
 
 from concurrent.futures import ThreadPoolExecutor

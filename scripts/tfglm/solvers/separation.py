@@ -1,4 +1,4 @@
-"""Coefficients without a finite estimate, because the responses of their rows are all alike (STATISTICS: Separation)."""
+"""Coefficients without a finite estimate, because the responses of their rows are all alike (docs/statistics.md: Separation)."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,7 +20,7 @@ all the same, but each step is as long as the one before."""
 def leave_out_separated(
     workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> tuple[Workload, Sums]:
-    """Leave out the rows of separated groups (STATISTICS: Separation).
+    """Leave out the rows of separated groups (docs/statistics.md: Separation).
 
     A group is separated when its responses are all at one end of the range of the family. Leaving out its rows can separate
     another: so until none is.

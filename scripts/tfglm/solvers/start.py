@@ -60,9 +60,9 @@ def begin(
 def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | None, State | None]:
     """The problem without aliased coefficients, and the sums at the null model over all rows, or over a sample of them.
 
-    At the null model all weights are alike, so what is aliased there is aliased by the columns alone (STATISTICS: Aliasing).
-    Columns that are independent on some of the rows are so on all of them: a sample that has all groups is enough to know
-    that nothing is aliased, and a pass over all rows is saved.
+    At the null model all weights are alike, so what is aliased there is aliased by the columns alone (docs/statistics.md:
+    Aliasing). Columns that are independent on some of the rows are so on all of them: a sample that has all groups is enough to
+    know that nothing is aliased, and a pass over all rows is saved.
     """
     design, size = problem.design, problem.design.size
     if share < 1.0 and not problem.family.quadratic:

@@ -22,6 +22,10 @@ CALLS_PER_WORKER = 4
 """In an epoch, at least: fewer and they would learn too little from each other."""
 
 
+REPORTS_OF_AN_EPOCH = 20
+"""At least: fewer points make no curve."""
+
+
 @dataclass(frozen=True)
 class Objective:
     """What is minimised, for each row of mean weight: the mean loss of the workload's rows, and the penalty.
@@ -121,7 +125,9 @@ class _Training:
         )
         self.updates: dict[Signature, Updates] = {}
         self.steps = self.repeated = self.pushes = 0
-        self.next_report = settings.report_every
+        steps_of_an_epoch = -(-self.rows // self.batch_size)
+        self.report_every = min(settings.report_every, max(steps_of_an_epoch // REPORTS_OF_AN_EPOCH, 1))
+        self.next_report = self.report_every
         self.shared: Shared | None = None
         self.held_out_weight = 0.0
 
@@ -339,7 +345,7 @@ class _Progress:
 
     def _report(self) -> None:
         training = self.training
-        every = training.settings.report_every
+        every = training.report_every
         loss = training.objective.unit**2 * self.window[0] / self.window[1]
         rate = self.rows / (time.perf_counter() - self.began)
         batch = training.steps - self.first_step

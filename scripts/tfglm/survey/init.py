@@ -4,20 +4,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tfglm.addresses import is_address
-from tfglm.config import Config, Layout, SourceConfig, expand_files, load, load_layout
+from tfglm.config import Config, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
 from tfglm.data.header import read_header
-from tfglm.data.layouts import choose
+from tfglm.data.images import has_images
+from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
-from tfglm.data.packing import estimated_csv_bytes
+from tfglm.data.packing import estimated_csv_bytes, packing
 from tfglm.data.reader import InputReader
-from tfglm.design import formula
+from tfglm.design.early import model_problems
 from tfglm.errors import UserError
+from tfglm.survey.calendar import calendar_of
 from tfglm.survey.columns import described, sample
-from tfglm.survey.layout import check_header, flight_layout, own_layout
+from tfglm.survey.dialect import Dialect, dialect_of
+from tfglm.survey.layout import check_header, columns_to_survey, flight_layout, own_layout
 from tfglm.survey.proposal import propose
-from tfglm.survey.writing import account, config_text, layout_text, may_be_factors
+from tfglm.survey.types import doubtful_dates
+from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
 SMALL = 100 * 10**6
 """Bytes of CSV up to which one process fits faster than several."""
@@ -48,19 +52,31 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
     name, path = only_file(source)
     config_path, layout_path = folder / f"{name}.yaml", folder / f"{name}.layout.yaml"
     check_free(config_path, layout_path)
-    header = read_header(path)
-    check_header(path, header)
-    known = flight_layout(header, str(path))
-    layout_name, layout = known or (str(layout_path), own_layout(path, header))
+    known = flight_layout(path)
+    if known:
+        layout_name, layout, header = known.name, known.layout, known.header
+    else:
+        is_csv = packing(path) != "parquet" and not has_images(path)
+        dialect = dialect_of(path) if is_csv else Dialect(",", "utf-8")
+        header = read_header(path, dialect.separator_bytes, dialect.encoding)
+        check_header(path, header)
+        layout_name, layout = str(layout_path), own_layout(path, header, dialect)
     seen = sample(path, header, layout)
-    columns = [described(series) for series in seen.rows]
-    rows = f"{len(seen.rows):,} rows of {source}"
+    values = seen.rows if known else seen.rows.select(columns_to_survey(layout))
+    columns = [described(series) for series in values]
+    calendar = calendar_of(columns, values, seen.complete, derives=known is None)
+    rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
     say(f"{looked_at[0].upper()}{looked_at[1:]}, layout {layout_name}:")
+    for remark in writing_remarks(layout):
+        say(f"  {remark}")
     say("\n".join(account(columns)))
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
-    proposal = propose(seen.rows, flights=known is not None)
+    doubtful = {} if known else doubtful_dates(layout, values)
+    for name, remark in doubtful.items():
+        say(f"  {name}: {remark}")
+    proposal = propose(values, columns, calendar, flights=known is not None)
     text = config_text(
         source,
         layout_name,
@@ -68,14 +84,15 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
         bad_rows=seen.unreadable > 0,
         one_device=estimated_csv_bytes(path) <= SMALL,
         proposal=proposal,
-        factors=may_be_factors(columns, proposal),
+        calendar=calendar,
+        columns=columns,
     )
-    texts = {config_path: text} if known else {layout_path: layout_text(source, layout), config_path: text}
-    check(texts, config_path, layout_path, path, header)
+    texts = {config_path: text} if known else {layout_path: layout_text(source, layout, doubtful), config_path: text}
+    check(texts, config_path, layout_path, path)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
     say(f"Response: {response.name}{derived}, {response.reason}; {response.family.name}")
-    say(f"Formula: {proposal.formula}")
+    say(f"Formula: {proposal.formula}; standard errors: {proposal.std_errors}")
     for column, reason in proposal.left_out.items():
         say(f"Left out: {column}: {reason}")
     write(texts)
@@ -111,7 +128,7 @@ def check_free(*paths: Path) -> None:
         )
 
 
-def check(texts: dict[Path, str], config_path: Path, layout_path: Path, path: Path, header: list[str]) -> None:
+def check(texts: dict[Path, str], config_path: Path, layout_path: Path, path: Path) -> None:
     """Raise UserError unless a run could begin with what is to be written: as a run reads it, up to the rows themselves."""
     config: Config = load(parse_yaml(texts[config_path], str(config_path)), str(config_path))
     ((layout_name),) = config.data.layout or []
@@ -119,10 +136,11 @@ def check(texts: dict[Path, str], config_path: Path, layout_path: Path, path: Pa
         layout = validated(Layout, parse_yaml(texts[layout_path], str(layout_path)), str(layout_path))
     else:
         layout = load_layout(layout_name)
-    _, layout = choose(header, {layout_name: layout}, config.data, str(path))
-    InputReader.of(path, path.stem, header, layout, config.data, lambda message: None)
-    for name, model in config.models.items():
-        formula.parse(model.formula, f"models.{name}.formula")
+    known = recognised(path, {layout_name: layout}, config.data)
+    InputReader.of(path, path.stem, known.header, known.layout, config.data, lambda message: None)
+    problems = column_problems(config, [layout]) + model_problems(config, {layout_name: layout}).messages
+    if problems:
+        raise UserError("\n".join(problems))
 
 
 def write(texts: dict[Path, str]) -> None:

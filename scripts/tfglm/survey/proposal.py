@@ -10,6 +10,7 @@ from tfglm.errors import UserError
 from tfglm.families.binomial import Binomial
 from tfglm.families.family import Family
 from tfglm.families.gaussian import Gaussian
+from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import Column, described
 from tfglm.survey.layout import FLIGHTS
 
@@ -29,8 +30,8 @@ TIME_OR_PLACE = "^(year|quarter|month|week|weekday|day|hour|lat|latitude|lon|lng
 """Names of numbers that explain, and are not explained."""
 YES = frozenset(["1", "yes", "y", "true", "t", "positive"])
 NO = frozenset(["0", "no", "n", "false", "f", "negative"])
-COMMA_NUMBER = r"^[+-]?[0-9][0-9.]*,[0-9]+$"
-
+OTHER_NUMBER = r"^(?=.*[0-9])(?=.*[.,'%$€£])[-+0-9.,' %$€£]+$"
+"""A number that is written otherwise than the layout says, with groups of thousands, a per cent sign or a currency."""
 
 RESPONSE = "the response"
 """A name that no column has."""
@@ -54,11 +55,14 @@ class Response:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A response, the terms of a formula that may explain it, by their columns, and why other columns have none."""
+    """A response, the terms of a formula that may explain it, by their columns, and why other columns have none. `derive` are
+    columns that terms need, and `cluster` is the one within whose values errors may be alike, if any."""
 
     response: Response
     terms: dict[str, str]
     left_out: dict[str, str]
+    derive: dict[str, str] = field(default_factory=dict)
+    cluster: str = ""
 
     @property
     def formula(self) -> str:
@@ -66,17 +70,25 @@ class Proposal:
 
     @property
     def columns(self) -> list[str]:
-        """Those that the formula names."""
-        return [self.response.name, *self.terms]
+        """Those that the model needs."""
+        return list(dict.fromkeys([self.response.name, *self.terms, *filter(None, [self.cluster])]))
+
+    @property
+    def std_errors(self) -> str:
+        return f"cluster({self.cluster})" if self.cluster else "robust"
 
 
-def propose(rows: pl.DataFrame, flights: bool) -> Proposal:
+def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, flights: bool) -> Proposal:
     """A regression that the columns allow.
 
     Parameters
     ----------
     rows
         Of the file, read by its layout.
+    columns
+        What these hold.
+    calendar
+        The date that rows are of.
     flights
         Whether that is a shipped layout of flights: then the question is which of them arrive late, by what is known before.
 
@@ -85,24 +97,30 @@ def propose(rows: pl.DataFrame, flights: bool) -> Proposal:
     UserError
         If there is no response, or nothing to explain it by.
     """
-    columns = {column.name: column for column in map(described, rows)}
+    by_name = {column.name: column for column in (*columns, *map(described, calendar.parts))}
     if flights:
         response = late_flights(rows)
         terms = {name: f"C({name})" if name in ("month", "weekday") else name for name in FLIGHTS.columns[1:]}
     else:
-        response = response_of(list(columns.values()), rows)
-        terms = {name: name for name in columns if name != response.source}
+        response = response_of(columns, rows)
+        terms = {column.name: column.name for column in columns if column.name != response.source}
+        terms |= {name: f"C({name})" for name in calendar.derive}
     # The rows that lack none of the values chosen so far: those that will be fitted.
-    complete = rows.with_columns(response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
+    complete = rows.with_columns(*calendar.parts, response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
+    if calendar.clustered:
+        complete = complete.drop_nulls(calendar.date)
     chosen: dict[str, str] = {}
     left_out: dict[str, str] = {}
     coefficients = 0
     for name, term in terms.items():
-        column = columns[name]
+        column = by_name[name]
         is_factor = column.kind == "text" or term != name
         size = column.values - 1 if is_factor else 1
         reason = unsuitable(column, len(rows), any_levels=flights)
-        if not reason and len(chosen) == MOST_COVARIATES:
+        if column.name == calendar.date and calendar.derive:
+            reason = f"a date; {' and '.join(calendar.derive)} are derived from it"
+        # What is made of a date is not counted, or it would be left out of a table of many columns.
+        if not reason and name not in calendar.derive and len(chosen) >= MOST_COVARIATES:
             reason = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
         if not reason:
             remaining = complete.drop_nulls(name)
@@ -114,7 +132,8 @@ def propose(rows: pl.DataFrame, flights: bool) -> Proposal:
     if not chosen:
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"no column could explain `{response.name}`, so there is no formula to write{reasons}")
-    return Proposal(response, chosen, left_out)
+    derive = {name: sql for name, sql in calendar.derive.items() if name in chosen}
+    return Proposal(response, chosen, left_out, derive, calendar.date if calendar.clustered else "")
 
 
 def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
@@ -126,8 +145,8 @@ def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
     others = rows - column.missing - column.frequent[0][1]
     if others < FEWEST_ROWS:
         return f"has the same value in all {f'but {others} ' if others else ''}rows"
-    if column.kind == "text" and all(re.match(COMMA_NUMBER, value) for value, _ in column.frequent):
-        return "numbers with a comma, which are read as text; write them with a point, as 1234.5"
+    if column.kind == "text" and all(re.match(OTHER_NUMBER, value) for value, _ in column.frequent):
+        return f"numbers written as {column.frequent[0][0]}, which are read as text"
     if column.kind == "date":
         return f"a date; derive what may matter of it, such as `month: EXTRACT(MONTH FROM {column.name})`"
     if is_identifier(column, rows):
@@ -264,5 +283,7 @@ def is_identifier(column: Column, rows: int) -> bool:
         return False
     if re.search(r"(^|_)(id|uuid|key|index|rownames|identifier)$|[a-z]I[dD]$", column.name):
         return True
+    if is_named(column, TIME_OR_PLACE):
+        return False
     of_all = column.values == rows - column.missing and rows > FEW_VALUES
     return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows)

@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
 from tfglm.config import Layout
+from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, Column
 from tfglm.survey.proposal import FEW_VALUES, Proposal
+
+SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
 
 MOST_SHOWN = 60
 """Columns of which the account has a line each."""
@@ -22,7 +25,8 @@ def config_text(
     bad_rows: bool,
     one_device: bool,
     proposal: Proposal,
-    factors: Iterable[str],
+    calendar: Calendar,
+    columns: list[Column],
 ) -> str:
     """The config, a comment at each key.
 
@@ -40,13 +44,17 @@ def config_text(
         Whether the file is so small that one process is faster than several.
     proposal
         The regression.
-    factors
-        The terms that are numbers of few values, which may be meant as factors.
+    calendar
+        The date that rows are of.
+    columns
+        What the file holds.
     """
     response = proposal.response
     lines = [
         f"# Written by `snakemake init` after a look at {looked_at}.",
         "# config/README.md of tfglm explains every key.",
+        "#",
+        *(f"# {line}".rstrip() for line in account(columns)),
         "",
         "data:",
         "  # More files of the same kind may follow, also as data/*.csv.",
@@ -56,8 +64,9 @@ def config_text(
     ]
     if bad_rows:
         lines += ["  # Some lines cannot be read: they are counted and dropped.", "  bad_rows: drop"]
-    if response.derive:
-        lines += ["  # New columns, in SQL.", "  derive:", *pairs(response.derive, 4)]
+    derive = response.derive | proposal.derive
+    if derive:
+        lines += ["  # New columns, in SQL.", "  derive:", *pairs(derive, 4)]
     if response.where:
         lines += ["  # Only rows that meet these conditions take part.", "  where:", *pairs(response.where, 4)]
     lines += [
@@ -65,7 +74,7 @@ def config_text(
         "  split:",
         "    train: random < 0.8",
         "    evaluate: random >= 0.8",
-        "  # What models may use. A row that lacks one of these is dropped, and counted in results/data/rows.html.",
+        "  # What models may use. A row that lacks one of these is dropped, and counted on the page data/rows.html.",
         f"  columns: [{', '.join(map(quoted, proposal.columns))}]",
     ]
     if proposal.left_out:
@@ -75,11 +84,11 @@ def config_text(
         "models:",
         f"  # The response: {response.reason}.",
         f"  {quoted(response.name)}:",
-        *(f"    # {name} is a number; C({name}) makes a factor of it." for name in factors),
+        *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors(columns, proposal)),
         f"    formula: {quoted(proposal.formula)}",
         f"    family: {response.family.name} # {response.family.regression} {response.name}",
-        "    # Right if rows are independent; cluster(column) if those that share its value are not.",
-        "    std_errors: robust",
+        *(f"    # {remark}" for remark in remarks_on_errors(proposal, calendar)),
+        f"    std_errors: {proposal.std_errors}",
     ]
     if one_device:
         lines += [
@@ -92,14 +101,45 @@ def config_text(
     return "\n".join(lines) + "\n"
 
 
-def layout_text(source: str, layout: Layout) -> str:
-    """A layout of its own, as YAML."""
+def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
+    """When the standard errors of a config are right."""
+    if proposal.cluster:
+        return [
+            f"Rows of one {calendar.date} may be alike, as they share its weather or prices; there are {calendar.dates:,} dates.",
+            "Write robust if rows are independent.",
+        ]
+    if calendar.date:
+        return [
+            f"Right if rows are independent. If those of one {calendar.date} are not, add it to data.columns and write",
+            f"cluster({calendar.date}); there are {calendar.dates:,} dates.",
+        ]
+    return ["Right if rows are independent; cluster(column) if those that share its value are not."]
+
+
+def writing_remarks(layout: Layout) -> list[str]:
+    """What is unusual about how a file is written."""
+    remarks = []
+    if layout.separator != ",":
+        remarks.append(f"columns are separated by {SEPARATORS[layout.separator]}")
+    if layout.decimal != ".":
+        remarks.append("decimals are written with a comma")
+    if layout.encoding != "utf-8":
+        remarks.append(f"encoding {layout.encoding}")
+    return remarks
+
+
+def layout_text(source: str, layout: Layout, doubtful: Mapping[str, str]) -> str:
+    """A layout of its own, as YAML. `doubtful` are remarks on columns."""
     lines = [
         f"# How the columns of {source} are called (left), what its header calls them (source), and what they hold.",
         f"missing: {json.dumps(layout.missing, ensure_ascii=False)} # what stands for a missing value",
     ]
     if layout.encoding != "utf-8":
         lines.append(f"encoding: {layout.encoding}")
+    if layout.separator != ",":
+        lines.append(f"separator: {quoted(layout.separator)} # what stands between columns")
+    if layout.decimal != ".":
+        lines.append(f"decimal: {quoted(layout.decimal)} # what stands before the decimals of a number")
     lines.append(
         "columns: # string, integer, number, date, or clock (741 is 07:41); a column that is not listed is not read"
     )
@@ -107,8 +147,10 @@ def layout_text(source: str, layout: Layout) -> str:
         entries = {"source": column.source} if column.source != name else {}
         entries |= {"type": column.type} | ({"format": column.format} if column.format else {})
         shown = ", ".join(f"{key}: {quoted(value)}" for key, value in entries.items())
-        remark = " # or is the month first?" if column.format == "%d/%m/%Y" else ""
+        remark = f" # {doubtful[name]}" if name in doubtful else ""
         lines.append(f"  {quoted(name)}: {column.type if len(entries) == 1 else f'{{{shown}}}'}{remark}")
+    if layout.derive:
+        lines += ["derive: # numbers that are written with more than digits", *pairs(layout.derive, 2)]
     return "\n".join(lines) + "\n"
 
 

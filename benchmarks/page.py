@@ -1,4 +1,4 @@
-"""Writes the figures of results/fit.json into the README, between the marks; `--check` only sees whether they agree."""
+"""Writes the figures of results/fit.json into docs/benchmarks.md, between the marks; `--check` only sees whether they agree."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-README = HERE.parent / "README.md"
+PAGE = HERE.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- fits:begin -->\n", "<!-- fits:end -->\n"
 
 
@@ -60,13 +60,15 @@ def figures(fit: dict) -> str:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    text = README.read_text()
+    text = PAGE.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     page = f"{before}{BEGIN}{figures(json.loads((HERE / 'results' / 'fit.json').read_text()))}{END}{after}"
     if arguments.check and page != text:
-        sys.exit("README.md does not say what benchmarks/results/fit.json says; run `python benchmarks/readme.py`")
-    README.write_text(page)
+        sys.exit(
+            "docs/benchmarks.md does not say what benchmarks/results/fit.json says; run `python benchmarks/page.py`"
+        )
+    PAGE.write_text(page)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,30 @@
+"""Write the fitted values and residuals of the rows of one ingested file, of the split that a regression was fitted to."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command
+from tfglm.config import SPLITS, ResultsConfig, add_settings
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.results import options, parquet_files, predict, read
+from tfglm.results.residuals import residuals
+
+
+def main(arguments: argparse.Namespace) -> None:
+    design, fit = Design.load(arguments.design), read.fit(arguments)
+    file, identity = IngestedFile.load(arguments.manifest), arguments.settings.identity
+    predict.check_identity(read.section(fit), file, identity)
+    fitted = read.fitted(arguments, design, fit)
+    rows = parquet_files.write(arguments.residuals, residuals(design, fitted, file, arguments.split, identity))
+    command.log(f"{rows:,} rows")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    options.add_fit(parser)
+    parser.add_argument("--manifest", type=Path, required=True, help="that of the ingested file")
+    parser.add_argument("--split", choices=SPLITS[:2], required=True, help="whose rows")
+    add_settings(parser, ResultsConfig)
+    parser.add_argument("--residuals", type=Path, required=True, help="Parquet file to write")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,76 @@
+"""The columns that a config names and that there are not: a mistake is told once, by its cause."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from tfglm.config.data import FILE, RANDOM
+from tfglm.config.layouts import Layout
+from tfglm.config.messages import LONGEST_MESSAGE
+from tfglm.config.models import columns_of
+from tfglm.config.root import Config
+from tfglm.errors import closest, nearest, short
+
+
+def column_problems(config: Config, layouts: Collection[Layout], unparsed: Collection[str] = ()) -> list[str]:
+    """What is wrong with the names of columns in a config, as far as layouts tell.
+
+    Parameters
+    ----------
+    config
+        Of its models, those that are to be made are looked at.
+    layouts
+        All that some file may have.
+    unparsed
+        Places of formulas that could not be read. Of their words, those count that are almost a column.
+
+    Returns
+    -------
+    Messages that begin with the key.
+    """
+    kept, offered = config.data.columns, offered_columns(config, layouts)
+    places: dict[str, list[str]] = {}
+    for place, column in named_columns(config):
+        places.setdefault(column, []).append(place)
+    misspelt = [column for column in kept if column not in offered]
+    # Who names the column that was meant is right.
+    meant = {closest(column, offered) for column in misspelt}
+    problems = [
+        f"data.columns: no column `{short(column)}`{nearest(column, offered)}\n"
+        f"  the layout and data.derive have: {', '.join(offered)}\n"
+        f"  choose one of these, or define `{column}` under data.derive"
+        for column in misspelt
+    ]
+    for column, of_column in places.items():
+        if column in kept or column in meant:
+            continue
+        if column in offered:
+            problems.append(f"data.columns: lacks `{column}`, needed by {listed(of_column)}; add it")
+            continue
+        hint = nearest(column, [*kept, *offered])
+        of_column = [place for place in of_column if hint or place not in unparsed]
+        if of_column:
+            problems.append(
+                f"{listed(of_column)}: no column `{short(column)}`{hint or ';'} data.columns has {', '.join(kept)}"
+            )
+    return [short(problem, LONGEST_MESSAGE) for problem in problems]
+
+
+def listed(places: list[str]) -> str:
+    """A few of the places, and how many more there are."""
+    more = f" and {len(places) - 5} more" if len(places) > 5 else ""
+    return ", ".join(places[:5]) + more
+
+
+def offered_columns(config: Config, layouts: Iterable[Layout]) -> list[str]:
+    """The columns that data.columns can choose from, each once."""
+    of_layouts = [name for layout in layouts for name in (*layout.columns, *layout.derive)]
+    return list(dict.fromkeys([*of_layouts, *config.data.derive, FILE, RANDOM]))
+
+
+def named_columns(config: Config) -> Iterator[tuple[str, str]]:
+    """The place of a key, and a column of `data.columns` that it names; of each such key each column once."""
+    for key in ("missing", "rare"):
+        yield from ((f"data.{key}", column) for column in getattr(config.data, key))
+    for section, model in config.to_be_made.items():
+        keys = {"formula": columns_of(model.formula), **model.roles, "by": model.by, "identity": model.identity}
+        for key, columns in keys.items():
+            yield from ((f"{section}.{key}", column) for column in dict.fromkeys(columns))

@@ -1,0 +1,31 @@
+"""The section `tables`."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from tfglm.config.base import MOST_EXPRESSIONS, Number, Section, Text, no_duplicates
+
+
+class TablesConfig(Section):
+    """How the tables for papers look."""
+
+    below: Literal["std_error", "interval"] = Field(
+        default="std_error",
+        description="What stands below an estimate: its standard error, in parentheses, or its confidence interval, in brackets.",
+    )
+    stars: list[Annotated[Number, Field(gt=0, lt=1)]] = Field(
+        default=[],
+        max_length=5,
+        description="P-values below which an estimate has a star, two stars, ...: `[0.05, 0.01, 0.001]`. Default: no stars.",
+    )
+    labels: dict[Text, Text] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="What terms are called: `dep_hour: hour of departure`. Default: as in the formula.",
+    )
+    controls: Annotated[list[Text], AfterValidator(no_duplicates)] = Field(
+        default=[],
+        max_length=MOST_EXPRESSIONS,
+        description="Terms whose coefficients are left out; the table says `yes` where a model has them.",
+    )

@@ -1,0 +1,73 @@
+"""Parquet files: which columns they have, of which types, and their rows in batches."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from tfglm.config import LayoutColumn
+from tfglm.data.packing import reported
+from tfglm.errors import UserError
+
+BATCH_ROWS = 1 << 16
+"""Rows that are read at once."""
+
+NATURAL = {
+    "integer": (pa.types.is_integer, pa.types.is_boolean),
+    "number": (pa.types.is_floating, pa.types.is_decimal),
+    "date": (pa.types.is_date, pa.types.is_timestamp),
+    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+}
+"""The type in a layout that is nearest to each kind of column."""
+
+READABLE_AS = {
+    "integer": {"integer", "number", "clock", "string"},
+    "number": {"integer", "number", "clock", "string"},
+    "date": {"date", "string"},
+    "string": {"string", "integer", "number", "date", "clock"},
+}
+"""The types in a layout as which each kind of column can be read, by its natural one; texts as in CSV."""
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """Raises UserError for a file that is damaged."""
+    with reported(path):
+        try:
+            return parquet.read_schema(path)
+        except pa.ArrowInvalid as error:
+            raise UserError(
+                f"{path}: is not a Parquet file that can be read: {str(error).splitlines()[0]}\n"
+                "  it may have been cut short; fetch or write it again"
+            ) from error
+
+
+def natural_type(kind: pa.DataType) -> str | None:
+    """The type in a layout that is nearest to that of a column; None for one that cannot be read, such as a list."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return next((name for name, tests in NATURAL.items() if any(test(kind) for test in tests)), None)
+
+
+def check_types(path: Path, columns: Mapping[str, LayoutColumn]) -> None:
+    """Raise UserError, with all of them, for columns that cannot be read as the layout says."""
+    schema = read_schema(path)
+    problems = []
+    for column in columns.values():
+        kind = schema.field(column.source).type
+        # A column of nulls has no type of its own.
+        takes = READABLE_AS.get(natural_type(kind) or "", set()) | ({column.type} if pa.types.is_null(kind) else set())
+        if column.type not in takes:
+            others = f"; it can be read as {', '.join(sorted(takes))}" if takes else ""
+            problems.append(f"  `{column.source}`: {kind} cannot be read as {column.type}{others}")
+    if problems:
+        raise UserError(
+            f"{path}: columns have other types than the layout gives them\n"
+            + "\n".join(problems)
+            + "\n  change their types in the layout, or write them to the file as numbers, texts or dates"
+        )
+
+
+def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of some columns, row group by row group. Raises UserError for a damaged file."""
+    with reported(path), parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        yield from file.iter_batches(BATCH_ROWS, columns=list(columns))

@@ -1,0 +1,78 @@
+"""The derivatives of the functions of numbers in a formula (`design.transforms`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfglm.design.transforms import TRANSFORMS, knots_of, splines
+
+Learnt = Mapping[str, Any]
+
+
+def derivative(learnt: Sequence[Learnt], x: np.ndarray) -> list[np.ndarray]:
+    """The derivatives by `x` of the columns that it becomes, by the chain rule. At a kink, as of abs() at 0, some number between
+    the slopes on both sides."""
+    inner, slopes = x, [np.ones_like(x)]
+    for function in learnt:
+        slopes = [slopes[0] * slope for slope in DERIVATIVES[function["function"]](inner, function)]
+        inner = TRANSFORMS[function["function"]].apply(np, inner, function)[0]
+    return slopes
+
+
+def is_step(learnt: Sequence[Learnt]) -> bool:
+    """Whether the columns change in steps, so that their derivative, 0, says nothing."""
+    return any(function["function"] == "bs" and function["degree"] == 0 for function in learnt)
+
+
+def _of_poly(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
+    """That of the recurrence, step by step."""
+    if "alpha" not in learnt:
+        return [power * x ** (power - 1) for power in range(1, learnt["degree"] + 1)]
+    norm, columns = learnt["norm"], []
+    before, now = np.zeros_like(x), np.ones_like(x)
+    slope_before, slope = np.zeros_like(x), np.zeros_like(x)
+    for power, alpha in enumerate(learnt["alpha"]):
+        ratio = norm[power] / norm[power - 1] if power else 0.0
+        following = (x - alpha) * now - ratio * before
+        slope_before, slope = slope, now + (x - alpha) * slope - ratio * slope_before
+        before, now = now, following
+        columns.append(slope / norm[power + 1] ** 0.5)
+    return columns
+
+
+def _of_bs(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
+    """By the splines of one degree less (de Boor, A Practical Guide to Splines, 1978, chapter X); 0 outside the learnt range,
+    where x is taken for its ends."""
+    degree, knots = learnt["degree"], knots_of(learnt)
+    inside = (x >= learnt["low"]) & (x <= learnt["high"])
+    lower = splines(np, x, learnt, degree - 1)
+    columns = []
+    for k in range(len(knots) - 1 - degree):
+        slope = np.zeros_like(x)
+        for place, sign in ((k, 1.0), (k + 1, -1.0)):
+            length = knots[place + degree] - knots[place]
+            if length > 0:
+                slope += sign * degree / length * lower[place]
+        columns.append(np.where(inside, slope, 0.0))
+    return columns if learnt["include_intercept"] else columns[1:]
+
+
+def _of_scale(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
+    return [np.full_like(x, 1.0 / learnt["divisor"])]
+
+
+DERIVATIVES: dict[str, Callable[[np.ndarray, Learnt], list[np.ndarray]]] = {
+    "log": lambda x, _: [1.0 / x],
+    "log2": lambda x, _: [1.0 / (x * np.log(2.0))],
+    "log10": lambda x, _: [1.0 / (x * np.log(10.0))],
+    "log1p": lambda x, _: [1.0 / (1.0 + x)],
+    "exp": lambda x, _: [np.exp(x)],
+    "sqrt": lambda x, _: [0.5 / np.sqrt(x)],
+    "abs": lambda x, _: [np.sign(x)],
+    "scale": _of_scale,
+    "center": _of_scale,
+    "poly": _of_poly,
+    "bs": _of_bs,
+}
+"""Of the columns that each of TRANSFORMS makes of numbers, given these and what it has learnt."""

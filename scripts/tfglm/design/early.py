@@ -1,0 +1,68 @@
+"""What is wrong with models, as far as config, layouts and the headers of the files tell: found before any row is read."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tfglm.config import Config, Layout, ModelConfig
+from tfglm.config.columns import listed
+from tfglm.data.kinds import Kind
+from tfglm.data.selection import selection
+from tfglm.design.formula import parse
+from tfglm.design.kinds import check_kinds, check_names, check_tables
+from tfglm.errors import Problems, UserError
+
+
+@dataclass(frozen=True)
+class ModelProblems:
+    """Messages, each of which begins with the key; and the places of the formulas that could not be read."""
+
+    messages: list[str]
+    unparsed: frozenset[str]
+
+
+def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProblems:
+    """What is wrong with the models that are to be made; `layouts` are those of the files, by name."""
+    kinds = agreed(kinds_in(layout, config, name) for name, layout in layouts.items())
+    with_level = [column for column, what in config.data.missing.items() if what == "level"]
+    # By the message without its place, the places.
+    by_message: dict[str, list[str]] = {}
+    unparsed: set[str] = set()
+    for place, model in config.to_be_made.items():
+        problems, formula = Problems(), None
+        with problems.collected():
+            check_tables(place, model.by, model.identity, kinds)
+        with problems.collected():
+            formula = parse(model.formula, f"{place}.formula")
+        if formula is None:
+            unparsed.add(f"{place}.formula")
+        else:
+            with problems.collected():
+                check_kinds(place, model, formula, kinds, with_level)
+        if formula is not None and isinstance(model, ModelConfig):
+            with problems.collected():
+                check_names(place, formula, kinds, model.reference, model.contrasts)
+        for message in problems.messages:
+            by_message.setdefault(message.replace(place, "\0"), []).append(place)
+    messages = [
+        message.replace("\0", places[0]) + (f"\n  the same in {listed(places[1:])}" if places[1:] else "")
+        for message, places in by_message.items()
+    ]
+    return ModelProblems(messages, frozenset(unparsed))
+
+
+def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:
+    """What the kept columns of files of a layout hold; nothing is said of them if the expressions are wrong."""
+    offered = {*layout.columns, *layout.derive, *config.data.derive}
+    kept = [column for column in config.data.columns if column in offered]
+    try:
+        return selection(layout, config.data.model_copy(update={"columns": kept}), name).kinds
+    except UserError:
+        return {}
+
+
+def agreed(by_layout: Iterable[Mapping[str, Kind | None]]) -> dict[str, Kind | None]:
+    """The kinds in which all layouts agree."""
+    tables = list(by_layout)
+    columns = {column for table in tables for column in table}
+    kinds = {column: {table.get(column) for table in tables} for column in columns}
+    return {column: next(iter(of_column)) for column, of_column in kinds.items() if len(of_column) == 1}

@@ -1,0 +1,60 @@
+"""What to write for what other programs take in a formula."""
+
+import re
+
+BARE = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
+
+HINTS = {
+    r"\b(?:as[._])?factor\(": "for factor(month) write C(month)",
+    r"\boffset\(": "an offset stands in a key of its own beside the formula: `offset: log(seats)`",
+    r"\bweights?\(": "weights stand in a key of their own beside the formula: `weights: seats`",
+    r"\bcluster\(": "clusters stand in a key of their own beside the formula: `std_errors: cluster(date)`",
+    r"\bstrata\(": "write a column of strata as a term, `origin` or C(month)",
+    r"\|": "there are no random or absorbed effects: write the groups as a term, and `std_errors: cluster(column)` for rows "
+    "that may be alike",
+    r"\bI\(|\*\*|\^|\bpow(?:er)?\(": "for powers write poly(distance, 2, raw=True); other arithmetic is a column under "
+    "data.derive, such as `derive: {ratio: distance / seats}`",
+    r"\b(?:np\.)?(?:log\w*|sqrt|exp)\([^()]*[-+*/]": "arithmetic inside of a function is a column under "
+    "data.derive, such as `derive: {more: distance + 1}`, of which log(more) can be taken; log1p(x) is log(x + 1)",
+    r"\b(?:ns|cr|cc|rcs|s|te|ti|spline\w*|pspline)\(": "for a spline write bs(distance, df=5)",
+    r"\b(?:cut|ifelse|case_when|pmin|pmax)\(|[<>]": "conditions and classes are columns under data.derive, such as "
+    "`derive: {far: distance > 1000}`",
+    r"\b(?:relevel|contr\.\w+|Sum|Diff|Helmert|Poly)\b|\bC\([^()]*\bref\s*=": "the reference level stands in a key of its own: "
+    "`reference: {carrier: UA}`; other contrasts of levels in `contrasts`",
+    r"(?:=\s*|,\s*)(?:TRUE|FALSE|T|F)\b": "write True and False",
+    r"\bc\(": "write a list as [500, 1000]",
+    r"~\s*\.(?!\w)|[-+]\s*\.(?!\w)": "`.` stands for no columns: write them out, as in `late ~ carrier + distance`",
+    r"^[^~(]*=": "write ~ between response and terms, as in `late ~ carrier + distance`",
+    r"^\s*cbind\(|^\s*[\w.]+\s*/": "of a count of events write the count as response, and its key `trials: column`",
+    r"^\s*\w+\([^~]*~": "derive the response, as in `derive: {log_delay: LN(delay)}`, and name it: `log_delay ~ distance`",
+    r"^[^~(]*[+,][^~]*~": "a model has one response; write a model for each",
+    r"[A-Za-z_]\w*\.[A-Za-z_](?![\w.]*\()|[$@]": "names of columns have letters, digits and _ alone, and no frame before them; "
+    "a layout renames a column: `columns: {weekday: {type: string, source: day.of.week}}`",
+    r"[*/+]\s*\d|\d\s*\*": "a number stands for nothing but the intercept (1, or 0 for none): a multiple is a column under "
+    "data.derive, such as `derive: {km: distance * 1.609}`",
+    r"&": "for an interaction write carrier:origin; a condition is a column under data.derive",
+}
+"""By what a formula has, a regular expression."""
+
+RENAMING = (
+    "names of columns have letters, digits and _ alone, without blanks; a layout renames a column: "
+    "`columns: {weekday: {type: string, source: day of week}}`"
+)
+
+
+def hints(formula: str) -> list[str]:
+    """What to write instead in a formula that was refused, as far as that can be told; the likeliest two."""
+    bare = BARE.sub(" ", formula)
+    terms = bare
+    while (outside := re.sub(r"\([^()]*\)", "", terms)) != terms:
+        terms = outside
+    fitting = [words for pattern, words in HINTS.items() if re.search(pattern, bare)]
+    if "`" in formula or re.search(r"\w[ \t]+\w", bare.replace("%in%", "")):
+        fitting.append(RENAMING)
+    if bare.count("(") != bare.count(")"):
+        fitting.insert(0, "each ( needs a )")
+    if not re.search("[~=]", bare):
+        fitting.insert(0, "write the response before a ~, as in `late ~ carrier + distance`")
+    if re.search("[,;]", terms):
+        fitting.append("terms are joined by +")
+    return fitting[:2]

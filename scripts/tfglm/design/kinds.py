@@ -1,0 +1,211 @@
+"""What a model takes its columns for: refused where they hold something else, as soon as their kinds are known."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tfglm.config import RowsConfig
+from tfglm.data.kinds import Kind
+from tfglm.design.formula import FormulaFactor, ParsedFormula, parse_factor
+from tfglm.errors import Problems, UserError, closest, nearest
+from tfglm.families import FAMILIES
+
+MULTIPLICITIES = {"weights": False, "frequency": True, "trials": True}
+"""Keys that name a column which counts a row, and whether it must hold whole numbers."""
+
+
+def check_kinds(
+    where: str,
+    settings: RowsConfig,
+    formula: ParsedFormula,
+    kinds: Mapping[str, Kind | None],
+    with_level: Collection[str] = (),
+) -> None:
+    """Check what a model takes its columns for.
+
+    Parameters
+    ----------
+    where
+        Its place in the config, which messages begin with.
+    settings, formula
+        Its keys, and its formula.
+    kinds
+        By column, what it holds; a column that is not there, or of which that is not known, is taken for right.
+    with_level
+        The columns whose missing values are a level (data.missing).
+
+    Raises
+    ------
+    UserError
+        With every column that holds something else.
+    """
+    problems = Problems()
+    with problems.collected():
+        check_response(where, settings, formula.response, kinds, with_level)
+    factors = {factor.name: factor for term in formula.terms for factor in term.factors}
+    for factor in factors.values():
+        with problems.collected():
+            check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
+    for key, whole in MULTIPLICITIES.items():
+        name = getattr(settings, key)
+        with problems.collected():
+            if name is not None:
+                check_multiplicity(f"{where}.{key}", name, whole, kinds, with_level)
+    with problems.collected():
+        check_offset(f"{where}.offset", settings.offset, kinds, with_level)
+    if "std_errors" in settings.roles:
+        with problems.collected():
+            refuse_image(f"{where}.std_errors", settings.roles["std_errors"][0], kinds)
+    problems.check()
+
+
+def refuse_image(where: str, name: str, kinds: Mapping[str, Kind | None]) -> None:
+    """Raise UserError for an image where none can be."""
+    if kinds.get(name) == "image":
+        raise UserError(f"{where}: `{name}` is an image, which stands in a formula as it is, right of the ~")
+
+
+def check_response(
+    where: str, settings: RowsConfig, name: str, kinds: Mapping[str, Kind | None], with_level: Collection[str]
+) -> None:
+    """Raise UserError for a response that the family cannot take, whatever its values are."""
+    refuse_image(f"{where}.formula", name, kinds)
+    if name in with_level:
+        raise UserError(
+            f"{where}: the response `{name}` cannot have missing values as a level; take it out of data.missing"
+        )
+    of_classes = FAMILIES[settings.family].of_classes
+    if kinds.get(name) == "text" and not of_classes:
+        raise UserError(
+            f"{where}: the response `{name}` is text; derive a number from it under data.derive, as in "
+            f"`derive: {{event: {name} = 'yes'}}`, or give its column the type integer or number in the layout"
+        )
+    if kinds.get(name) == "number" and of_classes:
+        raise UserError(
+            f"{where}: the response `{name}` is a number, and classes are text or whole numbers; derive one under "
+            f"data.derive, e.g. `class: floor({name})`, or use family: gaussian"
+        )
+
+
+def check_factor(
+    where: str,
+    factor: FormulaFactor,
+    response: str,
+    kinds: Mapping[str, Kind | None],
+    with_level: Collection[str],
+) -> None:
+    """Raise UserError for a factor of the formula that its column cannot be."""
+    kind = kinds.get(factor.column)
+    if factor.calls or factor.categorical:
+        refuse_image(where, factor.column, kinds)
+    if factor.column == response:
+        raise UserError(f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there")
+    if factor.calls and kind == "text":
+        raise UserError(
+            f"{where}: `{factor.name}`: `{factor.column}` is text, and {factor.calls[0].function}() takes numbers; write "
+            f"`{factor.column}` alone, a factor, or give it the type number in the layout"
+        )
+    if factor.column in with_level and not factor.categorical and kind in ("integer", "number"):
+        raise UserError(
+            f"{where}: `{factor.name}` is used as a number, which has no level for missing values\n"
+            f"  write C({factor.column}), or take it out of data.missing"
+        )
+
+
+def check_multiplicity(
+    where: str, name: str, whole: bool, kinds: Mapping[str, Kind | None], with_level: Collection[str]
+) -> None:
+    """Raise UserError for a column that cannot count a row; `whole` if it must hold whole numbers."""
+    refuse_image(where, name, kinds)
+    if kinds.get(name) == "text":
+        problem = "is text"
+    elif name in with_level:
+        problem = "has missing values as a level; take it out of data.missing"
+    elif whole and kinds.get(name) == "number":
+        problem = "must hold whole numbers"
+    else:
+        return
+    raise UserError(
+        f"{where}: `{name}` {problem}\n  correct it under data.derive, or leave such rows out in data.where"
+    )
+
+
+def check_offset(where: str, offset: str | None, kinds: Mapping[str, Kind | None], with_level: Collection[str]) -> None:
+    """Raise UserError for an offset that is no number."""
+    if offset is None:
+        return
+    factor = parse_factor(offset, offset, where)
+    refuse_image(where, factor.column, kinds)
+    if kinds.get(factor.column) == "text" or factor.categorical:
+        raise UserError(f"{where}: `{factor.name}` is no number")
+    check_factor(where, factor, "", kinds, with_level)
+
+
+def check_tables(where: str, by: Sequence[str], identity: Sequence[str], kinds: Mapping[str, Kind | None]) -> None:
+    """Raise UserError for a column that tables of metrics or predictions cannot have."""
+    for key, columns in (("by", by), ("identity", identity)):
+        for name in columns:
+            if kinds.get(name) == "image":
+                raise UserError(f"{where}.{key}: `{name}` is an image, which no table can hold; take it out")
+
+
+def check_names(
+    where: str,
+    formula: ParsedFormula,
+    kinds: Mapping[str, Kind | None],
+    reference: Mapping[str, str],
+    contrasts: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Raise UserError for terms of reference levels and contrasts that the formula has not. Their levels are not known before
+    the rows are."""
+    problems = Problems()
+    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
+    categorical = [name for name, levels in factors.items() if levels is not False]
+    for name in reference:
+        if name not in categorical:
+            what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
+            problems.messages.append(
+                f"{where}.reference: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"
+                f"  {listed('there are', categorical)}"
+            )
+    terms = {term.name: has_levels(term.factors, kinds) for term in formula.terms}
+    if formula.intercept:
+        terms["Intercept"] = False
+    for contrast, weights in contrasts.items():
+        for coefficient in weights:
+            with problems.collected():
+                check_coefficient(f"{where}.contrasts.{contrast}", coefficient, terms)
+    problems.check()
+
+
+def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]) -> bool | None:
+    """Whether a product of factors has a coefficient for each level of something; None if that cannot be told."""
+    if any(factor.categorical or kinds.get(factor.column) == "text" for factor in factors):
+        return True
+    plain = all(kinds.get(factor.column) in ("integer", "number") for factor in factors)
+    several = any(call.function in ("poly", "bs") for factor in factors for call in factor.calls)
+    return False if plain and not several else None
+
+
+def check_coefficient(where: str, coefficient: str, terms: Mapping[str, bool | None]) -> None:
+    """Raise UserError unless a coefficient is written as those of the terms are, `term` or `term[level]`."""
+    if coefficient in terms:
+        if terms[coefficient] is True:
+            raise UserError(f"{where}: `{coefficient}` has a coefficient for each level; write `{coefficient}[level]`")
+        return
+    of_level = [term for term in terms if coefficient.startswith(f"{term}[") and coefficient.endswith("]")]
+    if not of_level:
+        term = coefficient.partition("[")[0].strip()
+        close = closest(term, [other for other in terms if other != term])
+        raise UserError(
+            f"{where}: no coefficient `{coefficient}`{f'; did you mean those of `{close}`?' if close else ''}\n"
+            f"  a coefficient is written `term` or `term[level]`; {listed('the terms are', terms)}"
+        )
+    if all(terms[term] is False for term in of_level):
+        raise UserError(
+            f"{where}: `{of_level[0]}` has one coefficient, `{of_level[0]}`, and no levels; write that, or "
+            f"C({of_level[0]}) in the formula for a coefficient of each value"
+        )
+
+
+def listed(words: str, names: Collection[str]) -> str:
+    """What a message says of the names that there are."""
+    return f"{words}: {', '.join(names)}" if names else f"{words} none"

@@ -1,0 +1,282 @@
+"""Averages over rows of what a model predicts if one column were another, and their derivatives by the coefficients.
+
+With m the weight of a row, M = sum m, mu the mean of the response, x' the row of the design matrix on the scale of the fit:
+
+- of a factor, for each level l, with x_l the row as it were at that level:
+  F_l = sum m mu(x_l'b) / M and dF_l/db = sum m mu'(x_l'b) x_l / M;
+- of a number z: F = sum m mu'(x'b) s / M with s = (dx/dz)'b, and dF/db = sum m (mu''(x'b) s x + mu'(x'b) dx/dz) / M.
+
+The design matrix is never made: a row has for each part of the design a group and a number. A part with the factor has a context
+instead of the group, which is the combination of the levels of its other factors: with the level it tells the coefficient.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from tfglm.design.derivatives import derivative
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical, Numeric
+from tfglm.design.terms import Part
+from tfglm.engine import kernels
+from tfglm.engine.passes import Evaluated, looked_up_parts
+from tfglm.engine.rows import Multiplier
+from tfglm.engine.workload import Workload
+from tfglm.families import FAMILIES
+
+CELLS_AT_ONCE = 2**15
+"""Rows times levels that are worked on at once: what is made of them stays in the caches."""
+
+
+class Block:
+    """The rows of a block that take part, [rows]: `weight`, `offset`, and for each part of the design the `group` and the
+    `number` of a row."""
+
+    def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated):
+        rows = evaluated.rows
+        self._design, self._evaluated, self._parts = design, evaluated, parts
+        self._kept = np.flatnonzero(rows.weight > 0)
+        self.weight = rows.weight[self._kept]
+        self.rows = float(rows.frequency[self._kept].sum())
+        self.groups = np.ascontiguousarray(rows.groups[:, self._kept])
+        self.numbers = np.ascontiguousarray(evaluated.numbers[:, self._kept])
+        self.offset = rows.offset[self._kept] if design.offset else np.zeros(len(self._kept))
+        self._nowhere = np.zeros(len(self._kept), self.groups.dtype)
+        self._once = np.ones(len(self._kept))
+
+    def group(self, part: int) -> np.ndarray:
+        grouping = self._parts[part, 1]
+        return self.groups[grouping] if grouping >= 0 else self._nowhere
+
+    def number(self, part: int) -> np.ndarray:
+        multiplier = self._parts[part, 2]
+        return self.numbers[multiplier] if multiplier >= 0 else self._once
+
+    def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """What some of the parts and the offset add up to."""
+        eta = self.offset.copy()
+        kernels.add_linear_predictor(eta, coefficients, parts, self.groups, self.numbers)
+        return eta
+
+    def slope(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
+        """The derivatives of the numbers of a factor by the values of its column."""
+        x = self._evaluated.rows.numbers(value)[0][self._kept].astype(float)
+        return derivative(factor.learnt, x)
+
+    def product(self, multiplier: Multiplier) -> np.ndarray:
+        """The product of some numbers on the scale of the fit."""
+        if not multiplier.numbers:
+            return self._once
+        out = np.empty((1, len(self._evaluated.rows.flag)))
+        return self._evaluated.rows.multiplied([multiplier], out)[0][self._kept]
+
+
+class LevelMeans:
+    """The mean of the response with a factor at each of its levels in all rows.
+
+    `coefficients` [p] may be infinite, as a mean has a limit then; NaN is one without rows. `unknown` [levels] are levels that
+    some rows cannot be set to, as no row has them together with its other levels, and `infinite` [levels] those at which the
+    linear predictor of some rows is infinite. Of a family with a quadratic loss mu' is 1 whatever the level is, so that a row is
+    added once, and not for each level.
+    """
+
+    def __init__(
+        self, design: Design, factor: Categorical, coefficients: np.ndarray, cells_at_once: int = CELLS_AT_ONCE
+    ):
+        self._design, self._family, self._cells_at_once = design, FAMILIES[design.family], cells_at_once
+        self._levels, self._parts = len(factor.levels), looked_up_parts(design)[1]
+        self._finite = np.where(np.isfinite(coefficients), coefficients, 0.0)
+        self._changed = {
+            number: contexts(design, part, factor.name)
+            for number, part in enumerate(design.parts)
+            if factor.name in part.grouping
+        }
+        self._unchanged = np.delete(self._parts, list(self._changed), axis=0)
+        self.unknown, self.infinite = np.zeros((2, self._levels), bool)
+        self._tables = self._coefficients_of_levels(coefficients)
+        width = 1 if self._family.quadratic else self._levels
+        self._total, self._weight = np.zeros((1, width)), 0.0
+        self._derivative = [
+            np.zeros((len(self._tables[number]) if number in self._tables else part.size, width))
+            for number, part in enumerate(design.parts)
+        ]
+
+    def _coefficients_of_levels(self, coefficients: np.ndarray) -> dict[int, np.ndarray]:
+        """The coefficients of each part with the factor, [contexts, levels]."""
+        tables = {}
+        infinite: dict[tuple[str, ...], np.ndarray] = {}
+        for number, (_, places) in self._changed.items():
+            table = np.where(places >= 0, coefficients[places], np.nan)
+            part = self._design.parts[number]
+            # No row is set to a context that no row of the likelihood has.
+            occurs = np.isfinite(table).any(axis=1, keepdims=True)
+            if not part.multiplier:
+                infinite[part.grouping] = np.isinf(table)
+            elif part.grouping in infinite:
+                # What multiplies a number has no say where the linear predictor is infinite.
+                table[infinite[part.grouping]] = 0.0
+            self.unknown |= (np.isnan(table) & occurs).any(axis=0)
+            self.infinite |= (np.isinf(table) & occurs).any(axis=0)
+            tables[number] = table
+        return tables
+
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+        self._weight += float(block.weight.sum())
+        groups = [
+            self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
+            for number in range(len(self._parts))
+        ]
+        if self._family.quadratic:
+            self._total += (block.weight * block.offset).sum()
+            self._add_derivative(block, groups, slice(None), block.weight[:, None])
+            return
+        rest = block.linear_predictor(self._finite, self._unchanged)
+        step = max(1, self._cells_at_once // self._levels)
+        for first in range(0, len(rest), step):
+            some = slice(first, first + step)
+            eta = np.repeat(rest[some, None], self._levels, axis=1)
+            for number, table in self._tables.items():
+                kernels.add_levels(eta, table, groups[number][some], block.number(number)[some])
+            mean, total = self._family.mean(eta), np.zeros_like(self._total)
+            kernels.add_by_level(total, np.zeros(len(mean), np.uint32), block.weight[some], mean)
+            # By themselves first: a long chain of additions loses digits.
+            self._total += total
+            slope = self._family.variance(mean) * block.weight[some, None]
+            self._add_derivative(block, groups, some, slope)
+
+    def _add_derivative(self, block: Block, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
+        for number, sums in enumerate(self._derivative):
+            kernels.add_by_level(sums, groups[number][some], block.number(number)[some], slope)
+
+    @cached_property
+    def derivative(self) -> np.ndarray:
+        """By the coefficients, [levels, p]."""
+        result = np.zeros((self._levels, self._design.size))
+        for number, (part, sums) in enumerate(zip(self._design.parts, self._derivative, strict=True)):
+            if number not in self._changed:
+                result[:, part.where] = sums.T
+                continue
+            places = self._changed[number][1]
+            context, level = np.nonzero(places >= 0)
+            result[level, places[context, level]] = np.broadcast_to(sums, places.shape)[context, level]
+        return result / self._weight
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """[levels], NaN where some rows cannot be set to the level."""
+        mean = np.broadcast_to(self._total[0] / self._weight, self._levels)
+        if self._family.quadratic:
+            mean = mean + self.derivative @ self._finite
+        return np.where(self.unknown, np.nan, mean)
+
+
+def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.ndarray]:
+    """The context of each group of a part with the factor, [groups], and the place of the coefficient of each context and level,
+    [contexts, levels], -1 for none."""
+    numbers = design.levels(part.grouping)
+    mine = part.grouping.index(factor)
+    level, others = numbers[:, mine], np.delete(numbers, mine, axis=1)
+    sizes = [len(design.categorical_by_name[name].levels) for name in part.grouping if name != factor]
+    joint = np.ravel_multi_index(tuple(others.T), sizes) if sizes else np.zeros(part.size, np.int64)
+    distinct, context = np.unique(joint, return_inverse=True)
+    places = np.full((len(distinct), len(design.categorical_by_name[factor].levels)), -1)
+    places[context, level] = np.arange(part.where.start, part.where.stop)
+    return context.astype(np.uint32), places
+
+
+class MeanSlope:
+    """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
+
+    def __init__(self, design: Design, column: str, coefficients: np.ndarray):
+        self._design, self._family = design, FAMILIES[design.family]
+        self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
+        self._multipliers, self._parts = looked_up_parts(design)
+        self._value = value_of(column)
+        self._own = {factor.name: factor for factor in design.numeric if factor.column == column}
+        self._changed = [
+            number for number, part in enumerate(design.parts) if any(name in self._own for name, _ in part.multiplier)
+        ]
+        self._total = self._weight = 0.0
+        self._derivative = np.zeros(design.size)
+
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+        slopes = {name: block.slope(factor, self._value) for name, factor in self._own.items()}
+        by_multiplier = {
+            multiplier: self._slope(block, self._multipliers[multiplier], slopes)
+            for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
+        }
+        change, offset = np.zeros(len(block.weight)), self._design.offset
+        if offset and offset.column == self._value.column:
+            change += block.slope(offset, self._value)[0]
+        for number in self._changed:
+            table = self._coefficients[self._design.parts[number].where]
+            change += table[block.group(number)] * by_multiplier[self._parts[number, 2]]
+        mean = self._family.mean(block.linear_predictor(self._coefficients, self._parts))
+        first = block.weight * self._family.variance(mean)
+        second = block.weight * self._family.curvature(mean) * change
+        self._total += float((first * change).sum())
+        self._weight += float(block.weight.sum())
+        for number, part in enumerate(self._design.parts):
+            value = second * block.number(number)
+            if number in self._changed:
+                value += first * by_multiplier[self._parts[number, 2]]
+            if part.grouping:
+                job = np.array([[part.where.start, self._parts[number, 1]]])
+                kernels.add_by_group(self._derivative, job, block.groups, value)
+            else:
+                self._derivative[part.where] += value.sum()
+
+    def _slope(self, block: Block, multiplier: Multiplier, slopes: Mapping[str, list[np.ndarray]]) -> np.ndarray:
+        """The derivative of a product of numbers, by the product rule."""
+        result = np.zeros(len(block.weight))
+        for place, (name, column) in enumerate(multiplier.numbers):
+            if name in slopes:
+                others = multiplier.numbers[:place] + multiplier.numbers[place + 1 :]
+                scale = self._own[name].scale[column]
+                result += slopes[name][column] / scale * block.product(Multiplier(others, multiplier.centred))
+        return result
+
+    @property
+    def derivative(self) -> np.ndarray:
+        """By the coefficients, [p]."""
+        return self._derivative / self._weight
+
+    @property
+    def mean(self) -> float:
+        return self._total / self._weight
+
+
+def with_values(design: Design, columns: Sequence[str]) -> Design:
+    """A design that reads the values of some columns too, each as a factor that stands in no term."""
+    return replace(design, numeric=(*design.numeric, *(value_of(column) for column in columns)))
+
+
+def value_of(column: str) -> Numeric:
+    """The factor of the values of a column of numbers, as they are."""
+    return Numeric(f"value of {column}", column, (), (0.0,), (1.0,))
+
+
+@np.errstate(all="ignore")  # as at rows where a function of the formula has no derivative
+def average(workload: Workload, averages: Sequence[LevelMeans | MeanSlope]) -> float:
+    """Add the rows of a workload to some averages, and return how many there are. Each shard is read once; the order of the
+    shards decides the order of the additions."""
+    rows = 0.0
+    for block in blocks(workload):
+        rows += block.rows
+        for of_rows in averages:
+            of_rows.add(block)
+    return rows
+
+
+def blocks(workload: Workload) -> Iterator[Block]:
+    """The rows of a workload, each block valid until the next."""
+    design = workload.design
+    parts = looked_up_parts(design)[1]
+    at_zero = design.by_term(np.zeros(design.size))
+    for _, _, signature, call in workload.shards_alone():
+        for evaluated in workload.passes(signature).evaluated(at_zero, call):
+            yield Block(design, parts, evaluated)

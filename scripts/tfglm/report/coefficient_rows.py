@@ -1,0 +1,172 @@
+"""What the picture of the coefficients shows of a table: which rows, in which order, on which axis, and what is said of each."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tfglm.report.pages import p_value
+from tfglm.report.ratios import Scale, scale_of
+
+MOST_LEVELS = 400
+"""Of a term with more, half as many are shown from each end."""
+
+UNSORTED = 24
+"""Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
+
+CURVED = re.compile(r"\b(?:bs|poly)\(")
+"""In the name of a term whose coefficients mean nothing one by one."""
+
+NUMBERS = ["estimate", "ci_lower", "ci_upper"]
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above the rows of a term."""
+
+    term: str
+    remark: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A coefficient: how its point is drawn, the few words beside it, and what is said of it when it is pointed at."""
+
+    label: str
+    kind: str
+    estimate: float
+    lower: float
+    upper: float
+    remark: str
+    tip: str
+
+
+def rows_and_scale(table: pd.DataFrame, ratio: str | None) -> tuple[list[Heading | Row], Scale]:
+    """What is shown of a table of coefficients with confidence limits, term by term and then the numbers, and its axis.
+
+    `ratio` is what the exponential of a coefficient is called, if anything. Splines and polynomials are left out.
+    """
+    table = table[(table["term"] != "Intercept") & ~table["term"].str.contains(CURVED)]
+    numeric = table["level"] == ""
+    levels, numbers = table[~numeric], table[numeric]
+    # A term of levels has slopes if one of its factors is a number.
+    with_slopes = levels["term"].map(lambda term: not set(term.split(":")).isdisjoint(numbers["term"])).astype(bool)
+    of_levels = levels[~with_slopes]
+    size = largest(of_levels if len(of_levels) else numbers)
+    units = units_of(numbers[NUMBERS].abs().max(axis=1), size)
+    numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
+    slopes = levels[with_slopes]
+    extents = finite_part(slopes[NUMBERS]).abs().max(axis=1).groupby(slopes["term"]).max()
+    of_slopes = units_of(extents, size)
+    factors = levels["term"].map(of_slopes).astype(float).fillna(1.0)
+    levels = levels.assign(**{name: levels[name] * factors for name in NUMBERS})
+    drawn = pd.concat([levels, numbers])
+    scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
+    says = Words((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
+    items: list[Heading | Row] = []
+    for term, rows in levels.groupby("term", sort=False):
+        chosen = in_order(rows)
+        more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
+        items.append(Heading(str(term), remark(rows, chosen) + more))
+        items += [says.row(row, row["level"], f"{term} {row['level']}{more}") for row in chosen.to_dict("records")]
+    if len(numbers):
+        items.append(Heading("numbers", "for so much more of each"))
+        for row, size in zip(numbers.to_dict("records"), units, strict=True):
+            more = f"+{size:,.12g}"
+            items.append(says.row(row, f"{row['term']}, {more}", f"{row['term']}, for {more}"))
+    return items, scale
+
+
+def finite(numbers: pd.DataFrame) -> np.ndarray:
+    values = numbers.to_numpy(float).ravel()
+    return values[np.isfinite(values)]
+
+
+def largest(table: pd.DataFrame) -> float:
+    """The size that most estimates stay below."""
+    sizes = np.abs(finite(table[["estimate"]]))
+    sizes = sizes[sizes > 0]
+    return float(np.quantile(sizes, 0.9)) if len(sizes) else 1.0
+
+
+def units_of(extents: pd.Series, size: float) -> pd.Series:
+    """For each number the power of ten of its units whose effect can be seen beside effects of this size: a mile has none."""
+    ratios = np.where((extents > 0) & np.isfinite(extents), size / extents.where(extents > 0, 1.0), 1.0)
+    return pd.Series(10.0 ** np.floor(np.log10(ratios)), extents.index)
+
+
+def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:
+    """The same without what is infinite."""
+    return numbers.where(np.isfinite(numbers))
+
+
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """The levels of a term that are shown."""
+    if len(rows) <= UNSORTED:
+        return rows
+    ordered = rows.sort_values("estimate", kind="stable")
+    half = MOST_LEVELS // 2
+    return ordered if len(rows) <= MOST_LEVELS else pd.concat([ordered.head(half), ordered.tail(half)])
+
+
+def remark(rows: pd.DataFrame, shown: pd.DataFrame) -> str:
+    """What the heading says of the levels."""
+    reference = rows["reference"].iloc[0]
+    words = [f"against {reference}"] if reference else []
+    if len(rows) > len(shown):
+        words.append(f"the {len(shown) // 2} lowest and highest of {len(rows):,} levels")
+    elif len(rows) > UNSORTED:
+        words.append(f"{len(rows)} levels by size")
+    return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is said of coefficients. `measure` is what the axis counts; without any intervals, no row is said to lack its own."""
+
+    measure: str
+    scale: Scale
+    has_intervals: bool
+
+    def row(self, row: Mapping[str, Any], label: str, name: str) -> Row:
+        kind, remark = self.kind(row)
+        estimate, lower, upper = (row[column] for column in NUMBERS)
+        return Row(label, kind, estimate, lower, upper, remark, f"{name}: {'; '.join(self.facts(row, kind))}")
+
+    def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """How the point is drawn, and the words beside it."""
+        estimate = row["estimate"]
+        if row["status"] in ("separated", "aliased"):
+            return row["status"], row["status"]
+        if row["status"] == "zero":
+            return "zero", "zero"
+        if estimate == 0 and row["reference"] and pd.isna(row["std_error"]):
+            return "reference", "reference"
+        if not self.scale.low <= estimate <= self.scale.high:
+            return "beyond", self.scale.written(estimate)
+        if self.has_intervals and pd.isna(row["ci_lower"]):
+            return "without interval", "no test"
+        return "estimate", ""
+
+    def facts(self, row: Mapping[str, Any], kind: str) -> Iterator[str]:
+        """All there is to say of a coefficient."""
+        written = self.scale.written
+        if kind == "aliased":
+            yield f"aliased with {row['aliased_with']}"
+        elif kind == "separated":
+            yield "separated: the responses of its rows are all alike, so there is no finite estimate"
+        elif kind == "reference":
+            yield "the reference level"
+        else:
+            interval = (
+                "" if pd.isna(row["ci_lower"]) else f" ({written(row['ci_lower'])} to {written(row['ci_upper'])})"
+            )
+            yield f"{self.measure} {written(row['estimate'])}{interval}"
+        if pd.notna(row.get("p_value")):
+            yield f"p {p_value(row['p_value'])}"
+        if row.get("note"):
+            yield row["note"]
+        yield f"{row['rows']:,.0f} rows"

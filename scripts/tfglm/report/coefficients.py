@@ -1,0 +1,139 @@
+"""The table of coefficients as a page shows it: by term, with as many digits as a reader wants; the CSV has them all."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tfglm.report.pages import p_value
+from tfglm.report.words import Words, decimals_of, fixed, plain
+
+
+@dataclass(frozen=True)
+class Row:
+    """A coefficient: what its level is called, the value itself where that is another, and the cells beside it."""
+
+    level: str
+    value: str
+    cells: list[str]
+    status: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Term:
+    """The coefficients of a term. `against` is the reference level."""
+
+    name: str
+    unit: str
+    against: str
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """All terms, and the head of their columns of numbers: names in two rows, the upper ones with their widths."""
+
+    groups: list[tuple[str, int]]
+    names: list[str]
+    terms: list[Term]
+
+
+def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Words) -> Sheet:
+    """What the page shows.
+
+    Parameters
+    ----------
+    table
+        What tabulate_coefficients.py wrote.
+    ratio
+        The column with the exponentials of the estimates, if these mean something.
+    confidence
+        Of the intervals.
+    words
+        Labels and units of the columns.
+    """
+    errors = "posterior_sd" if "posterior_sd" in table else "std_error"
+    has_errors, has_tests = (
+        bool(table[errors].notna().any()),
+        "p_value" in table and bool(table["p_value"].notna().any()),
+    )
+    shown = table.assign(error=table[errors], of_ratio=table[ratio] if ratio else np.nan)
+    if has_tests:
+        # An interval of the coefficient is one of its ratio, end by end.
+        with np.errstate(over="ignore"):
+            ends = {name: np.exp(table[name]) if ratio else table[name] for name in ("ci_lower", "ci_upper")}
+        shown = shown.assign(lower=ends["ci_lower"], upper=ends["ci_upper"])
+    interval = (f"{100 * confidence:g} % interval", 2)
+    groups: list[tuple[str, int]] = []
+    names: list[str] = []
+    for is_there, group, own in (
+        (bool(ratio), ("", 1), [(ratio or "").replace("_", " ")]),
+        (bool(ratio) and has_tests, interval, ["from", "to"]),
+        (True, ("", 1), ["estimate"]),
+        (has_errors, ("", 1), ["std. deviation" if errors == "posterior_sd" else "std. error"]),
+        (not ratio and has_tests, interval, ["from", "to"]),
+        (has_tests, ("", 1), ["p"]),
+        (True, ("", 1), ["rows"]),
+        ("events" in table, ("", 1), ["events"]),
+    ):
+        if is_there:
+            groups.append(group)
+            names += own
+    terms = [
+        Term(
+            str(name),
+            words.units.get(plain(str(name)), ""),
+            words.level(str(name), str(rows["reference"].iloc[0])),
+            list(rows_of(str(name), rows, bool(ratio), names, words)),
+        )
+        for name, rows in shown.groupby("term", sort=False)
+    ]
+    return Sheet(groups, names, terms)
+
+
+def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], words: Words) -> list[Row]:
+    """The rows of a term; its numbers have the same decimals, so that they stand in line."""
+    sizes = rows["error"] if rows["error"].notna().any() else rows["estimate"].abs()
+    decimals = decimals_of(sizes)
+    of_ratio = decimals_of((sizes * rows["of_ratio"]).where(sizes < 1)) if has_ratio else decimals
+
+    def end(value: float) -> str:
+        # No ratio is 0.
+        return fixed(value, of_ratio, no_zeros=has_ratio)
+
+    def cells(row: Any) -> list[str]:
+        values = {
+            "estimate": fixed(row.estimate, decimals),
+            "rows": f"{row.rows:,.0f}",
+            "std. error": fixed(row.error, decimals),
+            "std. deviation": fixed(row.error, decimals),
+        }
+        if "p" in names:
+            values |= {"p": p_value(row.p_value), "from": end(row.lower), "to": end(row.upper)}
+        if "events" in names:
+            values["events"] = f"{row.events:,.0f}"
+        return [values.get(name, end(row.of_ratio)) for name in names]
+
+    return [
+        Row(
+            level := words.level(term, row.level),
+            row.level if row.level != level else "",
+            cells(row),
+            status(row),
+            note(row),
+        )
+        for row in rows.itertuples()
+    ]
+
+
+def status(row: Any) -> str:
+    """What a coefficient is, if it is not simply estimated."""
+    is_reference = row.estimate == 0 and row.reference and pd.isna(row.std_error)
+    return "reference" if is_reference and not row.status else row.status
+
+
+def note(row: Any) -> str:
+    """Why there is no estimate, no error or no test."""
+    return "; ".join(text for text in (getattr(row, "aliased_with", ""), getattr(row, "note", "")) if text)

@@ -1,0 +1,202 @@
+"""The picture of the coefficients: every level of every term with its interval on one axis, and splines as curves."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from tfglm.errors import short
+from tfglm.report.coefficient_rows import CURVED, Heading, Row, rows_and_scale
+from tfglm.report.curves import Curve, curves_of, draw_curve
+from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
+from tfglm.report.ratios import Scale
+
+ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
+"""Inches of a row and of a column of rows: a column fits on a sheet of paper, and a telephone shows it at its size."""
+
+HEADING_ROWS, CURVE_ROWS = 2.4, 15
+"""What a heading and a curve take."""
+
+ABOVE, BELOW = 0.22, 0.5
+"""Inches for the ticks at both ends of a column."""
+
+LONGEST_LABEL, LETTER = 26, 0.062
+"""Letters of a label, and the inches that one takes."""
+
+Item = Heading | Row | Curve
+
+STYLES: dict[str, dict[str, Any]] = {
+    "estimate": {"marker": "o", "s": 12, "facecolors": MAIN, "edgecolors": MAIN},
+    "without interval": {"marker": "o", "s": 14, "facecolors": "white", "edgecolors": MAIN},
+    "reference": {"marker": "s", "s": 13, "facecolors": "white", "edgecolors": GREY},
+    "zero": {"marker": "x", "s": 11, "color": GREY, "linewidth": 0.8},
+    "aliased": {"marker": "x", "s": 11, "color": GREY, "linewidth": 0.8},
+    "separated": {"s": 18, "facecolors": "white", "edgecolors": MAIN},
+    "beyond": {"s": 18, "facecolors": MAIN, "edgecolors": MAIN},
+}
+"""How points are drawn, by the kind of their row. The last two are arrows at the edge."""
+
+
+def coefficient_plot(
+    table: pd.DataFrame, effects: pd.DataFrame | None, title: str, effect: str, ratio: str | None, paths: Iterable[Path]
+) -> None:
+    """Draw every coefficient of a table.
+
+    Parameters
+    ----------
+    table
+        As `results.coefficients.table` has it, with confidence limits.
+    effects
+        The curves of `results.effects`, where the formula has functions of numbers.
+    title, effect
+        Of the picture, and of its axis.
+    ratio
+        What the exponential of a coefficient is called, if anything; the axis then tells ratios.
+    paths
+        Files to write: .svg, .pdf or .png.
+    """
+    rows, scale = rows_and_scale(table, ratio)
+    curved = [] if effects is None else curves_of(effects[effects["term"].str.contains(CURVED)])
+    items = [*rows, *curved]
+    if not items:
+        nothing(f"{title}: none but the intercept", paths)
+        return
+    label = f"{ratio.replace('_', ' ')} (logarithmic scale)" if ratio else effect
+    filled = columns(items)
+    abreast = min(len(filled), COLUMNS_ABREAST)
+    bands = [filled[first : first + abreast] for first in range(0, len(filled), abreast)]
+    heights = [ROW * max(sum(map(size, column)) for column in band) + ABOVE + BELOW for band in bands]
+    picture = Picture(title, max(abreast * COLUMN_WIDTH, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
+    margin = 0.12 + LETTER * max([4, *(len(row.label) for row in rows if isinstance(row, Row))])
+    margin = min(margin, 0.12 + LETTER * LONGEST_LABEL)
+    top = TITLE_HEIGHT
+    for band, height in zip(bands, heights, strict=True):
+        for place, column in enumerate(band):
+            panel = picture.panel(place * COLUMN_WIDTH, top, COLUMN_WIDTH, ROW * sum(map(size, column)) + ABOVE + BELOW)
+            draw_column(panel, column, scale, label, margin)
+        top += height
+    picture.write(paths)
+
+
+def size(item: Item) -> float:
+    """How many rows it takes."""
+    return HEADING_ROWS if isinstance(item, Heading) else CURVE_ROWS if isinstance(item, Curve) else 1
+
+
+def columns(items: Sequence[Item]) -> list[list[Item]]:
+    """The items in columns that are about as high as each other. A heading stands above a row, and again where its rows go on."""
+    total = sum(map(size, items))
+    number = math.ceil(total / COLUMN_ROWS)
+    most = total / number + HEADING_ROWS + 2
+    filled: list[list[Item]] = [[]]
+    heading = Heading("", "")
+    height = 0.0
+    for item in items:
+        needed = size(item) + (3 if isinstance(item, Heading) else 0)
+        if height + needed > most and height:
+            filled.append([])
+            height = 0.0
+            if isinstance(item, Row):
+                filled[-1].append(Heading(heading.term, "continued"))
+                height = HEADING_ROWS
+        if isinstance(item, Heading):
+            heading = item
+        filled[-1].append(item)
+        height += size(item)
+    return filled
+
+
+def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, margin: float) -> None:
+    """A column of a picture: rows on one axis, and curves on axes of their own."""
+    heights = np.array([size(item) for item in items])
+    tops = np.cumsum(heights) - heights
+    rows = [(item, top + 0.5) for item, top in zip(items, tops, strict=True) if isinstance(item, Row)]
+    headings = [(item, top) for item, top in zip(items, tops, strict=True) if isinstance(item, Heading)]
+    end = sum(height for item, height in zip(items, heights, strict=True) if not isinstance(item, Curve))
+    if rows:
+        axes = panel.add_axes(margin, ABOVE, panel.width - margin - 0.14, ROW * end)
+        axes.set_ylim(end, 0)
+        scale.apply(axes)
+        axes.set_xlabel(label)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="x", labelsize=7, length=2.5)
+        if end > COLUMN_ROWS / 2:
+            axes.tick_params(axis="x", top=True, labeltop=True)
+        draw_rows(axes, rows, scale)
+        # Names begin at the left end of the panel, in the coordinates of the axes.
+        left = (0.08 - margin) / (panel.width - margin - 0.14)
+        across = axes.get_yaxis_transform()
+        for heading, top in headings:
+            name = literal(short(heading.term, 40))
+            axes.text(left, top + 1.1, name, transform=across, fontsize=9.5, va="center")
+            axes.text(
+                left,
+                top + 1.95,
+                literal(short(heading.remark, 56)),
+                transform=across,
+                fontsize=7,
+                color=GREY,
+                va="center",
+            )
+        for row, place in rows:
+            far = scale.low - (scale.high - scale.low) * -left
+            panel.tip(axes, (far, scale.high), (place - 0.5, place + 0.5), row.tip)
+    for item, top in zip(items, tops, strict=True):
+        if isinstance(item, Curve):
+            above = ABOVE + (BELOW if rows else 0) + ROW * top + 0.3
+            axes = panel.add_axes(0.62, above, panel.width - 0.8, ROW * CURVE_ROWS - 0.85)
+            draw_curve(panel, axes, item, scale.ratio)
+            axes.set_ylabel(label.partition(" (")[0])
+
+
+def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float]], scale: Scale) -> None:
+    """Points with intervals, and the names of the levels beside them."""
+    across = axes.get_yaxis_transform()
+    axes.hlines([place for _, place in rows], 0, 1, color="#e4e4e4", linewidth=0.4, zorder=0.4, transform=across)
+    with_interval = [(row, place) for row, place in rows if row.lower < scale.high and row.upper > scale.low]
+    lower = [max(row.lower, scale.low) for row, _ in with_interval]
+    upper = [min(row.upper, scale.high) for row, _ in with_interval]
+    axes.hlines([place for _, place in with_interval], lower, upper, color=MAIN, linewidth=1.1)
+    points: dict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
+    for row, place in rows:
+        arrow = None
+        at = 0.0 if math.isnan(row.estimate) else row.estimate
+        if row.kind in ("separated", "beyond"):
+            arrow, at = (">", scale.high) if row.estimate > 0 else ("<", scale.low)
+        points[row.kind, arrow].append((at, place))
+        axes.text(
+            -0.02,
+            place,
+            literal(short(row.label, LONGEST_LABEL - 2)),
+            transform=across,
+            fontsize=7.5,
+            ha="right",
+            va="center",
+        )
+        if row.remark:
+            beside = 5 if at < (scale.low + scale.high) / 2 else -5
+            axes.annotate(
+                row.remark,
+                (at, place),
+                (beside, 0),
+                textcoords="offset points",
+                fontsize=6.5,
+                color=GREY,
+                ha="left" if beside > 0 else "right",
+                va="center",
+            )
+    # Where an interval goes on beyond the axis.
+    for marker, edge, beyond in (
+        ("<", scale.low, [place for row, place in with_interval if row.lower < scale.low]),
+        (">", scale.high, [place for row, place in with_interval if row.upper > scale.high]),
+    ):
+        axes.scatter([edge] * len(beyond), beyond, marker=marker, s=9, color=MAIN, clip_on=False, zorder=3)
+    for (kind, arrow), places in points.items():
+        style = STYLES[kind] | ({"marker": arrow} if arrow else {})
+        axes.scatter(*zip(*places, strict=True), zorder=3, clip_on=False, **style)

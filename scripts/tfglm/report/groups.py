@@ -1,0 +1,148 @@
+"""The picture of the metrics by the values of columns."""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from tfglm.errors import short
+from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, nothing
+
+ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
+"""Inches of a row and of a panel, which a telephone shows at its size and a sheet of paper holds."""
+
+ABOVE, BELOW = 0.75, 0.5
+"""Inches for what stands over and under the rows."""
+
+LONGEST_LABEL, LETTER = 16, 0.062
+"""Letters of a value, and the inches that one takes."""
+
+QUALITIES = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "d_squared": "deviance explained",
+    "rmse": "root mean\nsquare error",
+}
+"""What tells how well a group is predicted: the first of them that there is."""
+
+
+def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
+    """How the rows with each value of a column are predicted: the mean response beside the mean prediction, and a measure of
+    quality, with dotted lines for all rows; `metrics` are those of metrics.json."""
+    parts = [(column, part) for column, levels in metrics["by"].items() for part in divided(in_order(levels))]
+    if not parts:
+        nothing(f"{title}: no rows", paths)
+        return
+    abreast = min(len(parts), PANELS_ABREAST)
+    bands = [parts[first : first + abreast] for first in range(0, len(parts), abreast)]
+    heights = [ABOVE + BELOW + ROW * max(len(part) for _, part in band) for band in bands]
+    picture = Picture(title, max(abreast * PANEL_WIDTH, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
+    top = TITLE_HEIGHT
+    for band, height in zip(bands, heights, strict=True):
+        for place, (column, part) in enumerate(band):
+            draw_part(picture, (place * PANEL_WIDTH, top), column, part, metrics)
+        top += height
+    picture.write(paths)
+
+
+def in_order(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Numbers by size."""
+    try:
+        return sorted(levels, key=lambda row: float(row["level"]))
+    except ValueError:
+        return list(levels)
+
+
+def divided(levels: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The groups of a column in parts of about the same size, each of which fits into a panel."""
+    number = max(math.ceil(len(levels) / PANEL_ROWS), 1)
+    return [part.tolist() for part in np.array_split(np.array(levels, object), number) if len(part)]
+
+
+def draw_part(
+    picture: Picture, corner: tuple[float, float], column: str, levels: Sequence[dict[str, Any]], metrics: dict
+) -> None:
+    """A panel of some groups of a column."""
+    left, top = corner
+    height = ROW * len(levels)
+    panel = picture.panel(left, top, PANEL_WIDTH, ABOVE + BELOW + height)
+    margin = 0.15 + LETTER * min(max(4, *(len(row["level"]) for row in levels)), LONGEST_LABEL)
+    has_means = "mean_response" in metrics
+    quality = next(name for name in QUALITIES if name in metrics)
+    gap = 0.2
+    width = (PANEL_WIDTH - margin - 0.15 - gap) / 2 if has_means else PANEL_WIDTH - margin - 0.15
+    first = panel.add_axes(margin, ABOVE, width, height)
+    shown = [first]
+    if has_means:
+        draw_means(first, levels, metrics["mean_response"])
+        shown.append(panel.add_axes(margin + width + gap, ABOVE, width, height))
+    draw_quality(shown[-1], levels, quality, metrics[quality])
+    whole = pd.DataFrame(metrics["by"][column])
+    for axes, names in zip(shown[::-1], ([quality], ["mean_response", "mean_prediction"]), strict=False):
+        low, high = whole[names].min(axis=None), whole[names].max(axis=None)
+        if low < high:
+            axes.set_xlim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+        axes.set_ylim(len(levels) - 0.5, -0.5)
+        axes.set_yticks([])
+        axes.grid(axis="y", color="#e4e4e4", linewidth=0.5)
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="x", labelsize=7)
+        axes.locator_params(axis="x", nbins=4)
+        axes.hlines(
+            range(len(levels)), 0, 1, color="#e4e4e4", linewidth=0.4, zorder=0.4, transform=axes.get_yaxis_transform()
+        )
+    for place, row in enumerate(levels):
+        name = literal(short(row["level"], LONGEST_LABEL - 2))
+        first.text(-0.05, place, name, transform=first.get_yaxis_transform(), fontsize=7.5, ha="right", va="center")
+        told = "; ".join(
+            f"{key.replace('_', ' ')} {value:,.4g}" for key, value in row.items() if isinstance(value, int | float)
+        )
+        for axes in shown:
+            panel.tip(axes, axes.get_xlim(), (place - 0.5, place + 0.5), f"{column} {row['level']}: {told}")
+    over = 1 + (ABOVE - 0.22) / height
+    first.text(0.08 / width - margin / width, over, literal(short(column, 40)), transform=first.transAxes, fontsize=9.5)
+
+
+def draw_means(axes: Axes, levels: Sequence[dict[str, Any]], of_all: float) -> None:
+    """The mean response of each group, with a 95 % interval of a share of events, beside its mean prediction."""
+    table = pd.DataFrame(levels)
+    places = np.arange(len(table))
+    if "events" in table:
+        lower, upper = wilson(table)
+        axes.hlines(places, lower, upper, color=MAIN, linewidth=1)
+    axes.plot(table["mean_response"], places, "o", color=MAIN, markersize=3.5, label="observed")
+    axes.plot(
+        table["mean_prediction"],
+        places,
+        "D",
+        color=OTHERS[0],
+        markerfacecolor="white",
+        markersize=3.2,
+        label="predicted",
+    )
+    axes.axvline(of_all, color=GREY, linewidth=0.8, linestyle=":")
+    axes.set_xlabel("mean response")
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.1, 1), borderaxespad=0.1, fontsize=7, handletextpad=0.1, ncols=1)
+
+
+def wilson(table: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """95 % intervals of shares of events (Wilson 1927); of weighted rows, the sum of weights counts."""
+    share, z = table["mean_response"], NormalDist().inv_cdf(0.975)
+    count = (table["events"] / share).fillna(table["rows"])
+    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    margin = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    return middle - margin, middle + margin
+
+
+def draw_quality(axes: Axes, levels: Sequence[dict[str, Any]], name: str, of_all: float | None) -> None:
+    """How well each group is predicted."""
+    values = [math.nan if row[name] is None else row[name] for row in levels]
+    axes.plot(values, range(len(values)), "s", color=MAIN, markersize=3.5)
+    if of_all is not None:
+        axes.axvline(of_all, color=GREY, linewidth=0.8, linestyle=":")
+    axes.set_xlabel(QUALITIES[name])

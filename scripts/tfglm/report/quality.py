@@ -1,0 +1,101 @@
+"""How well a model predicts the rows kept back, always beside what needs no model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfglm.report.pages import four_digits
+from tfglm.report.words import four_that_count, minus
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of a model, and the same of the obvious baseline; `of_baseline` says what that is."""
+
+    name: str
+    value: str
+    baseline: str
+    of_baseline: str
+
+
+def measures(metrics: Mapping, response: str, unit: str | None) -> list[Measure]:
+    """What the overview shows of metrics.json; nothing if no rows were kept back."""
+    if not metrics.get("rows"):
+        return []
+    if "confusion" in metrics:
+        return [accuracy(metrics, metrics["null_accuracy"], "always the most frequent class")]
+    shown = []
+    if "accuracy" in metrics:
+        mean = metrics["mean_response"]
+        always = f"always “{'' if mean >= 0.5 else 'not '}{response}”"
+        shown.append(accuracy(metrics, max(mean, 1 - mean), always))
+    if metrics.get("auc") is not None:
+        shown.append(Measure("AUC", f"{metrics['auc']:.3f}", "0.500", "by chance"))
+    in_units = f" {unit}" if unit else ""
+    if "rmse" in metrics and metrics.get("r_squared") is not None and metrics["r_squared"] < 1:
+        # R squared compares with the mean of these very rows.
+        alone = metrics["rmse"] / (1 - metrics["r_squared"]) ** 0.5
+        shown.append(
+            Measure(
+                "root mean square error",
+                f"{four_that_count(metrics['rmse'])}{in_units}",
+                f"{four_that_count(alone)}{in_units}",
+                "always the mean of these rows",
+            )
+        )
+    if metrics.get("d_squared") is not None:
+        explained = str(minus(f"{100 * metrics['d_squared']:.1f}"))
+        shown.append(Measure("deviance explained", f"{explained} %", "0 %", "always the mean of these rows"))
+    return shown
+
+
+def accuracy(metrics: Mapping, alone: float, always: str) -> Measure:
+    return Measure("accuracy", f"{100 * metrics['accuracy']:.1f} %", f"{100 * alone:.1f} %", always)
+
+
+def beside_baseline(metrics: Mapping) -> str:
+    """Whether classifying by the threshold is better than one answer for all; empty where nothing is classified."""
+    if not metrics.get("rows") or "accuracy" not in metrics or "confusion" in metrics:
+        return ""
+    mean = metrics["mean_response"]
+    alone, right = max(mean, 1 - mean), metrics["accuracy"]
+    return (
+        f"At the threshold {metrics['threshold']:g}, {100 * right:.1f} % of them are classified right, where the answer "
+        f"“{'event' if mean >= 0.5 else 'no event'}” for every row has {100 * alone:.1f} %: there it classifies "
+        f"{'better' if right > alone else 'no better'} than one answer for all."
+    )
+
+
+def in_words(fit: Mapping, metrics: Mapping) -> str:
+    """How much of the responses the model explains, and how it predicts rows that it has not seen."""
+    explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
+    text = (
+        ""
+        if explained is None
+        else f"The model explains {100 * explained:.1f} % of the deviance of the rows it was fitted to. "
+    )
+    if not metrics.get("rows"):
+        return text + "No rows were kept back to evaluate it."
+    text += f"On {metrics['rows']:,} rows kept back "
+    if "confusion" in metrics:
+        return text + (
+            f"it predicts the class of {100 * metrics['accuracy']:.1f} % (the most frequent class alone has "
+            f"{100 * metrics['null_accuracy']:.1f} %); log loss {four_digits(metrics['log_loss'])}."
+        )
+    mean, response = metrics["mean_prediction"], metrics["mean_response"]
+    if metrics.get("auc") is not None:
+        auc = metrics["auc"]
+        text += (
+            f"it ranks a row with the event above one without in {100 * auc:.1f} % of all pairs (AUC {auc:.4f}); the mean "
+            f"predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the rows had the event"
+        )
+        slope = metrics["calibration_slope"]
+        text += "" if slope is None else f"; calibration slope {slope:.3f} (1 is ideal)"
+    elif "rmse" in metrics:
+        text += (
+            f"its predictions are off by {four_digits(metrics['mae'])} on average (root mean square "
+            f"{four_digits(metrics['rmse'])}); the mean prediction is {four_digits(mean)}, "
+            f"the mean response {four_digits(response)}"
+        )
+    else:
+        text += "all responses are alike"
+    return f"{text}. {beside_baseline(metrics)}".strip()

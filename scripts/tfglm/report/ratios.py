@@ -1,0 +1,105 @@
+"""An axis of differences or ratios: how far it reaches, and where its ticks are."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+MOST_TICKS = 7
+
+MANTISSAS = ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
+"""Of the ticks of ratios, from fine to coarse."""
+
+OUTLYING = 3.0
+"""Times what nine estimates in ten lie within: where the axis ends, so that a few do not squeeze all the others."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis that coefficients are drawn on: they are differences, or with `ratio` the logarithms of ratios, whose ticks tell
+    the ratios."""
+
+    low: float
+    high: float
+    ratio: bool
+
+    def apply(self, axes: Axes, along: str = "x") -> None:
+        """Give axes these limits and ticks, and mark where there is no effect."""
+        ticks, labels = self.ticks()
+        if along == "x":
+            axes.set_xlim(self.low, self.high)
+            axes.set_xticks(ticks, labels)
+            axes.axvline(0.0, color="#999999", linewidth=0.8, zorder=0.5)
+        else:
+            axes.set_yticks(ticks, labels)
+            axes.set_ylim(self.low, self.high)
+            axes.axhline(0.0, color="#999999", linewidth=0.8, zorder=0.5)
+
+    def ticks(self) -> tuple[np.ndarray, list[str]]:
+        """Where the ticks are, and what they say."""
+        if not self.ratio:
+            values = inside(MaxNLocator(MOST_TICKS - 2).tick_values(self.low, self.high), self.low, self.high)
+            return values, [f"{value:g}".replace("-", "\N{MINUS SIGN}") for value in values]
+        values = ratios(self.low, self.high)
+        return np.log(values), [ratio_label(value) for value in values]
+
+    def written(self, value: float) -> str:
+        """An estimate as the axis counts it, with three digits."""
+        if self.ratio and value > LARGEST_EXPONENT:
+            return "infinite"
+        number = math.exp(value) if self.ratio else value
+        text = f"{number:,.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
+        return text.replace("-", "\N{MINUS SIGN}")
+
+
+LARGEST_EXPONENT = 700.0
+"""The exponential of larger numbers is no float64."""
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+
+
+def ratio_label(ratio: float) -> str:
+    """A ratio as a tick tells it: far from 1, powers of ten."""
+    power = round(math.log10(ratio))
+    if abs(power) > 3 and math.isclose(ratio, 10.0**power):
+        return "10" + str(power).translate(SUPERSCRIPTS)
+    return f"{ratio:,g}"
+
+
+def scale_of(estimates: np.ndarray, limits: np.ndarray, ratio: bool) -> Scale:
+    """The axis for finite estimates with these confidence limits, some of which may lie beyond it."""
+    values = np.abs(np.asarray(estimates, float))
+    values = values[values > 0]
+    if not len(values):
+        values = np.array([1.0])
+    bulk = OUTLYING * float(np.quantile(values, 0.9))
+    shown = np.clip([0.0, *estimates], -bulk, bulk)
+    # An interval as wide as the axis says that nothing is known; its end need not be seen.
+    ends = np.clip([*shown, *limits], min(2 * shown.min(), -bulk / 3), max(2 * shown.max(), bulk / 3))
+    # Where there is none, arrows need some room.
+    low, high = (float(ends.min()), float(ends.max())) if ends.min() < ends.max() else (-bulk / 3, bulk / 3)
+    margin = 0.06 * (high - low)
+    return Scale(low - margin, high + margin, ratio)
+
+
+def ratios(low: float, high: float) -> np.ndarray:
+    """Round ratios between the exponentials of two numbers, of which there are a few."""
+    lowest, highest = np.exp(np.clip([low, high], -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    if high - low < 1:
+        return inside(MaxNLocator(MOST_TICKS - 2, steps=[1, 2, 5, 10]).tick_values(lowest, highest), lowest, highest)
+    decades = range(math.floor(math.log10(lowest)), math.ceil(math.log10(highest)) + 1)
+    for mantissas in MANTISSAS:
+        values = inside([mantissa * 10.0**decade for decade in decades for mantissa in mantissas], lowest, highest)
+        if len(values) <= MOST_TICKS:
+            return values
+    every = math.ceil(len(values) / MOST_TICKS)
+    return np.array([value for value in values if round(math.log10(value)) % every == 0])
+
+
+def inside(values: Sequence[float] | np.ndarray, low: float, high: float) -> np.ndarray:
+    """Those between two numbers, without the noise of floating point."""
+    rounded = np.array([float(f"{value:.10g}") for value in values])
+    return rounded[(rounded >= low) & (rounded <= high)]

@@ -1,0 +1,222 @@
+"""The effects of a regression in sentences: of each term the strongest that are well estimated, in the units of the response.
+
+A coefficient is told only if the fit has tested it. Nothing is said of what causes what.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tfglm.report.words import Words, plain, two_digits
+
+PLAIN = re.compile(r"\w+|C\(\w+\)")
+"""A term that is a column; the coefficients of any other have no meaning by themselves."""
+
+MOST_STEPS = 3
+"""A number is told by 1, 10, ... of its units, up to this power of 10, so that its effect can be read."""
+
+VISIBLE = 0.01
+"""A smaller effect of a step, as a share (of the standard deviation, for a difference), asks for a longer step."""
+
+
+LARGEST_VIF = 10.0
+"""Of a coefficient that is told: the usual rule of thumb."""
+
+NEARLY_DETERMINED = "other terms nearly determine it, so that its effect and theirs cannot be told apart"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is said of a term, or why nothing is."""
+
+    term: str
+    sentences: list[str]
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An estimate with its interval, on the scale of the linear predictor."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+    def times(self, step: float) -> "Effect":
+        return Effect(self.estimate * step, self.lower * step, self.upper * step)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What sentences need to know of a fit.
+
+    `ratio` is what the exponential of a coefficient is the ratio of (odds, rate), None for a difference in the response itself;
+    `deviation` the residual standard deviation of such a response.
+    """
+
+    response: str
+    unit: str | None
+    ratio: str | None
+    deviation: float
+    words: Words
+    spans: Mapping[str, float]
+    """The largest value of a column of numbers less the smallest."""
+    slopes: Mapping[tuple[str, str], str]
+    """Average marginal effects in words, by term and level, where they are known."""
+    nearly_aliased: Collection[str]
+    """Terms of which the fit has warned that other terms nearly determine them."""
+
+
+def tell(table: pd.DataFrame, model: Model) -> list[Told]:
+    """The effects in the table of coefficients, by term; none without tests, as of penalised fits and online solvers."""
+    if "p_value" not in table or table["p_value"].isna().all():
+        return []
+    terms = [str(term) for term in table["term"].unique() if term != "Intercept"]
+    told = []
+    for term in terms:
+        others = [other for other in terms if other != term]
+        rows = table[table["term"] == term]
+        if not PLAIN.fullmatch(term):
+            told.append(Told(term, [], "a product or a curve has no single number"))
+        elif any(plain(term) in re.findall(r"\w+", other) for other in others):
+            told.append(Told(term, [], "its effect depends on other terms of the same column"))
+        elif (rows["level"] == "").all():
+            told.append(of_number(term, rows, model))
+        else:
+            told.append(of_factor(term, rows, model))
+    return told
+
+
+def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
+    """A sentence on a number, for as many of its units as make the effect visible."""
+    tested = list(effects(rows))
+    if not tested:
+        return Told(term, [], "it has no test")
+    if term in model.nearly_aliased:
+        return Told(term, [], NEARLY_DETERMINED)
+    _, effect = tested[0]
+    step = step_of(term, effect, model)
+    unit = model.words.units.get(term, "")
+    more = (singular(unit) if unit else "unit") if step == 1 else f"{step:,} {unit}".strip()
+    slope = model.slopes.get((term, ""), "") if step == 1 else ""
+    return Told(term, [f"{compared(effect.times(step), model)} for each {more} more of {term}{slope}."])
+
+
+def singular(unit: str) -> str:
+    """`hours` as `hour`."""
+    return unit[:-1] if unit.endswith("s") and not unit.endswith("ss") else unit
+
+
+def step_of(term: str, effect: Effect, model: Model) -> int:
+    """By how many units a number is told: 1, 10, ..., at most half its range."""
+    size = abs(effect.estimate) / (1.0 if model.ratio else model.deviation)
+    step = 1
+    while size * step < VISIBLE and step * 10 <= min(model.spans.get(term, 0.0) / 2, 10**MOST_STEPS):
+        step *= 10
+    return step
+
+
+def of_factor(term: str, rows: pd.DataFrame, model: Model) -> Told:
+    """Sentences on the levels of a factor that differ most from the reference level, in either direction."""
+    tested = list(effects(rows))
+    name = plain(term)
+    if not tested:
+        return Told(term, [], "none of its levels has a test")
+    reference = model.words.level(term, str(rows["reference"].iloc[0]))
+    clear = [(level, effect) for level, effect in tested if effect.lower * effect.upper > 0]
+    if not clear:
+        return Told(term, [f"No level of {name} differs clearly from {reference}."])
+    inflated = entangled_levels(rows, model)
+    entangled = [level for level, _ in tested if level in inflated]
+    if 2 * len(entangled) > len(tested):
+        # What the others then look like depends on what these have taken.
+        return Told(term, [], NEARLY_DETERMINED)
+    clear = [(level, effect) for level, effect in clear if level not in entangled] or clear
+    well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
+    strongest = [
+        # By the end of the interval that is nearer to no effect: so much is sure.
+        max(side, key=lambda each: min(abs(each[1].lower), abs(each[1].upper)))
+        for sign in (1, -1)
+        if (side := [each for each in well or clear if each[1].estimate * sign > 0])
+    ]
+    return Told(
+        term,
+        [
+            f"{compared(effect, model)} with {name} {model.words.level(term, level)} than with {reference}"
+            f"{model.slopes.get((term, level), '')}."
+            for level, effect in strongest
+        ],
+    )
+
+
+def entangled_levels(rows: pd.DataFrame, model: Model) -> set[str]:
+    """The levels that other terms nearly determine; not known of counts.
+
+    The variance of their difference from the reference level is more than LARGEST_VIF times what it would be without these terms.
+    """
+    errors = rows["classical_std_error" if "classical_std_error" in rows else "std_error"]
+    if model.ratio is None:
+        alone = model.deviation**2 / rows["rows"]
+    elif "events" in rows:
+        others = rows["rows"] - rows["events"]
+        alone = (1 / rows["events"] + 1 / others).where((rows["events"] > 0) & (others > 0))
+    else:
+        return set()
+    of_reference = alone[rows["level"] == rows["reference"]].sum()
+    return set(rows["level"][errors**2 > LARGEST_VIF * (alone + of_reference)])
+
+
+def effects(rows: pd.DataFrame) -> Iterator[tuple[str, Effect]]:
+    """The coefficients of a term that have an estimate, a test and an interval, by level."""
+    for row in rows[(rows["status"] == "") & rows["p_value"].notna()].itertuples():
+        effect = Effect(row.estimate, row.ci_lower, row.ci_upper)
+        if all(map(math.isfinite, (effect.estimate, effect.lower, effect.upper))):
+            yield row.level, effect
+
+
+def compared(effect: Effect, model: Model) -> str:
+    """How much more or less, with the interval: the beginning of a sentence."""
+    if model.ratio is None:
+        unit = f" {model.unit}" if model.unit else ""
+        return f"{model.response} is {around(effect, unit, ('higher', 'lower'))}"
+    ratios = Effect(*(exponential(value) for value in (effect.estimate, effect.lower, effect.upper)))
+    what = f"The {model.ratio} of {model.response} {'are' if model.ratio == 'odds' else 'is'}"
+    if ratios.lower < 1 < ratios.upper or (ratios.estimate <= 2 and ratios.upper < 3):
+        percents = Effect(ratios.estimate - 1, ratios.lower - 1, ratios.upper - 1).times(100.0)
+        return f"{what} {around(percents, ' %', ('higher', 'lower'))}"
+    low, high = (two_digits(value) for value in (ratios.lower, ratios.upper))
+    return f"{what} {two_digits(ratios.estimate)} times as high ({low} to {high})"
+
+
+def exponential(value: float) -> float:
+    """e to a power, infinite where it is too large."""
+    return math.exp(value) if value < 700 else math.inf
+
+
+def around(effect: Effect, unit: str, words: tuple[str, str]) -> str:
+    """`49 % higher (38 to 60 %)`; an interval over 0 tells both directions."""
+
+    def directed(value: float) -> str:
+        return f"{two_digits(abs(value))}{unit} {words[0] if value >= 0 else words[1]}"
+
+    if effect.lower * effect.upper > 0:
+        low, high = sorted((abs(effect.lower), abs(effect.upper)))
+        return f"{directed(effect.estimate)} ({two_digits(low)} to {two_digits(high)}{unit})"
+    return f"{directed(effect.estimate)} (anything from {directed(effect.lower)} to {directed(effect.upper)})"
+
+
+def slopes(table: pd.DataFrame, of_probabilities: bool) -> dict[tuple[str, str], str]:
+    """Average marginal effects in words, by term and level: what they add to a ratio.
+
+    `table` is marginal_effects.csv, on the scale of the response: a probability is told in percentage points.
+    """
+    factor, unit = (100.0, " percentage points") if of_probabilities else (1.0, "")
+    told = {}
+    for row in table.dropna(subset=["estimate", "ci_lower", "ci_upper"]).itertuples():
+        effect = Effect(row.estimate, row.ci_lower, row.ci_upper).times(factor)
+        size = around(effect, unit, ("more", "less"))
+        told[row.term, row.level] = f", on average {size}"
+    return told

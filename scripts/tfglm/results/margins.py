@@ -1,0 +1,301 @@
+"""Average marginal effects and adjusted means, on the scale of the response, with standard errors by the delta method.
+
+The averages are over the rows of the likelihood, each with its weight there. An average F has the variance (dF/db)' V (dF/db)
+with the covariance matrix V of the coefficients: the covariates are taken as they are, and the response alone varies.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from tfglm.data.shards import IngestedFile
+from tfglm.design.derivatives import is_step
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical
+from tfglm.design.parametrisation import NEGLIGIBLE
+from tfglm.engine.averages import LevelMeans, MeanSlope, average, with_values
+from tfglm.engine.workload import Workload
+from tfglm.families import FAMILIES
+from tfglm.results.accuracy import NO_ROWS
+from tfglm.results.coefficients import tests
+from tfglm.results.estimates import choose_references
+from tfglm.results.predict import without_separated
+from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+
+EFFECTS = (
+    *("term", "level", "reference", "estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper"),
+    *("rows", "status"),
+)
+MEANS = ("term", "level", "rows", "mean", "std_error", "df", "ci_lower", "ci_upper", "status")
+"""Columns of the tables."""
+
+Columns = dict[str, Any]
+"""Some of them, of some rows; one value stands for all."""
+
+EMPTY_COMBINATION = "not estimable: some of its combinations with levels of other factors have no rows"
+NO_SLOPE = "not finite: a function of the formula has no derivative at some rows"
+NO_ERRORS = "estimate only: the fit has no standard errors"
+PENALISED = "estimate only: the fit is penalised"
+
+
+@dataclass(frozen=True)
+class Largest:
+    """Factors beyond this are left out, as they would take too long or too much memory.
+
+    Attributes
+    ----------
+    levels
+        Levels of a factor: each has two rows of tables.
+    predictions
+        Levels times training rows, of a family whose mean is not linear in the coefficients. Each takes 10 to 20 ns.
+    derivatives
+        Levels times coefficients, of 8 bytes.
+    """
+
+    levels: int = 500
+    predictions: float = 4e9
+    derivatives: float = 2**24
+
+
+LARGEST = Largest()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A column that the effect is of: by the levels of a factor, or of numbers. `left_out` says why it has no effect here."""
+
+    column: str
+    factor: Categorical | None
+    left_out: str = ""
+
+    @property
+    def term(self) -> str:
+        return self.factor.name if self.factor else self.column
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Two tables.
+
+    Attributes
+    ----------
+    effects
+        A row for each level of a factor but the reference level, and for each column of numbers: EFFECTS. The degrees of freedom
+        are infinite where the normal distribution is used.
+    means
+        A row for each level of a factor: MEANS.
+    """
+
+    effects: pd.DataFrame
+    means: pd.DataFrame
+
+
+def margins(
+    design: Design,
+    fitted: Fitted,
+    files: Sequence[IngestedFile],
+    reference: Mapping[str, str],
+    df_residual: float,
+    confidence: float,
+    largest: Largest = LARGEST,
+    fewest: Fewest = FEWEST,
+) -> Margins:
+    """The average marginal effect of each column of a model, and the adjusted mean of each level.
+
+    Parameters
+    ----------
+    design, fitted
+        The model.
+    files
+        Those with the training rows.
+    reference
+        Reference levels by term, as `estimates.estimated` takes them.
+    df_residual
+        Of the fit.
+    confidence
+        Of the intervals.
+    largest
+        Beyond which factors are left out.
+    fewest
+        What clusters have to tell at least.
+
+    Raises
+    ------
+    UserError
+        If a reference level asked for has no finite estimate.
+    """
+    references = choose_references(design, fitted, reference)
+    infinite = np.where(fitted.responses > 0, np.inf, -np.inf)
+    coefficients = np.select(
+        [fitted.status == SEPARATED, fitted.status == EMPTY], [infinite, np.nan], fitted.coefficients
+    )
+    listed = list(variables(design, largest))
+    by_levels = {
+        variable.term: LevelMeans(design, variable.factor, coefficients)
+        for variable in listed
+        if variable.factor and not variable.left_out
+    }
+    by_slope = {
+        variable.term: MeanSlope(design, variable.column, coefficients)
+        for variable in listed
+        if not (variable.factor or variable.left_out)
+    }
+    workload = Workload(with_values(replace(design, cluster=None), list(by_slope)), files, "train")
+    rows = average(without_separated(workload, fitted), [*by_levels.values(), *by_slope.values()])
+    inference = Inference(design, fitted, df_residual, confidence, fewest)
+    effects: list[Columns] = []
+    means: list[Columns] = []
+    for variable in listed:
+        if variable.left_out:
+            nothing: Columns = {"term": [variable.term], "status": [variable.left_out]}
+            effects.append(nothing)
+            means += [nothing] if variable.factor else []
+        elif variable.factor:
+            levels = Levels(inference, variable.factor, by_levels[variable.term])
+            effects.append(levels.effects(references[variable.term]))
+            means.append(levels.means())
+        else:
+            effects.append({"term": [variable.term], **inference.of_slope(by_slope[variable.term]), "rows": [rows]})
+    return Margins(table(effects, EFFECTS), table(means, MEANS))
+
+
+def variables(design: Design, largest: Largest) -> Iterator[Variable]:
+    """What the terms of a formula are made of, in its order."""
+    seen = set()
+    for term in design.terms:
+        for name in (*term.categorical, *term.numeric):
+            factor = design.categorical_by_name.get(name)
+            column = factor.column if factor else design.numeric_by_name[name].column
+            variable = Variable(column, factor)
+            if variable.term not in seen:
+                seen.add(variable.term)
+                yield replace(variable, left_out=why_left_out(design, variable, largest))
+
+
+def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
+    """Why a column has no effect here; '' if it has."""
+    column, factor = variable.column, variable.factor
+    numbers = [each for each in (*design.numeric, design.offset) if each and each.column == column]
+    factors = [each for each in design.categorical if each.column == column]
+    if len(factors) + bool(numbers) > 1:
+        return f"left out: `{column}` is in the model by its levels and in another way too"
+    if factor is None:
+        steps = any(is_step(number.learnt) for number in numbers)
+        return "left out: a function of the formula changes in steps" if steps else ""
+    levels, rows = len(factor.levels), design.rows["train"]
+    if levels > largest.levels:
+        return f"left out: {levels:,} levels, of {largest.levels:,} at most"
+    if levels * rows > largest.predictions and not FAMILIES[design.family].quadratic:
+        return f"left out: {levels:,} levels of {rows:,} rows, of {largest.predictions:,.0f} in all at most"
+    if levels * design.size > largest.derivatives:
+        return f"left out: {levels:,} levels by {design.size:,} coefficients, of {largest.derivatives:,.0f} at most"
+    return ""
+
+
+def table(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
+    """The rows of all parts; columns that a part lacks are empty there."""
+    frames = [pd.DataFrame(part) for part in parts]
+    frame = (pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()).reindex(columns=list(columns))
+    texts = [name for name in ("term", "level", "reference", "status") if name in columns]
+    return frame.assign(**{name: frame[name].astype(object).fillna("") for name in texts}).astype({"rows": "Int64"})
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What makes standard errors, tests and intervals of averages."""
+
+    design: Design
+    fitted: Fitted
+    df_residual: float
+    confidence: float
+    fewest: Fewest
+
+    def __call__(self, estimate: np.ndarray, derivative: np.ndarray, status: np.ndarray, rare: np.ndarray) -> Columns:
+        """Columns of a table.
+
+        Parameters
+        ----------
+        estimate
+            [averages].
+        derivative
+            By the coefficients, [averages, p].
+        status
+            Why there is no standard error, '' if there is one, [averages].
+        rare
+            Of which there are too few events for a test by cluster, [averages].
+        """
+        null = self.fitted.null_vectors
+        # What changes along a direction that changes no prediction of a row, is not known.
+        moves = np.abs(derivative @ null.T) > NEGLIGIBLE * (np.abs(derivative) @ np.abs(null).T)
+        status = np.where((status == "") & moves.any(axis=1), "aliased", status)
+        estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
+        if self.design.penalised or not np.isfinite(self.fitted.dispersion):
+            only = PENALISED if self.design.penalised else NO_ERRORS
+            return {"estimate": estimate, "status": np.where(status == "", only, status)}
+        has_error = status == ""
+        rows = scipy.sparse.csr_array(np.where(has_error[:, None], derivative, 0.0))
+        reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
+        if reference.by_cluster:
+            reference = replace(reference, rare=rare)
+            status = np.where(has_error, reference.notes(), status)
+        has_error &= ~np.asarray(reference.unseen)
+        error = np.where(has_error, np.sqrt(np.maximum(self.fitted.variances(rows).chosen, 0.0)), np.nan)
+        tested = tests("statistic", reference, estimate, error, self.confidence)
+        df = np.where(has_error, reference.df, np.nan)
+        return {"estimate": estimate, "std_error": error, **tested, "df": df, "status": status}
+
+    def of_slope(self, average: MeanSlope) -> Columns:
+        """Columns of the effect of a column of numbers."""
+        estimate, derivative = np.array([average.mean]), average.derivative[None]
+        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
+        return self(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
+
+
+class Levels:
+    """The effects and means of a factor."""
+
+    def __init__(self, inference: Inference, factor: Categorical, averages: LevelMeans):
+        self._inference, self._factor, self._averages = inference, factor, averages
+        design, fitted = inference.design, inference.fitted
+        self._rows, events = (by_level(design, factor, counts) for counts in (fitted.rows, fitted.responses))
+        self._rare = few_events(design, self._rows, events)
+        present = by_level(design, factor, (fitted.status != EMPTY).astype(float)) > 0
+        self._status = np.select(
+            [~present, averages.unknown, averages.infinite], [NO_ROWS, EMPTY_COMBINATION, "separated"], ""
+        )
+
+    def means(self) -> Columns:
+        """Columns of the table of adjusted means."""
+        columns = self._inference(self._averages.mean, self._averages.derivative, self._status, self._rare)
+        names = {"term": self._factor.name, "level": list(self._factor.levels), "rows": self._rows}
+        return names | columns | {"mean": columns["estimate"]}
+
+    def effects(self, reference: int) -> Columns:
+        """Columns of the table of marginal effects, with the number of the reference level."""
+        others = np.delete(np.arange(len(self._factor.levels)), reference)
+        mean, derivative = self._averages.mean, self._averages.derivative
+        columns = self._inference(
+            mean[others] - mean[reference],
+            derivative[others] - derivative[reference],
+            np.where(self._status[others] == "", self._status[reference], self._status[others]),
+            self._rare[others] | self._rare[reference],
+        )
+        names = {
+            "term": self._factor.name,
+            "level": [self._factor.levels[level] for level in others],
+            "reference": self._factor.levels[reference],
+            "rows": self._rows[others],
+        }
+        return names | columns
+
+
+def by_level(design: Design, factor: Categorical, counts: np.ndarray) -> np.ndarray:
+    """Counts by coefficient, [p], as counts by level of a factor: of the smallest term that it is in."""
+    part = min((part for part in design.parts if factor.name in part.grouping), key=lambda part: len(part.grouping))
+    level = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
+    return np.bincount(level, counts[part.where], len(factor.levels))

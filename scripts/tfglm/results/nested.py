@@ -1,0 +1,158 @@
+"""Likelihood-ratio tests of regressions of which the smaller is a special case of the larger.
+
+Twice the difference of the log-likelihoods is chi-squared with as many degrees of freedom as the larger model has coefficients
+more, if the smaller one is true, both are at their maximum on the same rows, and rows vary as the family says and independently
+of each other. Where that cannot be said there is no test, and the reason is given.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical, Numeric
+from tfglm.results import distributions
+from tfglm.results.compare import Model
+from tfglm.results.joint import log_chi2_sf
+
+COLUMNS = ["model", "within", "chi_squared", "df", "p_value", "neg_log10_p", "problem"]
+
+
+def likelihood_ratio_tests(models: Sequence[Model]) -> pd.DataFrame:
+    """Test each model within each larger one.
+
+    Parameters
+    ----------
+    models
+        Models of the same rows (`compare.refuse_other_rows`).
+
+    Returns
+    -------
+    A row for each pair. Columns: model, the smaller one; within, the larger one; chi_squared, df, p_value, neg_log10_p, missing
+    where there is no test; and the problem, why there is none.
+    """
+    rows = []
+    for place, first in enumerate(models):
+        for second in models[place + 1 :]:
+            smaller, larger = sorted((first, second), key=lambda model: parameters(model.fit))
+            rows.append({"model": smaller.name, "within": larger.name, **test(smaller, larger)})
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    value, df = (table[name].to_numpy(float) for name in ("chi_squared", "df"))
+    table["p_value"], log_p = distributions.chi_squared(value, df)
+    tiny = np.isneginf(log_p)
+    log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
+    table["neg_log10_p"] = np.abs(log_p) / np.log(10)
+    table["df"] = table["df"].astype("Int64")
+    return table
+
+
+def test(smaller: Model, larger: Model) -> dict[str, object]:
+    """`chi_squared` and `df`, or the `problem`, else ''."""
+    problem = problem_of(smaller) or problem_of(larger) or problem_between(smaller, larger)
+    if problem:
+        return {"problem": problem}
+    # That of rounding errors may be negative.
+    difference = max(0.0, 2 * (larger.fit["log_likelihood"] - smaller.fit["log_likelihood"]))
+    return {"chi_squared": difference, "df": parameters(larger.fit) - parameters(smaller.fit), "problem": ""}
+
+
+def parameters(fit: Mapping) -> int:
+    """Coefficients that are estimated, infinite ones too: the rows of separated levels are in the likelihood, with loss 0."""
+    return fit.get("coefficients", 0) + fit.get("coefficients_separated", 0)
+
+
+def problem_of(model: Model) -> str | None:
+    """Why a model has no likelihood-ratio tests; None if it can."""
+    fit, design = model.fit, model.design
+    if fit.get("kind") == "network" or design is None:
+        return f"{model.name} is a network"
+    if design.penalised:
+        return f"{model.name} is penalised, so its likelihood is not at its maximum"
+    if not fit["exact"] or not fit["converged"]:
+        return f"{model.name} did not converge to the maximum of its likelihood"
+    if fit["log_likelihood"] is None:
+        return f"{model.name} fits perfectly, so its likelihood has no maximum"
+    if design.std_errors != "classical":
+        return (
+            f"{model.name} has {design.std_errors} standard errors, and the test takes rows for independent and the variance of "
+            f"the family for true (if they are, say `std_errors: classical`)"
+        )
+    return None
+
+
+def problem_between(smaller: Model, larger: Model) -> str | None:
+    """Why two models are not nested; None if they are."""
+    small, large = smaller.design, larger.design
+    assert small and large
+    names = f"{smaller.name} and {larger.name}"
+    for what in ("family", "response", "weights", "frequency", "trials", "offset"):
+        if getattr(small, what) != getattr(large, what):
+            return f"{names} differ in {what}"
+    for term in small.terms:
+        numeric = [small.numeric_by_name[name] for name in term.numeric]
+        categorical = [small.categorical_by_name[name] for name in term.categorical]
+        if not spans(large, categorical, numeric):
+            return f"not nested: {larger.name} has nothing that stands for `{term.name}` of {smaller.name}"
+    return None if parameters(smaller.fit) < parameters(larger.fit) else f"{names} say the same"
+
+
+def spans(design: Design, categorical: Sequence[Categorical], numeric: Sequence[Numeric]) -> bool:
+    """Whether a model has every linear predictor that a product of factors has: by a term of the same numbers and of these levels
+    or finer ones, or by several."""
+    for term in design.terms:
+        levels = [design.categorical_by_name[name] for name in term.categorical]
+        if not all(any(is_same(factor, other) for other in levels) for factor in categorical):
+            continue
+        numbers = [factor for factor in numeric if not any(tells(other, factor) for other in levels)]
+        if matches(design, categorical, numbers, [design.numeric_by_name[name] for name in term.numeric]):
+            return True
+    return False
+
+
+def matches(
+    design: Design, categorical: Sequence[Categorical], numeric: Sequence[Numeric], of_term: Sequence[Numeric]
+) -> bool:
+    """Whether the numbers of a term have all that a product of numbers has, perhaps with terms that have fewer of them: x is
+    a polynomial of x less its constant."""
+    if not numeric or not of_term:
+        return not numeric and not of_term
+    first, rest = numeric[0], list(numeric[1:])
+    for place, other in enumerate(of_term):
+        others = [*of_term[:place], *of_term[place + 1 :]]
+        identical = (first.column, first.learnt) == (other.column, other.learnt)
+        if (identical or (is_special(first, other) and spans(design, categorical, rest))) and matches(
+            design, categorical, rest, others
+        ):
+            return True
+    return False
+
+
+def is_same(factor: Categorical, other: Categorical) -> bool:
+    """Whether two factors divide the rows alike."""
+    return all(getattr(factor, what) == getattr(other, what) for what in ("column", "levels", "rare", "missing"))
+
+
+def tells(levels: Categorical, number: Numeric) -> bool:
+    """Whether a number is the same in all rows of a level."""
+    return levels.column == number.column and not levels.rare and not number.shape
+
+
+def is_special(number: Numeric, other: Numeric) -> bool:
+    """Whether the numbers of a factor are linear combinations of those of the other and a constant, as x is of poly(x, 2)."""
+    degree, of_other = polynomial_degree(number), polynomial_degree(other)
+    if degree is None or number.column != other.column:
+        return False
+    # A spline is a polynomial too, but for rows beyond bounds that the formula gives.
+    if [function["function"] for function in other.learnt] == ["bs"] and "_bound" not in other.name:
+        of_other = other.learnt[0]["degree"]
+    return of_other is not None and degree <= of_other
+
+
+def polynomial_degree(number: Numeric) -> int | None:
+    """The degree of a factor that is all polynomials of its column up to one, less the constant; None if it is something else."""
+    functions = [function["function"] for function in number.learnt]
+    if number.shape or any(function not in ("scale", "center", "poly") for function in functions):
+        return None
+    degrees = [function["degree"] for function in number.learnt if function["function"] == "poly"]
+    return degrees[0] if functions[-1:] == ["poly"] and len(degrees) == 1 else None if degrees else 1

@@ -1,0 +1,171 @@
+"""Models in columns and coefficients in rows, as papers have them; `report.papers` writes such a table as a file."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from tfglm.config import TablesConfig
+from tfglm.results.compare import HELD_OUT, STATISTICS, Model, response_of
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+"""Characters that no cell of a table can have."""
+
+FIT = {"R²": "r_squared", "pseudo-R² (share of the deviance explained)": "pseudo_r_squared"}
+"""Statistics below the estimates beside those of a comparison, and their keys in fit.json."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An estimate with its stars and what stands below it: a standard error, two limits, or nothing. Or a text."""
+
+    value: float | str = ""
+    below: tuple[float, ...] = ()
+    stars: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """Term and level (or the name of a statistic), and a cell for each model."""
+
+    term: str
+    level: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """What a file shows from above: the names of the models, their coefficients, how they were fitted and how well, and notes."""
+
+    models: tuple[str, ...]
+    coefficients: tuple[Line, ...]
+    statistics: tuple[Line, ...]
+    notes: tuple[str, ...]
+    tests: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Likelihood-ratio tests (`nested.likelihood_ratio_tests`)."""
+
+
+def paper_table(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> PaperTable:
+    """The table of some models.
+
+    Parameters
+    ----------
+    models
+        Those with their tables of coefficients; a network may have none.
+    settings
+        The section `tables` of the config.
+    tests
+        Their likelihood-ratio tests.
+    """
+    tables = [indexed(model.table) for model in models]
+    keys = dict.fromkeys(key for table in tables for key in table.index)
+    terms = list(dict.fromkeys(term for term, _ in keys))
+    coefficients = [
+        Line(
+            name_of(term, settings),
+            printable(level),
+            tuple(
+                cell(table.loc[(term, level)] if (term, level) in table.index else None, settings) for table in tables
+            ),
+        )
+        # The levels of a term stay together, also those that only a later model has.
+        for term, level in sorted(keys, key=lambda key: terms.index(key[0]))
+        if term not in settings.controls
+    ]
+    controls = [
+        Line(name_of(term, settings), "", tuple(Cell("yes" if has_term(table, term) else "no") for table in tables))
+        for term in terms
+        if term in settings.controls
+    ]
+    return PaperTable(
+        tuple(model.name for model in models),
+        tuple(coefficients),
+        (*controls, *statistics(models)),
+        tuple(notes(models, settings, tests)),
+        tests,
+    )
+
+
+def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
+    """A table of coefficients by term and level."""
+    if table is None:
+        table = pd.DataFrame(columns=["term", "level", "estimate"])
+    return table.set_index(["term", "level"])
+
+
+def has_term(table: pd.DataFrame, term: str) -> bool:
+    return term in table.index.get_level_values(0)
+
+
+def name_of(term: str, settings: TablesConfig) -> str:
+    return printable(settings.labels.get(term, term))
+
+
+def printable(text: str) -> str:
+    return CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
+    """That of a row of a table of coefficients; empty without."""
+    if coefficient is None:
+        return Cell()
+    if coefficient["status"] in ("separated", "aliased"):
+        return Cell(coefficient["status"])
+    estimate = float(coefficient["estimate"])
+    if "posterior_sd" in coefficient.index:
+        return Cell(estimate, (float(coefficient["posterior_sd"]),))
+    error = float(coefficient["std_error"])
+    if coefficient["reference"] and estimate == 0 and pd.isna(error):
+        return Cell("reference")
+    limits = tuple(float(coefficient.get(name, float("nan"))) for name in ("ci_lower", "ci_upper"))
+    below = limits if settings.below == "interval" else (error,)
+    stars = sum(coefficient.get("p_value", float("nan")) < level for level in settings.stars)
+    return Cell(estimate, () if pd.isna(below[0]) else below, stars)
+
+
+def statistics(models: Sequence[Model]) -> list[Line]:
+    """How the models were fitted and how well, the lines that some model has."""
+    texts = {
+        "response": [response_of(model.fit) for model in models],
+        "family": [model.fit["family"] for model in models],
+        "standard errors": [errors_of(model.fit) for model in models],
+    }
+    values = {name: [model.fit.get(key) for model in models] for name, key in (STATISTICS | FIT).items()}
+    values |= {name: [model.metrics.get(key) for model in models] for name, key in HELD_OUT.items()}
+    lines = [Line(name, "", tuple(Cell(printable(text)) for text in cells)) for name, cells in texts.items()]
+    return lines + [
+        Line(name, "", tuple(Cell("" if value is None else float(value)) for value in cells))
+        for name, cells in values.items()
+        if any(value is not None for value in cells)
+    ]
+
+
+def errors_of(fit: Mapping) -> str:
+    """The kind of standard errors, in a few words."""
+    errors = fit.get("std_errors", {"kind": "none"})
+    return f"by {errors['column']} ({errors['clusters']:,} clusters)" if errors["kind"] == "cluster" else errors["kind"]
+
+
+def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
+    """What the reader of the table has to know."""
+    below = "standard errors in parentheses" if settings.below == "std_error" else "confidence intervals in brackets"
+    sentences = [f"Estimates, with {below}."]
+    if any(model.table is not None and "posterior_sd" in model.table for model in models):
+        sentences.append("Of penalised models posterior standard deviations are in parentheses.")
+    if settings.stars:
+        marks = (
+            f"{'*' * number} p < {level:g}" for number, level in enumerate(sorted(settings.stars, reverse=True), 1)
+        )
+        sentences.append(f"{', '.join(marks)}.")
+    sentences += [f"{model.name}: {model.fit['formula']}." for model in models]
+    for test in tests[tests["problem"] == ""].to_dict("records"):
+        p = "p < 0.0001" if test["p_value"] < 1e-4 else f"p = {test['p_value']:.4f}"
+        sentences.append(
+            f"Likelihood-ratio test of {test['model']} within {test['within']}: "
+            f"χ²({test['df']}) = {test['chi_squared']:,.2f}, {p}."
+        )
+    if len(models) > 1:
+        problems = dict.fromkeys(tests["problem"][tests["problem"] != ""])
+        sentences += [f"No likelihood-ratio test: {problem}." for problem in problems]
+    return [printable(sentence) for sentence in sentences]

@@ -1,0 +1,121 @@
+"""What the texts of a column are: the type, the format of a date, what stands for a missing value and before decimals."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import polars as pl
+
+from tfglm.config import Layout, LayoutColumn
+from tfglm.data.values import values_of
+
+MARKS = [
+    *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "None", "none", "#N/A", "?", "-", "--", "."),
+    *(" ", "  "),
+]
+"""What may stand for a missing value."""
+
+DAYS = [
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+]
+TIMES = [
+    *("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", "T%H:%M", " %H:%M:%S%.f", "T%H:%M:%S%.f", "T%H:%M:%S%.fZ"),
+    *(" %H:%M:%S%:z", "T%H:%M:%S%:z", " %I:%M %p", " %I:%M:%S %p"),
+]
+DATES = [None if day + time == "%Y-%m-%d" else day + time for time in TIMES for day in DAYS]
+"""Formats of a date, without and with a time of day; None is that of a layout that says none."""
+
+BARE_DATE = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
+"""A date of digits alone. A number that is none looks so by chance once in a thousand."""
+
+FEWEST_BARE_DATES = 3
+
+CODE = "^0[0-9]+$"
+"""Digits that begin with 0 are no number but a code, such as a postal code."""
+
+DECIMAL_COMMA = r"^\s*[+-]?([0-9]*,([0-9]{1,2}|[0-9]{4,})|0*,[0-9]+|[0-9]{4,},[0-9]+)\s*$"
+"""A number with a comma that does not part thousands, as that of 1,234 might."""
+
+
+def decimal_of(columns: Mapping[str, pl.Series], separator: str) -> str:
+    """What stands before decimals in columns of texts: a comma, if more of them are numbers with commas than with points. Where
+    semicolons part the columns, a comma is taken for one that parts thousands only if it must be."""
+    comma = "," if separator == ";" else DECIMAL_COMMA
+    with_point = with_comma = 0
+    for texts in columns.values():
+        known = texts.filter(~texts.is_in(MARKS))
+        with_comma += bool(known.str.contains(comma).any()) and type_of(known, ",").type == "number"
+        with_point += type_of(known).type == "number"
+    return "," if with_comma > with_point else "."
+
+
+def type_of(texts: pl.Series, decimal: str = ".") -> LayoutColumn:
+    """The first type that all of some different texts have: whole numbers, numbers, dates; text if none."""
+    if not len(texts) or is_code(texts):
+        return LayoutColumn(type="string")
+    candidates = [LayoutColumn(type="integer"), LayoutColumn(type="number")]
+    if len(texts) >= FEWEST_BARE_DATES and texts.str.contains(BARE_DATE).all():
+        candidates.insert(0, LayoutColumn(type="date", format="%Y%m%d"))
+    for column in candidates:
+        if fits(texts, column, decimal):
+            return column
+    return date_type(texts) or LayoutColumn(type="string")
+
+
+def is_code(texts: pl.Series) -> bool:
+    """Whether texts are codes of digits, of which some begin with 0."""
+    return bool(texts.str.contains(CODE).any())
+
+
+def fits(texts: pl.Series, column: LayoutColumn, decimal: str = ".") -> bool:
+    """Whether all texts are values of a type. Most types are out after the first values."""
+    return all(not values_of(part.to_arrow(), column, decimal)[1].any() for part in (texts.head(100), texts))
+
+
+def date_type(texts: pl.Series) -> LayoutColumn | None:
+    """How dates are written, if the texts are dates. Where day and month could change places, they lie as close as they can."""
+    # With %Y, 1.2.13 would be in the year 13.
+    has_century = bool(texts.str.contains("[0-9]{4}").all())
+    candidates = (LayoutColumn(type="date", format=form) for form in DATES if has_century or "%y" in (form or ""))
+    column = next((column for column in candidates if fits(texts, column)), None)
+    other = swapped(column) if column else None
+    if column and other and fits(texts, other) and span(texts, other) < span(texts, column):
+        return other
+    return column
+
+
+def swapped(column: LayoutColumn) -> LayoutColumn | None:
+    """The type with day and month the other way round; None if they do not stand side by side as numbers."""
+    form = column.format or ""
+    for first, second in itertools.permutations(("%d", "%m")):
+        for mark in "/.-":
+            if form.startswith(f"{first}{mark}{second}"):
+                return column.model_copy(update={"format": f"{second}{mark}{first}{form[5:]}"})
+    return None
+
+
+def span(texts: pl.Series, column: LayoutColumn) -> float:
+    """Days between the first and the last date."""
+    days = pl.Series(values_of(texts.to_arrow(), column)[0]).cast(pl.Int32).to_numpy()
+    return float(np.ptp(days))
+
+
+def doubtful_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
+    """The dates, by column, whose day and month could all as well be the other way round, with what to do."""
+    doubtful = {}
+    for name, column in layout.columns.items():
+        other = swapped(column)
+        if other and bool((rows[name].drop_nulls().dt.day() <= 12).all()):
+            doubtful[name] = (
+                f"dates read as {column.format}, but they could be {other.format} as well; correct `format`"
+            )
+    return doubtful
+
+
+def missing_marks(columns: Iterable[pl.Series]) -> list[str]:
+    """Which of MARKS stand in columns that are no texts: in a text, `None` may be a value as any other."""
+    marked = {"", "NA"}
+    for texts in columns:
+        marked |= set(texts.filter(texts.is_in(MARKS)))
+    return sorted(marked, key=MARKS.index)

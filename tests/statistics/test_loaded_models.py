@@ -1,0 +1,179 @@
+"""A fitted model in Python gives the numbers that the workflow writes."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import predict as predict_script
+import tfglm
+from pools import estimates_of, fit_files, ingest_frame, write_fit
+from tfglm import digests
+from tfglm.config import ResultsConfig
+from tfglm.errors import UserError
+from tfglm.results import coefficients, csv_files, joint
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+PREDICTION = {"train": "FALSE", "predict": "TRUE"}
+
+
+def rows_of(number: int, seed: int) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame({"carrier": random.choice(["AA", "B6", "UA"], number), "month": random.integers(1, 4, number)})
+    frame["distance"] = random.normal(1000, 300, number)
+    frame["late"] = (random.random(number) < 0.2 + 0.3 * (frame["carrier"] == "B6")).astype(int)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """The results of a regression, as the workflow writes them."""
+    folder = tmp_path_factory.mktemp("loaded")
+    file = ingest_frame(rows_of(2000, 1), folder / "data")
+    design, fitted, _ = fit_files(
+        [file], "late ~ carrier + C(month):poly(distance, 2)", "binomial", std_errors="robust"
+    )
+    fitted.summary["provenance"] = {"model": {}}
+    design.write(folder / "design.json")
+    write_fit(fitted, design, folder)
+    digests.write_json(folder / "reference.json", {})
+    estimates = estimates_of(design, fitted)
+    tables = {"coefficients": coefficients.table(estimates, 0.95), "terms": joint.joint_tests(estimates)}
+    for name, table in tables.items():
+        csv_files.write(table, folder / f"{name}.csv")
+        digests.write_beside(folder / f"{name}.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """Rows to predict, with an index of their own and what has no prediction."""
+    frame = rows_of(300, 2).drop(columns="late").astype({"month": object})
+    frame.loc[5, "carrier"], frame.loc[6, "carrier"], frame.loc[7, "month"] = "ZZ", None, None
+    return frame.set_axis([f"row {number}" for number in range(300)])
+
+
+def written_predictions(folder: Path, frame: pd.DataFrame, scratch: Path, policy: str) -> pd.DataFrame:
+    """What the rule `predict` writes of these rows in a CSV file."""
+    file = ingest_frame(frame.astype({"month": float}).astype({"month": "Int64"}), scratch, split=PREDICTION)
+    names = {"design": "design.json", "checkpoint": "checkpoint", "fit": "fit.json", "reference": "reference.json"}
+    arguments = argparse.Namespace(
+        **{key: folder / name for key, name in names.items()},
+        manifest=file.folder / "manifest.json",
+        settings=ResultsConfig(unseen=policy, confidence=0.9),
+        predictions=scratch / "predictions.parquet",
+    )
+    predict_script.main(arguments)
+    return pq.read_table(arguments.predictions).to_pandas()
+
+
+@pytest.mark.parametrize("policy", ["missing", "reference"])
+def test_predictions_of_a_frame_are_those_of_the_workflow(folder, frame, tmp_path, policy):
+    expected = written_predictions(folder, frame, tmp_path, policy)
+    actual = tfglm.load(folder).predict(frame, std_errors=True, interval=0.9, unseen=policy)
+    assert actual.index.tolist() == frame.index.tolist()
+    pd.testing.assert_frame_equal(
+        actual.reset_index(drop=True), expected.drop(columns=["file", "row"]), check_exact=True
+    )
+    assert actual["probability"].isna().sum() == (2 if policy == "reference" else 3)
+    assert actual.loc["row 5", "unseen"] == "carrier" and actual.loc["row 7", "remark"] == "missing value"
+
+
+def test_what_is_not_asked_for_is_left_out(folder, frame):
+    model = tfglm.load(folder)
+    columns = ["linear_predictor", "probability", "unseen", "remark"]
+    assert list(model.predict(frame[:5])) == columns
+    assert list(model.predict(frame[:5], interval=0.9)) == [*columns[:2], "ci_lower", "ci_upper", *columns[2:]]
+    assert "linear_predictor_std_error" in model.predict(frame[:5], std_errors=True)
+
+
+def test_categories_and_whole_numbers_are_read_as_they_are_meant(folder, frame):
+    model, good = tfglm.load(folder), frame.drop(["row 5", "row 6", "row 7"])
+    other = good.assign(carrier=good["carrier"].astype("category"), month=good["month"].astype("Int64"))
+    assert model.predict(other).equals(model.predict(good))
+
+
+def test_tables_are_those_of_the_files(folder):
+    model = tfglm.load(folder)
+    table = csv_files.read(folder / "coefficients.csv", ["term", "level", "reference", "status"])
+    assert model.coefficients.loc[("carrier", "B6"), "estimate"] == table.set_index("level").loc["B6", "estimate"]
+    kept = model.coefficients["std_error"].notna()
+    names = [f"{term}[{level}]" if level else term for term, level in model.coefficients.index[kept]]
+    vcov = model.vcov()
+    assert list(vcov) == list(vcov.index) == names
+    assert np.sqrt(np.diag(vcov)) == pytest.approx(model.coefficients["std_error"][kept].to_numpy(), rel=1e-12)
+    assert model.terms.loc["carrier", "df"] == 2
+    assert model.fit["rows"] == 2000 and "late ~ carrier" in repr(model) and "robust" in repr(model)
+    page = model._repr_html_()
+    assert "<td>B6</td>" in page and "2,000 rows" in page
+
+
+def test_mistakes_are_named(folder, frame):
+    model = tfglm.load(folder)
+    for wrong, message in (
+        (frame.drop(columns="carrier"), "no column `carrier`"),
+        (frame.assign(carrier=1), "`carrier` is to hold text"),
+        (frame.assign(month=1.5), "the frame, row 1: column `month`"),
+        (frame.assign(distance=np.inf), "`distance` is infinite"),
+    ):
+        with pytest.raises(UserError, match=message):
+            model.predict(wrong)
+    with pytest.raises(UserError, match=r"carrier: ZZ \(1 rows\)"):
+        model.predict(frame, unseen="error")
+    with pytest.raises(UserError, match=r"metrics.json is not there"):
+        _ = model.metrics
+    with pytest.raises(UserError, match=r"no fitted model is here"):
+        tfglm.load(folder / "data")
+
+
+def test_no_tensorflow_is_needed_and_nothing_slow_until_then(folder):
+    line = (
+        "import sys, tfglm; before = set(sys.modules); print('pandas' in before, end=' ')\n"
+        f"tfglm.load({str(folder)!r}).vcov(); print('tensorflow' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", line], cwd=SCRIPTS, capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
+
+
+BUILD = "from setuptools import build_meta; build_meta.build_wheel('.')"
+
+READ = """
+import sys, tfglm
+from tfglm.config import shipped_layouts
+model = tfglm.load(sys.argv[1])
+print(tfglm.__file__, tfglm.__version__, *shipped_layouts())
+print(len(model.coefficients), model.vcov().shape[0], model._repr_html_().count("<tr>"))
+"""
+
+
+def test_an_installed_package_reads_results_and_has_its_layouts_and_templates(folder, tmp_path):
+    source, site = tmp_path / "source", tmp_path / "site"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy2(SCRIPTS.parent / name, source)
+    for name in ("scripts/tfglm", "config/layouts"):
+        shutil.copytree(SCRIPTS.parent / name, source / name, symlinks=True)
+    subprocess.run([sys.executable, "-c", BUILD], cwd=source, capture_output=True, check=True)
+    (wheel,) = source.glob(f"tfglm-{tfglm.__version__}-py3-none-any.whl")
+    line = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
+    subprocess.run([sys.executable, *line], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(folder)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    about, counts = done.stdout.splitlines()
+    layouts = sorted(path.stem for path in (SCRIPTS.parent / "config" / "layouts").glob("*.yaml"))
+    assert about.split() == [str(site / "tfglm" / "__init__.py"), tfglm.__version__, *layouts]
+    model = tfglm.load(folder)
+    assert list(map(int, counts.split())) == [len(model.coefficients), len(model.vcov()), 1 + len(model.coefficients)]

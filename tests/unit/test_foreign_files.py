@@ -1,0 +1,197 @@
+"""How a file is written is told by a look at it: separators, decimals, dates, encodings, and numbers with more than digits."""
+
+import csv
+import io
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+
+from flights import content
+from tfglm.config import Config, Layout, load, load_layout
+from tfglm.data.ingest import ingest
+from tfglm.data.shards import IngestedFile
+from tfglm.survey.dialect import separator_of
+from tfglm.survey.init import init
+from tfglm.survey.types import decimal_of, type_of
+from tfglm.survey.written_numbers import as_number, removed_marks
+
+ROWS = 400
+RANDOM = np.random.default_rng(6)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def surveyed(source: str) -> tuple[Config, Layout, dict[str, bytes], str]:
+    """The config and the layout that are written for a file, its shards, and what is said of it."""
+    said: list[str] = []
+    where = Path(source).with_suffix("")
+    path = init(source, where, said.append)
+    config = load(yaml.safe_load(path.read_text()), str(path))
+    (name,) = config.data.layout
+    layout = load_layout(name)
+    ingest(Path(source), "sales", {name: layout}, config.data, where / "ingested")
+    return config, layout, content(IngestedFile.load(where / "ingested" / "manifest.json")), "\n".join(said)
+
+
+def sales() -> list[list[str]]:
+    """Rows of a table as texts, the header first."""
+    days = [date(2013, 1, 1) + timedelta(int(day)) for day in RANDOM.integers(0, 100, ROWS)]
+    towns = RANDOM.choice(["Köln", "Bonn, Rhein", 'Ulm "Mitte"'], ROWS).tolist()
+    sizes = RANDOM.normal(17, 3, ROWS).round(2).tolist()
+    sold = RANDOM.normal(50, 9, ROWS).round(1).tolist()
+    rows = [
+        [f"{day:%d.%m.%Y}", town, f"{size}", f"{number}"]
+        for day, town, size, number in zip(days, towns, sizes, sold, strict=True)
+    ]
+    rows[7][2] = ""
+    return [["Tag", "Ort", "Größe", "price"], *rows]
+
+
+def as_csv(rows: list[list[str]], separator: str, decimal: str = ".", quoting: int = csv.QUOTE_MINIMAL) -> str:
+    """The rows, the numbers of the last two columns with this decimal."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=separator, quoting=quoting, lineterminator="\r\n")
+    writer.writerows([*row[:2], *(number.replace(".", decimal) for number in row[2:])] for row in rows)
+    return stream.getvalue()
+
+
+def test_a_table_has_the_same_config_and_shards_however_it_is_written():
+    rows = sales()
+    Path("commas.csv").write_text(as_csv(rows, ","), encoding="utf-8")
+    config, _, expected, _ = surveyed("commas.csv")
+    (model,) = config.models.values()
+    assert (model.formula, model.std_errors) == ("price ~ Ort + Grosse + C(month) + C(weekday)", "cluster(Tag)")
+    texts = {
+        "semicolons": as_csv(rows, ";", ",").encode("cp1252"),
+        "quoted": as_csv(rows, ";", ",", csv.QUOTE_ALL).encode("utf-8-sig"),
+        "tabs": as_csv(rows, "\t", ",").replace("\r", "").encode(),
+        "bars": as_csv(rows, "|").encode() + b"\r\n",
+    }
+    for name, text in texts.items():
+        Path(f"{name}.csv").write_bytes(text)
+        _, _, shards, said = surveyed(f"{name}.csv")
+        assert shards == expected, f"{name}\n{said}"
+    frame = pl.read_csv("commas.csv").with_columns(pl.col("Tag").str.to_date("%d.%m.%Y"))
+    frame.write_parquet("columns.parquet", row_group_size=150)
+    assert surveyed("columns.parquet")[2] == expected
+
+
+def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
+    Path("x.csv").write_text(as_csv(sales(), ";", ","), encoding="utf-8")
+    config, layout, _, said = surveyed("x.csv")
+    assert (layout.separator, layout.decimal, layout.columns["Tag"].format) == (";", ",", "%d.%m.%Y")
+    assert config.data.derive == {"month": "EXTRACT(MONTH FROM Tag)", "weekday": "EXTRACT(ISODOW FROM Tag)"}
+    assert "columns are separated by semicolons\n  decimals are written with a comma" in said
+    text = Path("x/x.yaml").read_text()
+    assert "#   Grosse  numbers                1  " in text and "2013-01-01 to 2013-04-1" in text
+    assert "# Rows of one Tag may be alike" in text
+
+
+@pytest.mark.parametrize(
+    ("lines", "separator"),
+    [
+        (["a,b", "1,2"], ","),
+        (["a;b", "1,5;2,5"], ";"),
+        (["Größe, cm;Gewicht, kg", "1,5;2,5", "3,5;4,5"], ";"),
+        (["name,tags", "x,a;b", "y,a;b;c"], ","),
+        (["name\ttext", "x\ta, b; c|d", "y\te"], "tab"),
+        (["a|b", "1|2"], "|"),
+        (['"a;b",c', '"1;2",3', '"1",3'], ","),
+        (["a;b;c", *["1;2;3"] * 30, "cut;"], ";"),
+        (["one", "1"], ","),
+    ],
+)
+def test_the_separator_is_the_one_that_gives_all_rows_the_fields_of_the_header(lines, separator):
+    header, *rows = (line.encode() for line in lines)
+    assert separator_of(header, rows) == separator
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "2.00"], "integer"),
+        (["1.5", "-2e3"], "number"),
+        (["01", "2"], "string"),
+        (["2013-12-31", "2013-01-01"], None),
+        (["31.12.2013", "1.2.2013"], "%d.%m.%Y"),
+        (["31.12.13", "1.2.13"], "%d.%m.%y"),
+        (["12/31/2013", "1/2/2013"], "%m/%d/%Y"),
+        (["31/12/2013", "1/2/2013"], "%d/%m/%Y"),
+        (["1/1/2013", "1/2/2013", "1/12/2013"], "%m/%d/%Y"),
+        (["1/1/2013", "2/1/2013", "12/1/2013"], "%d/%m/%Y"),
+        (["20131231", "20130101", "20120229"], "%Y%m%d"),
+        (["20131232", "20130101", "20120229"], "integer"),
+        (["4/30/2021 12:00:00 AM"], "%m/%d/%Y %I:%M:%S %p"),
+        (["2013-01-01T10:00:00Z"], "%Y-%m-%dT%H:%M:%SZ"),
+        (["2013-01-01 10:00:00+01:00"], "%Y-%m-%d %H:%M:%S%:z"),
+        (["05-Jan-2013", "5-Mar-2013"], "%d-%b-%Y"),
+        (["10:30", "11:45"], "string"),
+    ],
+)
+def test_types_and_formats_of_dates(texts, kind):
+    column = type_of(pl.Series(texts))
+    expected = ("date", kind) if kind is None or "%" in kind else (kind, None)
+    assert (column.type, column.format) == expected
+
+
+def test_a_date_that_could_be_read_otherwise_is_said():
+    days = RANDOM.integers(1, 12, ROWS).tolist()
+    rows = [["day", "x", "y"], *([f"{day}/{day}/2013", "1.5", f"{RANDOM.normal():.3f}"] for day in days)]
+    Path("x.csv").write_text(as_csv(rows, ","))
+    _, _, _, said = surveyed("x.csv")
+    remark = "dates read as %d/%m/%Y, but they could be %m/%d/%Y as well; correct `format`"
+    assert f"day: {remark}" in said and f"# {remark}" in Path("x/x.layout.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("texts", "separator", "decimal"),
+    [
+        (["1,5", "2,25"], ";", ","),
+        (["1,234", "0,5"], "tab", ","),
+        (["1,234", "12,345"], "tab", "."),
+        (["1,234", "12,345"], ";", ","),
+        (["1,234,567", "12,345"], ";", "."),
+        (["1.5", "2"], ";", "."),
+    ],
+)
+def test_a_comma_is_a_decimal_one_where_it_cannot_part_thousands(texts, separator, decimal):
+    assert decimal_of({"x": pl.Series(texts)}, separator) == decimal
+
+
+@pytest.mark.parametrize(
+    ("texts", "decimal", "values"),
+    [
+        (["1,234.5", "1,234,567", "12"], ".", [1234.5, 1234567, 12]),
+        (["1.234,5", "1.234.567"], ",", [1234.5, 1234567]),
+        (["12 %", "7.5%"], ".", [12, 7.5]),
+        (["$1,200", "-$5.50"], ".", [1200, -5.5]),
+        (["1'000 €", "5 €"], ".", [1000, 5]),
+        (["1 234,5"], ",", [1234.5]),
+        (["12.3.4", "1.2"], ".", None),
+        (["12,34.5"], ".", None),
+    ],
+)
+def test_numbers_with_thousands_per_cents_and_currencies(texts, decimal, values):
+    marks = removed_marks(pl.Series(texts), decimal)
+    assert (marks is None) == (values is None)
+    if marks is not None:
+        sql = as_number("x", marks, decimal)
+        assert pl.DataFrame({"x": texts}).select(pl.sql_expr(sql)).to_series().to_list() == values
+
+
+def test_such_numbers_are_covariates():
+    incomes = [f"{number:,}" for number in RANDOM.integers(500, 9000, ROWS).tolist()]
+    rows = [["income", "y"], *([income, f"{RANDOM.normal():.3f}"] for income in incomes)]
+    Path("x.csv").write_text(as_csv(rows, ","))
+    config, layout, _, _ = surveyed("x.csv")
+    assert layout.derive == {"income": "CAST(REPLACE(income_text, ',', '') AS DOUBLE)"}
+    assert config.models["y"].formula == "y ~ income"

@@ -1,0 +1,185 @@
+"""What pictures show: which rows, which ticks, what is said of a place that is pointed at."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from markupsafe import Markup
+
+from tfglm.report import coefficient_rows, confusion, evaluation, forest, groups, history
+from tfglm.report.coefficient_rows import Heading, Row, rows_and_scale
+from tfglm.report.embedded import panels
+from tfglm.report.ratios import Scale, ratio_label, ratios
+
+
+def table(rows: list[dict]) -> pd.DataFrame:
+    """A table of coefficients with the columns that pictures need."""
+    filled = {"term": "dest", "level": "", "reference": "A", "std_error": 0.1, "status": "", "note": "", "rows": 9}
+    made = pd.DataFrame([filled | row for row in rows])
+    for name, sign in (("ci_lower", -2), ("ci_upper", 2)):
+        made[name] = made["estimate"] + sign * made["std_error"]
+    return made
+
+
+def texts(svg: str) -> list[str]:
+    return re.findall(r"<text.*?>(.*?)</text>", svg)
+
+
+KINDS = table(
+    [
+        {"term": "Intercept", "estimate": -2.0, "reference": ""},
+        {"level": "A", "estimate": 0.0, "std_error": np.nan},
+        {"level": "B", "estimate": 0.4},
+        {"level": "C", "estimate": -0.5},
+        {"level": "D", "estimate": -np.inf, "std_error": np.nan, "status": "separated"},
+        {"level": "E", "estimate": np.nan, "std_error": np.nan, "status": "aliased", "aliased_with": "B"},
+        {"level": "F", "estimate": 0.3, "std_error": np.nan, "note": "one cluster"},
+        *({"level": f"L{number}", "estimate": 0.1 * number} for number in range(-5, 6)),
+        {"level": "G", "estimate": 8.0},
+        {"term": "distance", "reference": "", "estimate": 0.0005, "std_error": 0.0001},
+        {"term": "bs(hour, df=5)", "level": "1", "reference": "", "estimate": 3.0},
+    ]
+)
+
+
+def test_each_level_is_drawn_as_what_it_is():
+    items, scale = rows_and_scale(KINDS, "odds_ratio")
+    rows = {row.label: row for row in items if isinstance(row, Row)}
+    kinds = {label: rows[label].kind for label in "ABCDEFG"}
+    assert kinds == {
+        "A": "reference", "B": "estimate", "C": "estimate", "D": "separated", "E": "aliased", "F": "without interval",
+        "G": "beyond",
+    }  # fmt: skip
+    # One far away does not squeeze the others.
+    assert scale.high < 4 and rows["G"].remark == "2,981"
+    assert rows["B"].tip == "dest B: odds ratio 1.49 (1.22 to 1.82); 9 rows"
+    assert "one cluster" in rows["F"].tip and "aliased with B" in rows["E"].tip
+    headings = [item for item in items if isinstance(item, Heading)]
+    assert headings[0] == Heading("dest", "against A")
+
+
+def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_coefficients():
+    items, scale = rows_and_scale(KINDS, "odds_ratio")
+    rows = {row.label: row for row in items if isinstance(row, Row)}
+    number = rows["distance, +100"]
+    assert number.estimate == pytest.approx(0.05) and scale.low < number.lower < number.upper < scale.high
+    assert not any("bs(" in label for label in rows)
+    slopes = [{"term": "dest:distance", "level": level, "estimate": 0.0004, "std_error": 0.0001} for level in "BC"]
+    items, _ = rows_and_scale(pd.concat([KINDS, table(slopes)]), "odds_ratio")
+    assert Heading("dest:distance", "against A, for +100") in items
+    assert [row.estimate for row in items if isinstance(row, Row) and "dest:distance" in row.tip] == [0.04, 0.04]
+
+
+@pytest.mark.parametrize("levels", [24, 320])
+def test_every_level_has_its_name_many_by_size(levels, tmp_path):
+    random = np.random.default_rng(1)
+    many = table([{"level": f"L{number:03d}", "estimate": random.normal()} for number in range(levels)])
+    paths = [tmp_path / "plot.svg", tmp_path / "plot.png", tmp_path / "plot.pdf"]
+    forest.coefficient_plot(many, None, "title", "effect", None, paths)
+    svg = paths[0].read_text()
+    order = many if levels <= coefficient_rows.UNSORTED else many.sort_values("estimate")
+    assert [text for text in texts(svg) if re.fullmatch(r"L\d\d\d", text)] == order["level"].tolist()
+    forest.coefficient_plot(many, None, "title", "effect", None, paths[:1])
+    assert paths[0].read_text() == svg
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    # The fonts are in the file, as TrueType.
+    content = paths[2].read_bytes()
+    assert content.startswith(b"%PDF") and b"/FontFile2" in content and b"/Type3" not in content
+
+
+@pytest.mark.parametrize("ratio", ["rate_ratio", None])
+def test_tables_of_a_few_coefficients_of_any_size_are_drawn(ratio, tmp_path):
+    intercept, number = {"term": "Intercept", "estimate": 2.0}, {"term": "x", "reference": "", "estimate": 2e5}
+    separated = [{"level": "A", "estimate": 0.0, "std_error": np.nan}, {"level": "B", "estimate": np.inf}]
+    for rows in ([intercept], [intercept, number], separated, [{"level": "C", "estimate": 500.0, "std_error": 900.0}]):
+        forest.coefficient_plot(table(rows), None, "title", "effect", ratio, [tmp_path / "plot.svg"])
+    assert "C" in texts((tmp_path / "plot.svg").read_text())
+
+
+def test_of_thousands_of_levels_the_ends_are_shown():
+    many = table([{"level": f"L{number}", "estimate": number / 1000} for number in range(1000)])
+    items, _ = rows_and_scale(many, None)
+    assert [row.label for row in items[1:]] == [f"L{number}" for number in (*range(200), *range(800, 1000))]
+    assert items[0] == Heading("dest", "against A, the 200 lowest and highest of 1,000 levels")
+
+
+def test_a_picture_draws_levels_as_they_are(tmp_path):
+    levels = ["$x$", "$\\bad{", "a$b", "<b>&", "=1", "\x1b[31m", "two\x00"]
+    strange = table(
+        [{"level": level, "reference": "$\\worse{$", "estimate": place} for place, level in enumerate(levels)]
+    )
+    forest.coefficient_plot(strange, None, "$\\title{ of $y$", "effect", None, [tmp_path / "plot.svg"])
+    drawn = [element.text for element in ElementTree.parse(tmp_path / "plot.svg").iter() if element.text]
+    assert {"$x$", "$\\bad{", "a$b", "<b>&", "=1", "\\x1b[31m", "two\\x00", "$\\title{ of $y$"} <= set(drawn)
+
+
+def test_a_page_has_the_panels_of_a_picture_and_what_is_said_of_places(tmp_path):
+    forest.coefficient_plot(KINDS, None, "<title>", "effect", "odds_ratio", [tmp_path / "plot.svg"])
+    (panel,) = panels(tmp_path / "plot.svg")
+    assert isinstance(panel, Markup)
+    root = ElementTree.fromstring(panel)
+    told = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert "dest B: odds ratio 1.49 (1.22 to 1.82); 9 rows" in told
+    assert root.attrib["aria-label"].startswith("<title>") and "B" in texts(panel)
+
+
+def test_ticks_of_ratios_are_round_and_few():
+    for low, high in ((-0.05, 0.04), (-0.4, 0.9), (-2, 3), (-9, 12), (-200, 30), (0.0, 1e-3)):
+        values = ratios(low, high)
+        assert 2 <= len(values) <= 7 and np.exp(low) <= values.min() and values.max() <= np.exp(high)
+        assert len({ratio_label(value) for value in values}) == len(values)
+    assert ratios(-2, 3).tolist() == [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    assert ratio_label(1e-6) == "10\N{SUPERSCRIPT MINUS}\N{SUPERSCRIPT SIX}"
+    assert Scale(-1.0, 1.0, ratio=True).written(800.0) == "infinite"
+
+
+def test_precision_begins_where_enough_events_are_predicted(tmp_path):
+    recall = np.linspace(0.001, 1, 100)
+    precision = np.r_[1.0, np.full(99, 0.3)]
+    curve = pd.DataFrame(
+        {"threshold": recall[::-1], "recall": recall, "precision": precision, "false_positive_rate": recall}
+    )
+    metrics = {
+        "curve": curve.to_dict("list"), "events": 1000, "mean_response": 0.2, "auc": 0.6, "average_precision": 0.3,
+        "threshold": 0.5, "accuracy": 0.79, "lift": [{"decile": 1, "lift": 2.0, "share_of_events": 0.2}],
+        "calibration": [{"rows": 10, "predicted": 0.1, "observed": 0.2, "lower": 0.1, "upper": 0.3}],
+        "calibration_slope": None, "true_negative": 4, "false_positive": 3, "false_negative": 2, "true_positive": 1,
+    }  # fmt: skip
+    evaluation.binomial_plot(metrics, "title", [tmp_path / "plot.svg"])
+    drawn = (tmp_path / "plot.svg").read_text()
+    told = [element.text for element in ElementTree.parse(tmp_path / "plot.svg").iter() if element.text]
+    assert "(with one answer for all rows 0.8000)" in texts(drawn)
+    assert sum("precision 1.000" in text for text in told) == 1  # of the ROC curve alone
+    assert "true event, predicted no event: 2 rows, 66.7 % of true event" in told
+
+
+def test_a_confusion_matrix_of_many_classes_names_them(tmp_path):
+    names = [f"c{number}" for number in range(30)]
+    classes = [{"class": name, "support": 4, "precision": None, "recall": 0.5} for name in names]
+    metrics = {"classes": classes, "confusion": np.eye(30).tolist(), "accuracy": 1.0, "null_accuracy": 0.1}
+    confusion.confusion_plot(metrics, "title", [tmp_path / "plot.svg"])
+    assert sorted(set(names)) == sorted(set(names) & set(texts((tmp_path / "plot.svg").read_text())))
+
+
+def test_groups_have_a_row_each_numbers_by_size(tmp_path):
+    def group(level: str) -> dict:
+        return {"level": level, "rows": 50, "events": 10, "mean_response": 0.2, "mean_prediction": 0.25, "auc": None}
+
+    metrics = {"mean_response": 0.2, "auc": 0.7, "by": {"month": [group(level) for level in ("1", "10", "2")]}}
+    groups.groups_plot(metrics, "title", [tmp_path / "plot.svg"])
+    drawn = texts((tmp_path / "plot.svg").read_text())
+    assert [text for text in drawn if text in ("1", "2", "10")] == ["1", "2", "10"] and "AUC" in drawn
+
+
+def test_the_loss_of_training_rows_is_beside_that_of_rows_held_out(tmp_path):
+    lines = [
+        *((step, "train/recent loss", 1 / step) for step in range(1, 40)),
+        *((step, name, 0.1) for step in (20, 39) for name in ("train/loss", "evaluate/loss", "pass/rows a second")),
+    ]
+    recorded = pd.DataFrame(lines, columns=["step", "quantity", "value"]).assign(seconds=1.0)
+    history.history_plot(recorded, "title", [tmp_path / "plot.svg"])
+    drawn = texts((tmp_path / "plot.svg").read_text())
+    assert "loss of rows held out" in drawn and "loss of training rows" not in drawn
+    assert len(panels(tmp_path / "plot.svg")) == 2

@@ -1,0 +1,94 @@
+"""Effects in words: what is said, and what is not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tfglm.report.sentences import Effect, Model, slopes, tell
+from tfglm.report.words import Words
+
+WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
+
+
+def model(**keys) -> Model:
+    known = {"response": "late", "unit": None, "ratio": "odds", "deviation": 1.0, "words": WORDS}
+    return Model(**known | {"spans": {"hour": 23, "distance": 4900}, "slopes": {}, "nearly_aliased": []} | keys)
+
+
+def table(*rows: tuple, error: float = 0.05) -> pd.DataFrame:
+    """Coefficients of 1,000 rows each from (term, level, reference, estimate, ...), the last of them their statuses."""
+    frame = pd.DataFrame(rows, columns=["term", "level", "reference", "estimate", "status"])
+    of_reference = (frame["level"] == frame["reference"]) & (frame["level"] != "")
+    errors = np.where(of_reference | (frame["status"] != ""), np.nan, error)
+    ends = {"ci_lower": frame["estimate"] - 2 * errors, "ci_upper": frame["estimate"] + 2 * errors}
+    return frame.assign(std_error=errors, p_value=errors, rows=1000, events=300, **ends)
+
+
+def told(coefficients: pd.DataFrame, **keys) -> list[str]:
+    return [sentence for each in tell(coefficients, model(**keys)) for sentence in each.sentences or [each.because]]
+
+
+CARRIERS = [("Intercept", "", "", -1.0, ""), ("carrier", "9E", "9E", 0.0, ""), ("carrier", "EV", "9E", 0.4, "")]
+
+
+def test_the_strongest_of_each_direction_is_told_in_percent_or_as_a_multiple():
+    weak, low = ("carrier", "AA", "9E", 0.2, ""), ("carrier", "DL", "9E", -0.5, "")
+    assert told(table(*CARRIERS, weak, low)) == [
+        "The odds of late are 49 % higher (35 to 65 %) with carrier EV than with 9E.",
+        "The odds of late are 39 % lower (33 to 45 %) with carrier DL than with 9E.",
+    ]
+    assert told(table(*CARRIERS, ("carrier", "HA", "9E", 1.5, "")))[0] == (
+        "The odds of late are 4.5 times as high (4.1 to 5.0) with carrier HA than with 9E."
+    )
+
+
+def test_what_is_separated_or_has_no_test_is_not_told():
+    separated = ("carrier", "XX", "9E", -np.inf, "separated")
+    (sentence,) = told(table(*CARRIERS, separated))
+    assert "carrier EV" in sentence
+    partly = table(*CARRIERS, ("hour", "", "", 0.1, ""))
+    partly.loc[partly["term"] == "carrier", "p_value"] = np.nan
+    assert told(partly)[0] == "none of its levels has a test"
+    assert told(partly.assign(p_value=np.nan)) == []
+    assert told(table(*CARRIERS).drop(columns="p_value")) == []
+    assert told(table(*CARRIERS, error=0.3)) == ["No level of carrier differs clearly from 9E."]
+
+
+def test_what_other_terms_nearly_determine_is_not_told():
+    assert "nearly determine" in told(table(*CARRIERS[:2], ("carrier", "EV", "9E", 9.0, ""), error=2.0))[0]
+    assert "nearly determine" in told(table(("distance", "", "", 0.1, "")), nearly_aliased=["distance"])[0]
+
+
+def test_a_number_is_told_by_as_many_units_as_make_it_visible():
+    assert told(table(("hour", "", "", 0.1, ""), error=0.005)) == [
+        "The odds of late are 11 % higher (9.4 to 12 %) for each hour more of hour."
+    ]
+    (sentence,) = told(table(("distance", "", "", -0.0003, ""), error=0.0002))
+    assert sentence == (
+        "The odds of late are 3.0 % lower (anything from 6.8 % lower to 1.0 % higher) for each 100 miles more of distance."
+    )
+
+
+def test_a_difference_has_the_unit_of_the_response_and_levels_their_labels():
+    months = [("C(month)", "1", "1", 0.0, ""), ("C(month)", "2", "1", -4.2, "")]
+    settings = {"response": "delay", "unit": "minutes", "ratio": None, "deviation": 40.0}
+    assert told(table(*months, error=0.5), **settings) == [
+        "delay is 4.2 minutes lower (3.2 to 5.2 minutes) with month Feb than with Jan."
+    ]
+
+
+@pytest.mark.parametrize("other", ["carrier:hour", "carrier:C(month)"])
+def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
+    carrier, product = tell(table(*CARRIERS, (other, "EV", "9E", 0.3, "")), model())
+    assert not carrier.sentences and "depends on other terms" in carrier.because
+    assert not product.sentences and "no single number" in product.because
+
+
+def test_marginal_effects_add_percentage_points():
+    margins = pd.DataFrame({"term": "carrier", "level": ["EV", "XX"], "estimate": [0.081, np.nan]})
+    of_binomial = slopes(margins.assign(ci_lower=[0.06, np.nan], ci_upper=[0.1, np.nan]), of_probabilities=True)
+    assert of_binomial == {("carrier", "EV"): ", on average 8.1 percentage points more (6.0 to 10 percentage points)"}
+    assert told(table(*CARRIERS), slopes=of_binomial)[0].endswith(
+        "with carrier EV than with 9E" + of_binomial["carrier", "EV"] + "."
+    )
+    assert Effect(1.0, 0.5, 1.5).times(2.0) == Effect(2.0, 1.0, 3.0)
