@@ -14,6 +14,10 @@ GOLDEN = json.loads(golden_cases.GOLDEN.read_text())
 SAME = 1e-9
 """In standard errors, or of a number's own size: other processors add in another order."""
 
+SAME_ONLINE = 1e-5
+"""The same where a fit ends with steps in float32 (`engine.updates`), which round after every addition: between processors of
+two makers 1e-6 after the 120 steps of these cases. On one processor they are the same bit for bit."""
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -29,21 +33,23 @@ def test_the_golden_file_is_that_of_this_engine_and_has_each_case():
 
 @pytest.mark.parametrize("name", golden_cases.CASES)
 def test_numbers_are_those_of_the_golden_file(files, name):
+    *_, solver = golden_cases.CASES[name]
+    tolerance = SAME_ONLINE if "online" in solver and "finish" not in solver else SAME
     actual = golden_cases.numbers(golden_cases.tables(files, *golden_cases.CASES[name]))
     expected = GOLDEN["cases"][name]
     for table in ("coefficients", "terms"):
-        same(*(pd.read_csv(io.StringIO(of_one[table])) for of_one in (actual, expected)))
+        same(*(pd.read_csv(io.StringIO(of_one[table])) for of_one in (actual, expected)), tolerance)
     for part in ("fit", "predicted"):
-        assert actual[part] == pytest.approx(expected[part], rel=1e-9)
+        assert actual[part] == pytest.approx(expected[part], rel=tolerance)
 
 
-def same(actual: pd.DataFrame, expected: pd.DataFrame) -> None:
+def same(actual: pd.DataFrame, expected: pd.DataFrame, tolerance: float) -> None:
     texts = expected.select_dtypes(exclude="number").columns
     pd.testing.assert_frame_equal(actual[texts], expected[texts])
     for name in expected.columns.difference(texts):
         scale = np.abs(expected[name])
         if name in ("estimate", "ci_lower", "ci_upper") and "std_error" in expected:
             scale = np.fmax(scale, expected["std_error"])
-        near = np.abs(actual[name] - expected[name]) <= SAME * np.fmax(scale, 1e-6)
+        near = np.abs(actual[name] - expected[name]) <= tolerance * np.fmax(scale, 1e-6)
         near |= (actual[name] == expected[name]) | (actual[name].isna() & expected[name].isna())
         assert near.all(), (name, actual[name][~near], expected[name][~near])
