@@ -22,7 +22,7 @@ def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
     table = read_table(arguments.table)
-    effects = csv_files.read(arguments.effects, ("term", "column")) if arguments.effects else None
+    effects = csv_files.read(arguments.effects, ("term", "column", "at")) if arguments.effects else None
     family = FAMILIES[fit["family"]]
     intervals = "confidence intervals"
     shown = table

@@ -14,7 +14,7 @@ from tfglm.results import csv_files, options
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
-    table = csv_files.read(arguments.table, ("term", "column"))
+    table = csv_files.read(arguments.table, ("term", "column", "at"))
     title = f"{fit['model']}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
     family = FAMILIES[fit["family"]]
     effects_plot(table, title, family.effect, family.ratio, arguments.plots)

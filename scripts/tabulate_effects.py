@@ -6,16 +6,12 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.dictionary import Dictionary
-from tfglm.design.design import Design
 from tfglm.results import csv_files, effects, options, read
 
 
 def main(arguments: argparse.Namespace) -> None:
-    design = Design.load(arguments.design)
-    fit = read.fit(arguments)
     dictionary = Dictionary.load(arguments.dictionary)
-    model = read.fitted(arguments, design, fit)
-    table = effects.curves(design, model, dictionary, fit["df_residual"], arguments.settings.confidence)
+    table = effects.curves(read.estimates(arguments), dictionary, arguments.settings.confidence)
     csv_files.write(table, arguments.table)
     digests.write_beside(arguments.table)
     command.log(f"{table['term'].nunique()} curves")
@@ -24,6 +20,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     options.add_fit(parser)
+    options.add_reference(parser)
     parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
     add_settings(parser, ResultsConfig)
     parser.add_argument("--table", type=Path, required=True, help="CSV to write")

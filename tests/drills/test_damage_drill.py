@@ -84,7 +84,7 @@ class Run:
             self.coefficients: ["reference.json", *of_fit],
             self.evaluate: [*of_fit, *beside, *held_out],
             self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
-            self.effects: ["dictionary.json", *of_fit],
+            self.effects: ["dictionary.json", "reference.json", *of_fit],
             self.groups: ["metrics.json"],
             self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json"]
             + [f"{name}.{suffix}" for name in ("coefficients", "terms") for suffix in ("csv", "sha256")],

@@ -290,7 +290,7 @@ def test_the_information_of_all_clusters_is_the_information(tmp_path):
 def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_path):
     files = [ingest_frame(ROWS, tmp_path)]
     design, fitted, dictionary = fit_files(files, "delay ~ poly(hour, 2) + wind", "gaussian", std_errors="cluster(day)")
-    curve = effects.curves(design, fitted, dictionary, fitted.summary["df_residual"], 0.95)
+    curve = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
     away = curve[curve["std_error"] > 0]
     margins = (away["ci_upper"] - away["effect"]) / away["std_error"]
     df = np.array([scipy.stats.t(number).ppf(0.975) for number in (FEWEST.df, 24)])

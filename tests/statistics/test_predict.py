@@ -21,7 +21,7 @@ from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.config import ResultsConfig
 from tfglm.design.checks import check_groups
 from tfglm.errors import UserError
-from tfglm.results import compare, effects, export, held_out, histogram, metrics, nested, tally
+from tfglm.results import compare, export, held_out, histogram, metrics, nested, tally
 from tfglm.results.predict import Scored, predictions
 
 # Metrics ----------------------------------------------------------------------------------------------------------------
@@ -326,23 +326,6 @@ def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted,
     assert [each.get("derived_as") for each in description["inputs"] if each["name"] == "hour"] == ["x / 100"]
     assert len(description["coefficients"]) == design.size
     json.dumps(description, allow_nan=False)
-
-
-def test_curves_are_differences_of_predictions(train, tmp_path):
-    formula = "late ~ bs(distance, df=4) + carrier"
-    file = ingest_frame(train, tmp_path)
-    design, model, dictionary = fit_files([file], formula, "binomial")
-    actual = effects.curves(design, model, dictionary, np.inf, 0.95)
-    assert actual["value"].tolist() == sorted(train["distance"].unique())
-    matrix = model_matrix(formula.partition("~")[2], train)
-    done = sm.GLM(train["late"], matrix.to_numpy(), sm.families.Binomial()).fit(method="newton", tol=1e-14)
-    rows = pd.DataFrame({"distance": [*actual["value"], actual["reference"][0]], "carrier": "A"})
-    predicted = matrix.model_spec.get_model_matrix(rows).to_numpy()
-    test = done.t_test(predicted[:-1] - predicted[-1])
-    assert actual["effect"].to_numpy() == pytest.approx(test.effect, abs=1e-8)
-    away = actual["value"] != actual["reference"]
-    assert actual["std_error"][away].to_numpy() == pytest.approx(np.ravel(test.sd)[away], rel=1e-5)
-    assert actual["std_error"][~away].to_numpy() == pytest.approx(0, abs=1e-12)
 
 
 # Models side by side ----------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ rule tabulate_path:
 rule tabulate_effects:
     input:
         **FIT,
+        reference=f"{MODEL}/reference.json",
         dictionary=f"{RESULTS}/data/dictionary.json",
     output:
         table=f"{MODEL}/effects.csv",
@@ -104,6 +105,7 @@ rule tabulate_effects:
     shell:
         'exec python "$TFGLM_SCRIPTS/tabulate_effects.py"'
         " --design {input.design}"
+        " --reference {input.reference}"
         " --dictionary {input.dictionary}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"

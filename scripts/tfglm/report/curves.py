@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from tfglm.errors import short
-from tfglm.report.drawing import GREY, MAIN, Panel, grid, literal
+from tfglm.report.drawing import GREY, MAIN, Panel, grid, literal, nothing
 from tfglm.report.ratios import scale_of
 
 POINTED_AT = 40
@@ -26,12 +26,17 @@ class Curve:
 
 
 def curves_of(effects: pd.DataFrame) -> list[Curve]:
-    return [Curve(str(term), points) for term, points in effects.groupby("term", sort=False)]
+    """Those of which more is known than the point that others are compared with."""
+    by_term = effects.dropna(subset=["effect"]).groupby("term", sort=False)
+    return [Curve(str(term), points) for term, points in by_term if len(points) > 1]
 
 
 def effects_plot(effects: pd.DataFrame, title: str, effect: str, ratio: str | None, paths: Iterable[Path]) -> None:
     """Curves with bands, a panel for each term; `ratio` is what the exponential of an effect is called, if anything."""
     curves = curves_of(effects)
+    if not curves:
+        nothing(f"{title}: none that can be estimated", paths)
+        return
     picture, panels = grid(title, len(curves))
     for panel, curve in zip(panels, curves, strict=True):
         draw_curve(panel, panel.axes[0], curve, ratio is not None)
@@ -51,7 +56,8 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool) -> None:
     reference = points["reference"].iloc[0]
     axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
     axes.set_xlabel(literal(curve.points["column"].iloc[0]))
-    axes.set_title(literal(short(curve.term, 44)))
+    where = curve.points["at"].iloc[0]
+    axes.set_title(literal(short(f"{curve.term}, {where}" if where else curve.term, 44)))
     every = points.iloc[np.unique(np.linspace(0, len(points) - 1, POINTED_AT).astype(int))]
     for (low, high), point in zip(halfway(every["value"].to_numpy(float)), every.to_dict("records"), strict=True):
         told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {scale.written(point['effect'])}"

@@ -1,41 +1,49 @@
 """What a number does to the linear predictor where a function of it stands in the formula, as a curve."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import scipy.sparse
 
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.design import transforms
-from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
+from tfglm.design.parametrisation import is_centred
+from tfglm.design.terms import Part
+from tfglm.results.estimates import Estimates
 from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import Fitted
+from tfglm.solvers.fitted import EMPTY, SEPARATED
 
 POINTS = 101
 
 
-def curves(
-    design: Design, fitted: Fitted, dictionary: Dictionary, df_residual: float, confidence: float
-) -> pd.DataFrame:
+def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> pd.DataFrame:
     """The difference that each value of a number makes to the linear predictor, against the value nearest the mean.
+
+    Of a number that the formula also multiplies by something, it is the difference at the reference level of a factor, and at the
+    mean of a number.
 
     Parameters
     ----------
-    design, fitted
-        The model.
+    estimated
+        The model, with the reference levels.
     dictionary
         Tells the values of each number in the training rows.
-    df_residual
-        Of the fit.
     confidence
         Of the intervals.
 
     Returns
     -------
     A row for each value of each number; a term that is a product of several factors has no curve of its own. Columns: term,
-    column, value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper.
+    column, at (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a
+    penalised fit), ci_lower, ci_upper. What is not estimable is missing.
     """
-    tables = []
+    design, fitted = estimated.design, estimated.fitted
+    error_name = "posterior_sd" if design.penalised else "std_error"
+    names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
+    tables = [pd.DataFrame(columns=names)]
+    unknown = np.isin(fitted.status, (SEPARATED, EMPTY))
     for term in design.terms:
         if term.categorical or len(term.numeric) != 1:
             continue
@@ -43,20 +51,22 @@ def curves(
         column = dictionary.columns[factor.column]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
-        rows = differences(design, factor, term.name, values, reference)
-        effect = rows @ fitted.coefficients
+        rows = differences(estimated, factor, values, reference)
+        known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
+        effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
         error = margin = np.full(len(values), np.nan)
         if np.isfinite(fitted.dispersion):
-            error = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
-            distribution = reference_of(design, fitted, rows, df_residual)
-            error = np.where(distribution.unseen, np.nan, error)
+            sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
+            distribution = reference_of(design, fitted, sparse, estimated.df_residual)
+            error = np.sqrt(np.maximum(fitted.variances(sparse).chosen, 0.0))
+            error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
             # At the value that others are compared with nothing is estimated.
             margin = np.where(error == 0, 0.0, distribution.quantile(confidence) * error)
-        columns = {"term": term.name, "column": factor.column, "value": values, "reference": reference}
-        columns |= {"effect": effect, "posterior_sd" if design.penalised else "std_error": error}
+        columns = {"value": values, "reference": reference, "effect": effect, error_name: error}
         columns |= {"ci_lower": effect - margin, "ci_upper": effect + margin}
-        tables.append(pd.DataFrame(columns))
-    return pd.concat(tables, ignore_index=True)
+        texts = {"term": term.name, "column": factor.column, "at": "; ".join(held(estimated, factor))}
+        tables.append(pd.DataFrame(columns).assign(**texts)[names])
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 def grid(column: Column) -> np.ndarray:
@@ -66,12 +76,33 @@ def grid(column: Column) -> np.ndarray:
     return np.linspace(*column.limits, POINTS)
 
 
-def differences(
-    design: Design, factor: Numeric, term: str, values: np.ndarray, reference: float
-) -> scipy.sparse.csr_array:
+def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, reference: float) -> np.ndarray:
     """Rows of the design matrix at these values less that at the reference, on the scale of the fit, [values, p]."""
+    design = estimated.design
     numbers = np.stack(transforms.apply(np, factor.learnt, np.append(values, reference)), axis=1)
+    differ = (numbers[:-1] - numbers[-1]) / np.array(factor.scale)
     rows = np.zeros((len(values), design.size))
-    where = design.slices[term]
-    rows[:, where] = (numbers[:-1] - numbers[-1]) / np.array(factor.scale)
-    return scipy.sparse.csr_array(rows)
+    for part in design.parts:
+        own = [position for name, position in part.multiplier if name == factor.name]
+        others = [(design.numeric_by_name[name], position) for name, position in part.multiplier if name != factor.name]
+        # The mean of another number is 0 on the scale of the fit, if it is centred there.
+        if own and not (others and is_centred(design, part)):
+            means = [number.center[position] / number.scale[position] for number, position in others]
+            rows[:, cell(estimated, part)] = differ[:, own] * np.prod(means)
+    return rows
+
+
+def cell(estimated: Estimates, part: Part) -> np.ndarray:
+    """The coefficient of a part at the reference levels of its factors, none if no row has them together."""
+    design = estimated.design
+    levels = [design.categorical_by_name[name].levels.index(estimated.levels[name]) for name in part.grouping]
+    return part.where.start + np.flatnonzero((design.levels(part.grouping) == levels).all(axis=1))
+
+
+def held(estimated: Estimates, factor: Numeric) -> Iterator[str]:
+    """Where the curve of a number holds what the number is multiplied by: `carrier AA`, `hour at its mean`."""
+    parts = [part for part in estimated.design.parts if factor.name in dict(part.multiplier)]
+    for name in dict.fromkeys(name for part in parts for name in part.grouping):
+        yield f"{name} {estimated.levels[name]}"
+    for name in dict.fromkeys(name for part in parts for name, _ in part.multiplier if name != factor.name):
+        yield f"{name} at its mean"

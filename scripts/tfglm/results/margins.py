@@ -16,7 +16,6 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.engine.averages import LevelMeans, MeanSlope, average, with_values
 from tfglm.engine.workload import Workload
 from tfglm.families import FAMILIES
@@ -229,10 +228,7 @@ class Inference:
         rare
             Of which there are too few events for a test by cluster, [averages].
         """
-        null = self.fitted.null_vectors
-        # What changes along a direction that changes no prediction of a row, is not known.
-        moves = np.abs(derivative @ null.T) > NEGLIGIBLE * (np.abs(derivative) @ np.abs(null).T)
-        status = np.where((status == "") & moves.any(axis=1), "aliased", status)
+        status = np.where((status == "") & ~self.fitted.estimable(derivative), "aliased", status)
         estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
         if self.design.penalised or not np.isfinite(self.fitted.dispersion):
             only = PENALISED if self.design.penalised else NO_ERRORS

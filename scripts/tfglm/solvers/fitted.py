@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
+from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.solvers.clustered import Clustered
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
@@ -101,6 +102,15 @@ class Fitted:
         rows, columns = np.tril_indices(free)
         information[:, rows, columns] = information[:, columns, rows] = self.cluster_information
         return Clustered(information, self.cluster_constant, float(self.cluster_rho))
+
+    def estimable(self, rows: np.ndarray) -> np.ndarray:
+        """Which combinations of the coefficients [rows, p] are the same along every direction that changes no prediction, [rows].
+
+        The largest entry of a direction is about 1 and its rounding errors are far below NEGLIGIBLE, which is why they are
+        compared with the largest weight of the combination, not with those that meet them.
+        """
+        largest = np.abs(rows).max(axis=1, initial=0.0)
+        return (np.abs(rows @ self.null_vectors.T) <= NEGLIGIBLE * largest[:, None]).all(axis=1)
 
     def on_free(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """The columns of a transformation that belong to free coefficients, [rows, q + m]."""
