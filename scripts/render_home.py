@@ -106,7 +106,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     }
     if fit.get("kind") == "network":
         return known | of_network(fit)
-    table = read_table(folder / "coefficients.csv")
+    table, told = read_table(folder / "coefficients.csv"), told_of(fit, folder, about)
     tests, notes = joint_tests(folder / "terms.csv")
     explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
     return known | {
@@ -114,7 +114,8 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "kind": f"{fit['family']} regression",
         "explained": "" if explained is None else f"{100 * explained:.1f} %",
         "regression": FAMILIES[fit["family"]].regression,
-        "effects": sentences.tell(table, told_of(fit, folder, about)),
+        "effects": sentences.tell(table, told),
+        "averages": bool(told.slopes),
         "means": adjusted_means(folder, about, FAMILIES[fit["family"]].counts_events),
         "confidence": about.confidence[fit["model"]],
         "errors": errors(fit),

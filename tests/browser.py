@@ -1,99 +1,68 @@
-"""Pages in a headless browser, and the links between them."""
+"""Pages in a headless browser: what it complains of, what axe-core finds not usable by everybody, and links that lead nowhere."""
 
-import base64
-import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
 
 BROWSER = "chromium"
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=20000",
-    "--allow-file-access-from-files",
-]
 
 NARROW, WIDE = 400, 1280
 
-# Frames, as no window is narrower than 500 pixels.
-PROBE = """<!DOCTYPE html><title>probe</title><body><script>
-const seen = []
-function look(path, width, frame) {
-  const page = frame.contentDocument, all = what => [...page.querySelectorAll(what)]
-  const levels = all("h1, h2, h3").map(heading => +heading.tagName[1])
-  const search = page.querySelector("#search")
-  let found = null
-  if (search) {
-    search.value = "SEARCHED"
-    search.dispatchEvent(new Event("input"))
-    found = all("tbody.term > tr:not(:first-child):not([hidden])").map(row => row.cells[0].textContent)
-    search.value = ""
-    search.dispatchEvent(new Event("input"))
-    const head = all("thead tr:last-child th").find(each => each.textContent === "estimate")
-    head.querySelector("button").click()
-  }
-  const column = all("thead tr:last-child th[aria-sort]").map(head => head.cellIndex)[0]
-  seen.push({
-    path, width, found,
-    sorted: column && all("tbody.term:nth-of-type(2) > tr:not(:first-child)").map(row => row.cells[column].textContent),
-    too_wide: page.documentElement.scrollWidth - page.documentElement.clientWidth,
-    headings_in_order: levels[0] === 1 && levels.every((level, k) => k === 0 || (level > 1 && level <= levels[k - 1] + 1)),
-    landmarks: all("main").length === 1 && all("nav").length > 0 && page.documentElement.lang === "en",
-    without_scope: all("th:not([scope])").length,
-    without_alt: all("img:not([alt])").length,
-    without_label: all("input").filter(input => !input.labels.length).length,
-  })
-}
-for (const path of PATHS) for (const width of WIDTHS) {
-  const frame = document.createElement("iframe")
-  frame.style.width = width + "px"
-  frame.style.border = 0
-  frame.onload = () => look(path, width, frame)
-  frame.src = path
-  document.body.append(frame)
-}
-window.onload = () => {
-  const result = document.createElement("pre")
-  result.id = "seen"
-  result.textContent = btoa(unescape(encodeURIComponent(JSON.stringify(seen))))
-  document.body.append(result)
-}
-</script>"""
 
-
-def dumped(page: Path, folder: Path) -> subprocess.CompletedProcess:
-    """A page as the browser has it in the end, without an error on the console. `folder` is for its profile. Skips the test where
-    there is no browser."""
-    if not shutil.which(BROWSER):
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """The browser of the machine. Skips the test where there is none."""
+    path = shutil.which(BROWSER)
+    if not path:
         required = os.environ.get("TFGLM_REQUIRE_BROWSER") == "1"
         (pytest.fail if required else pytest.skip)(f"there is no {BROWSER}; apt-get install chromium")
-    arguments = [BROWSER, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", page.as_uri()]
-    shown = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
-    assert not re.search(r"Uncaught|CONSOLE.*(?i:error)", shown.stderr), shown.stderr
-    return shown
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=path) as launched:
+        yield launched
 
 
-def looked_at(pages: list[Path], folder: Path, searched: str) -> list[dict]:
-    """What is seen of pages at both widths, a dict each; `searched` is typed where rows can be searched."""
-    probe = PROBE.replace("PATHS", json.dumps([page.as_uri() for page in pages])).replace("SEARCHED", searched)
-    (folder / "probe.html").write_text(probe.replace("WIDTHS", json.dumps([NARROW, WIDE])))
-    seen = re.search(r'<pre id="seen">([^<]*)', dumped(folder / "probe.html", folder).stdout)
-    assert seen
-    return json.loads(base64.b64decode(seen[1]))
+@contextmanager
+def opened(browser: Browser, path: Path, **options: object) -> Iterator[Page]:
+    """A page in a window of its own, which in the end has to have had no error on its console and loaded nothing but itself.
+    `options` are those of Playwright's `new_page`."""
+    with browser.new_page(**options) as page:
+        errors: list[str] = []
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda request: loaded.append(request.url))
+        loaded: list[str] = []
+        page.goto(path.as_uri())
+        yield page
+        assert not errors, f"{path}: {errors}"
+        assert all(address == path.as_uri() or re.match("data:|blob:", address) for address in loaded), loaded
+
+
+def faults(pages: list[Path]) -> list[str]:
+    """What is wrong with pages at both widths, light and dark: parts that stand out of the window, heads of tables that do not
+    say what they head, and whatever axe-core finds."""
+    found = []
+    with browser() as started:
+        for path, width, scheme in product(pages, (NARROW, WIDE), ("light", "dark")):
+            window = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+            with opened(started, path, **window) as page:
+                seen = [
+                    f"{rule['impact']}: {rule['help']} ({rule['id']}): {rule['nodes'][0]['html'][:200]}"
+                    for rule in Axe().run(page).response["violations"]
+                ]
+                if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                    seen.append("wider than the window")
+                if page.locator("th:not([scope])").count():
+                    seen.append("a <th> without scope")
+                found += [f"{path}, {width} pixels, {scheme}: {fault}" for fault in seen]
+    return found
 
 
 def broken_links(pages: list[Path]) -> Iterator[str]:

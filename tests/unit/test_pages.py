@@ -26,6 +26,7 @@ SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}]}
 MODEL = SHOWN | {"fit": FIT | {"coefficients": 3}, "is_network": False, "regression": "linear regression of"}
 MODEL |= {
     "effects": [Told("x", [HOSTILE]), Told(HOSTILE, [], HOSTILE)],
+    "averages": True,
     "means": [(HOSTILE, FRAME)],
     "confidence": 0.95,
     "tests": FRAME,
@@ -128,6 +129,25 @@ def test_a_page_shows_html_in_the_data_as_text(name):
 
 def test_every_template_of_a_page_is_tested():
     assert {path.name.removesuffix(".html.j2") for path in TEMPLATES.iterdir()} == {*PAGES, "base", "parts"}
+
+
+def test_a_word_is_explained_at_the_end_and_linked_where_it_first_stands_in_a_sentence():
+    sentences = ["Separated levels have no AUC.", "The auc of clusters."]
+    files = pd.DataFrame([["AIC", "RMSE"]], columns=["file", "VIF"])
+    page = render("rows", picture=[], sentences=sentences, files=files, has_total=False)
+    assert page.count("<a class=") == 1 + 3
+    assert '<a class="word" href="#word-separated">Separated</a> levels have no' in page and "The auc of <a" in page
+    terms = re.findall(r'<dt id="(.+?)">(.+?)</dt><dd>.+\.</dd>', page)
+    assert terms == [
+        ("word-AIC", "AIC, BIC"),
+        ("word-AUC", "AUC"),
+        ("word-cluster", "cluster (of rows)"),
+        ("word-RMSE", "RMSE"),
+        ("word-separated", "separated"),
+        ("word-VIF", "VIF"),
+    ]
+    # Nothing to explain, no list.
+    assert "Words" not in render("rows", picture=[], sentences=[], files=FRAME[["term"]], has_total=False)
 
 
 def test_names_over_groups_of_columns_span_them_and_missing_values_are_empty():

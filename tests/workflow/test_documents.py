@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tfglm.report.glossary import WORDS
+
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
@@ -63,6 +65,11 @@ def test_the_glossary_explains_each_term_once_in_alphabetical_order():
     for _, meaning in rows:
         for word in re.findall(r"\*([^*]+)\*", re.sub(r"`.*?`", "", meaning)):
             assert {word.casefold(), word.casefold().removesuffix("s")} & words, f"{word} has no entry"
+
+
+def test_the_glossary_says_of_the_words_of_the_pages_what_the_pages_say():
+    text = (REPOSITORY / "docs/glossary.md").read_text().replace("*", "")
+    assert [word for word, meaning in WORDS.items() if f"| {word} | {meaning} |\n" not in text] == []
 
 
 def test_the_readme_is_short_and_says_what_the_large_run_took():

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from browser import broken_links, faults
 from runs import read_table, snakemake, succeed
 from tfglm.data.reader import uniform
 
@@ -33,7 +34,7 @@ def clinic() -> pd.DataFrame:
     return visits
 
 
-def test_a_new_file_has_its_first_table_after_two_commands(tmp_path):
+def test_a_new_file_has_its_tables_and_pages_after_two_commands(tmp_path):
     visits = clinic()
     known = visits["Weight"] >= 55
     exported = visits.assign(Weight=visits["Weight"].where(known))
@@ -45,8 +46,12 @@ def test_a_new_file_has_its_first_table_after_two_commands(tmp_path):
     assert "All 3,000 rows of clinic.csv, layout config/clinic.layout.yaml:" in printed
     (command,) = re.findall(r"^Next: snakemake --cores 4 --snakefile \S+ (.+)$", printed, re.MULTILINE)
     assert command == "--configfile config/clinic.yaml"
-    succeed(tmp_path, "results/clinic/models/Readmitted_yes/coefficients.csv", *command.split())
+    succeed(tmp_path, *command.split())
     compare(tmp_path, visits)
+    pages = sorted((tmp_path / "results").rglob("*.html"))
+    assert {page.name for page in pages} == {"index.html", "coefficients.html", "metrics.html", "rows.html"}
+    assert list(broken_links(pages)) == []
+    assert faults(pages) == []
 
 
 def compare(folder, visits: pd.DataFrame) -> None:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from browser import faults
 from runs import configure, planned, read_json, read_table, snakemake, succeed, write_asa
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
@@ -145,6 +146,12 @@ def test_a_network_stands_beside_a_regression(folder):
     table = read_table(folder, "exact")
     (distance,) = [row for row in cells if row[0] == "distance"]
     assert distance[2] == pytest.approx(table.loc[("distance", ""), "estimate"], rel=1e-15)
+
+
+def test_everybody_can_use_the_pages(folder):
+    pages = sorted((folder / "results").rglob("*.html"))
+    assert {page.name for page in pages} == {"index.html", "compare.html", "metrics.html"}
+    assert faults(pages) == []
 
 
 LOAD = """

@@ -48,6 +48,8 @@ def binomial_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
         float,
     )
     draw_counts(confusion, counts, ["no event", "event"])
+    # Upright, as beside their length there is no room for what they are.
+    confusion.axes[0].set_yticks([0.5, 1.5], ["no event", "event"], rotation=90, va="center")
     always = max(metrics["mean_response"], 1 - metrics["mean_response"])
     told = f"threshold {metrics['threshold']:g}: accuracy {metrics['accuracy']:.4f}"
     confusion.axes[0].set_title(f"{told}\n(with one answer for all rows {always:.4f})", fontsize=8)

@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 import pandas as pd
 
+from tfglm.report.glossary import explained, linked
 from tfglm.report.words import minus
 from tfglm.results import csv_files
 
@@ -28,6 +29,7 @@ def render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"count": "{:,}".format, "head": _head, "rows": _rows, "minus": minus}
+    environment.filters |= {"explained": explained, "linked": linked}
     return environment.get_template(f"{template}.html.j2").render(values)
 
 

@@ -1,0 +1,105 @@
+"""The words of the pages that not everybody knows: what they mean, and where they first stand on a page."""
+
+import re
+
+from markupsafe import Markup
+
+WORDS = {
+    "adjusted mean": "of a level: the mean prediction if all training rows had it and kept their other covariates "
+    "(marginal standardisation)",
+    "AHT": "approximate Hotelling T² test: the joint test of several coefficients with few clusters (Pustejovsky "
+    "and Tipton 2018, who call it HTZ)",
+    "AIC, BIC": "the log-likelihood less a price for each parameter, times -2: smaller is better. As R computes "
+    "them: an estimated variance counts as a parameter",
+    "aliased": "a column that is a linear combination of the columns before it, or that has no rows. It has no "
+    "coefficient; `aliased_with` names what it equals",
+    "AUC": "the share of all pairs of a row with the event and one without it that the model ranks right: 0.5 is "
+    "chance, 1 is best",
+    "average marginal effect": "what a covariate changes in the mean response, averaged over the training rows: of "
+    "a level, the difference of adjusted means from the reference level; of a number, the derivative",
+    "average precision": "the mean of the precision over all thresholds, by recall: chance has the share of events, "
+    "1 is best",
+    "bootstrap": "how far a number varies if the rows, or the groups of rows that may be alike, are drawn anew from "
+    "themselves",
+    "Brier": "the mean squared distance of predicted probabilities from the outcome, 1 or 0: smaller is better",
+    "calibration": "whether predicted probabilities are as large as the shares of events. The slope is below 1 "
+    "where they are too extreme, above 1 where they are too cautious; in the large 0 is ideal, and above 0 they are "
+    "too small",
+    "cluster (of rows)": "rows with the same value of the column in `std_errors: cluster(column)`, which may be alike",
+    "converged": "a further Newton step would move no coefficient by more than a millionth of its classical "
+    "standard error; for lasso and elastic net: the KKT conditions hold to within a millionth of the penalty",
+    "CR1, CR2": "standard errors robust to clusters of rows. CR1 multiplies by a factor; CR2 adjusts the residuals "
+    "of each cluster so that the variance is unbiased under a working model (Bell and McCaffrey 2002)",
+    "deviance": "twice the difference between the log-likelihood of a model that fits every row and that of this "
+    "model; what is explained of it is the share by which it is smaller than without covariates",
+    "dispersion": "the factor by which the variance exceeds that of the family: estimated for gaussian and with "
+    "`quasi`, 1 for binomial and poisson",
+    "epoch": "one pass of an online solver, or of a network, over all training rows",
+    "interval": "were the rows drawn anew many times, 95 % of the intervals of 95 % would hold the true value, if "
+    "the model is right",
+    "joint test": "whether all coefficients of a term could be 0 together",
+    "linear predictor": "eta: the sum of coefficients times columns, and the offset",
+    "log loss": "minus the mean logarithm of the probability that was predicted for what happened: smaller is better",
+    "log-likelihood": "the logarithm of the probability of the responses under the model: of two models of the same "
+    "responses, that with the larger one fits better",
+    "MAE": "mean absolute error of the predictions, in units of the response",
+    "odds": "a probability divided by its complement: a probability of 20 % is odds of 0.25. Odds that are 50 % "
+    "higher are no probability that is 50 % higher",
+    "online solver": "`sgd`, `adagrad`, `adam`, `ftrl`: learns from one batch of rows after the other",
+    "penalised": "fitted with a penalty on large coefficients, which draws them towards 0",
+    "posterior": "what is known of a coefficient after the data, if the penalty says what was known before",
+    "precision, recall": "of the rows with a predicted event, the share that had it; of the rows with an event, the "
+    "share that was predicted. F1 is their harmonic mean",
+    "reference level": "the level that the others of its term are compared with; its coefficient is 0",
+    "RMSE": "root mean square error of the predictions, in units of the response",
+    "robust": "standard errors that allow any variance of independent rows (HC1)",
+    "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
+    "unequal clusters",
+    "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
+    "rows take no part in the fit",
+    "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
+    "VIF": "variance inflation factor: how many times larger the variance of a coefficient is because of the other "
+    "columns",
+}
+"""What the words mean, as docs/glossary.md has it; those that mean one thing together stand together."""
+
+
+def names(word: str) -> list[str]:
+    """How a word of the glossary stands on a page: `CR1` and `CR2` of `CR1, CR2`, `cluster` of `cluster (of rows)`."""
+    return re.sub(r" \(.+\)", "", word).split(", ")
+
+
+BY_NAME = {name.lower(): word for word in WORDS for name in names(word)}
+NAME = rf"\b(?P<name>{'|'.join(sorted(map(re.escape, BY_NAME), key=len, reverse=True))})s?\b"
+CODE = r"<(?P<code>code|pre|script|style)\b.*?</(?P=code)>"
+NO_PROSE = r"<(?P<part>a|h\d|label|summary|svg|table)\b.*?</(?P=part)>"
+MARK = r"<[^>]*>"
+
+SPOKEN = re.compile(rf"{CODE}|{MARK}|{NAME}", re.IGNORECASE | re.DOTALL)
+WRITTEN = re.compile(rf"{CODE}|{NO_PROSE}|{MARK}|{NAME}", re.IGNORECASE | re.DOTALL)
+
+
+def explained(page: str) -> list[dict]:
+    """The words in the text, tables and pictures of a page: their `id`, `word` and `meaning`."""
+    used = {BY_NAME[found["name"].lower()] for found in SPOKEN.finditer(page) if found["name"]}
+    return [
+        {"id": identity(word), "word": word, "meaning": WORDS[word].replace("`", "")} for word in WORDS if word in used
+    ]
+
+
+def identity(word: str) -> str:
+    return f"word-{names(word)[0].replace(' ', '-')}"
+
+
+def linked(page: str) -> Markup:
+    """The page with a link to what a word means where it first stands in a sentence."""
+    met = set()
+
+    def link(found: re.Match) -> str:
+        word = BY_NAME.get((found["name"] or "").lower())
+        if not word or word in met:
+            return found[0]
+        met.add(word)
+        return f'<a class="word" href="#{identity(word)}">{found[0]}</a>'
+
+    return Markup(WRITTEN.sub(link, page))
