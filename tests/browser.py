@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 BROWSER = "chromium"
 
-NARROW, WIDE = 400, 1280
+WINDOWS = {"narrow and light": (400, "light"), "wide and dark": (1280, "dark")}
+"""Width in pixels and colour scheme: each of two, as no width has colours of its own."""
 
 
 @contextmanager
@@ -34,11 +35,10 @@ def opened(browser: Browser, path: Path, **options: object) -> Iterator[Page]:
     """A page in a window of its own, which in the end has to have had no error on its console and loaded nothing but itself.
     `options` are those of Playwright's `new_page`."""
     with browser.new_page(**options) as page:
-        errors: list[str] = []
+        errors, loaded = list[str](), list[str]()
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("request", lambda request: loaded.append(request.url))
-        loaded: list[str] = []
         page.goto(path.as_uri())
         yield page
         assert not errors, f"{path}: {errors}"
@@ -46,13 +46,12 @@ def opened(browser: Browser, path: Path, **options: object) -> Iterator[Page]:
 
 
 def faults(pages: list[Path]) -> list[str]:
-    """What is wrong with pages at both widths, light and dark: parts that stand out of the window, heads of tables that do not
+    """What is wrong with pages, narrow and wide, light and dark: parts that stand out of the window, heads of tables that do not
     say what they head, and whatever axe-core finds."""
     found = []
     with browser() as started:
-        for path, width, scheme in product(pages, (NARROW, WIDE), ("light", "dark")):
-            window = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-            with opened(started, path, **window) as page:
+        for path, (name, (width, scheme)) in product(pages, WINDOWS.items()):
+            with opened(started, path, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
                 seen = [
                     f"{rule['impact']}: {rule['help']} ({rule['id']}): {rule['nodes'][0]['html'][:200]}"
                     for rule in Axe().run(page).response["violations"]
@@ -61,7 +60,7 @@ def faults(pages: list[Path]) -> list[str]:
                     seen.append("wider than the window")
                 if page.locator("th:not([scope])").count():
                     seen.append("a <th> without scope")
-                found += [f"{path}, {width} pixels, {scheme}: {fault}" for fault in seen]
+                found += [f"{path}, {name}: {fault}" for fault in seen]
     return found
 
 

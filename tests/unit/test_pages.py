@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import compare as compare_script
+from browser import faults
 from tfglm.report.coefficients import sheet
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.quality import measures
@@ -148,6 +149,27 @@ def test_a_word_is_explained_at_the_end_and_linked_where_it_first_stands_in_a_se
     ]
     # Nothing to explain, no list.
     assert "Words" not in render("rows", picture=[], sentences=[], files=FRAME[["term"]], has_total=False)
+
+
+BAD = """<!DOCTYPE html><html lang="en"><title>Bad</title><style>p { color: #888 }
+@media (prefers-color-scheme: dark) { p { color: #ccc; background: #222 } }</style>
+<main><h1>Bad</h1><input><p>grey on white</p><table><tr><th>a<td>1</table><div style="width: 700px">wide</div></main>"""
+
+
+def test_the_faults_of_a_page_are_found(tmp_path):
+    (tmp_path / "bad.html").write_text(BAD)
+    found = {fault.split(", ", 1)[1] for fault in faults([tmp_path / "bad.html"])}
+    everywhere = {"a <th> without scope", "critical: Form elements must have labels (label): <input>"}
+    assert found == {
+        f"{window}: {fault}" for window in ("narrow and light", "wide and dark") for fault in everywhere
+    } | {
+        "narrow and light: wider than the window",
+        "narrow and light: serious: Elements must meet minimum color contrast ratio thresholds (color-contrast): "
+        "<p>grey on white</p>",
+    }
+    (tmp_path / "bad.html").write_text(BAD.replace("<main>", "<main><script>nothing.there</script>"))
+    with pytest.raises(AssertionError, match="nothing is not defined"):
+        faults([tmp_path / "bad.html"])
 
 
 def test_names_over_groups_of_columns_span_them_and_missing_values_are_empty():

@@ -70,9 +70,9 @@ def test_the_targets_are_listed_with_what_they_do(finished):
 def test_the_report_opens_in_a_browser(finished, tmp_path):
     succeed(finished, "--report", str(tmp_path / "report.html"))
     with browser() as started, opened(started, tmp_path / "report.html") as page:
-        page.get_by_text("1. Start here").wait_for()
+        page.get_by_text("says in plain words what was fitted").wait_for()
         text = page.inner_text("body")
-    for expected in ("Data", "late_arrival", "arrival_delay", "says in plain words what was fitted"):
+    for expected in ("1. Start here", "Data", "late_arrival", "arrival_delay"):
         assert expected in text, expected
 
 
@@ -107,6 +107,7 @@ def test_coefficients_can_be_searched_and_sorted_and_a_print_has_all_there_is(fi
     path = finished / "results" / "flights" / "models" / "late_arrival" / "coefficients.html"
     with browser() as started, opened(started, path) as page:
         rows = page.locator("tbody.term > tr:not(:first-child):visible")
+        every = rows.count()
         page.get_by_label("Show only").fill("dest")
         assert rows.count() == 104
         page.get_by_label("Show only").fill("")
@@ -115,9 +116,9 @@ def test_coefficients_can_be_searched_and_sorted_and_a_print_has_all_there_is(fi
         estimates = [float(text.replace("−", "-")) for text in cells]
         assert len(estimates) == 16 and estimates == sorted(estimates)
         page.emulate_media(media="print")
-        assert rows.count() == 139 and not page.get_by_label("Show only").is_visible()
+        assert rows.count() == every and not page.get_by_label("Show only").is_visible()
     with browser() as started, opened(started, finished / "results" / "flights" / "index.html") as page:
         means = page.get_by_role("region", name="Adjusted means of carrier").first
         assert not means.is_visible()
         page.emulate_media(media="print")
-        assert means.is_visible() and not page.get_by_role("navigation").first.is_visible()
+        assert means.is_visible() and page.get_by_role("navigation").count() == 0

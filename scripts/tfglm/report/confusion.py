@@ -33,7 +33,7 @@ def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     draw_counts(matrix, np.array(metrics["confusion"], float), names)
     accuracy, null = metrics["accuracy"], metrics["null_accuracy"]
     matrix.axes[0].set_title(
-        f"accuracy {accuracy:.4f}, of the most frequent class alone {null:.4f}", x=(0.1 - margin) / side
+        f"accuracy {accuracy:.4f}\n(of the most frequent class alone {null:.4f})", fontsize=8, x=(0.1 - margin) / side
     )
     beside = picture.panel(margin + side + 0.1, TITLE_HEIGHT, margin + 2.5, height)
     of_classes = beside.add_axes(margin, 0.35, 2.3, side)

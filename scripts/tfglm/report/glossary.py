@@ -5,6 +5,7 @@ import re
 from markupsafe import Markup
 
 WORDS = {
+    "accuracy": "the share of rows that are classified right",
     "adjusted mean": "of a level: the mean prediction if all training rows had it and kept their other covariates "
     "(marginal standardisation)",
     "AHT": "approximate Hotelling T² test: the joint test of several coefficients with few clusters (Pustejovsky "
@@ -38,11 +39,14 @@ WORDS = {
     "interval": "were the rows drawn anew many times, 95 % of the intervals of 95 % would hold the true value, if "
     "the model is right",
     "joint test": "whether all coefficients of a term could be 0 together",
+    "lift": "how many times more events there are among some rows than among all",
     "linear predictor": "eta: the sum of coefficients times columns, and the offset",
     "log loss": "minus the mean logarithm of the probability that was predicted for what happened: smaller is better",
     "log-likelihood": "the logarithm of the probability of the responses under the model: of two models of the same "
     "responses, that with the larger one fits better",
     "MAE": "mean absolute error of the predictions, in units of the response",
+    "null accuracy": "the share of rows that would be classified right if all were said to be of the most frequent "
+    "class",
     "odds": "a probability divided by its complement: a probability of 20 % is odds of 0.25. Odds that are 50 % "
     "higher are no probability that is 50 % higher",
     "online solver": "`sgd`, `adagrad`, `adam`, `ftrl`: learns from one batch of rows after the other",
@@ -50,16 +54,22 @@ WORDS = {
     "posterior": "what is known of a coefficient after the data, if the penalty says what was known before",
     "precision, recall": "of the rows with a predicted event, the share that had it; of the rows with an event, the "
     "share that was predicted. F1 is their harmonic mean",
+    "r squared, d squared": "the share of the variance of the responses that the predictions explain; the same of "
+    "their deviance. Below 0 they are worse than the mean",
     "reference level": "the level that the others of its term are compared with; its coefficient is 0",
     "RMSE": "root mean square error of the predictions, in units of the response",
     "robust": "standard errors that allow any variance of independent rows (HC1)",
+    "ROC curve": "for each threshold the recall, beside the share of rows without the event for which one is predicted",
     "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
     "unequal clusters",
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
     "rows take no part in the fit",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
+    "support": "the rows that are of a class",
+    "threshold": "the predicted probability from which on a row is classified as an event",
     "VIF": "variance inflation factor: how many times larger the variance of a coefficient is because of the other "
     "columns",
+    "zero": "of a coefficient: set to 0 by the penalty",
 }
 """What the words mean, as docs/glossary.md has it; those that mean one thing together stand together."""
 
