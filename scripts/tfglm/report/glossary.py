@@ -58,7 +58,8 @@ WORDS = {
     "their deviance. Below 0 they are worse than the mean",
     "reference level": "the level that the others of its term are compared with; its coefficient is 0",
     "RMSE": "root mean square error of the predictions, in units of the response",
-    "robust": "standard errors that allow any variance of independent rows (HC1)",
+    "robust": "standard errors that allow more than the family says: any variance of independent rows (HC1), or "
+    "rows of a cluster that are alike (CR1, CR2)",
     "ROC curve": "for each threshold the recall, beside the share of rows without the event for which one is predicted",
     "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
     "unequal clusters",
