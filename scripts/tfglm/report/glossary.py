@@ -65,6 +65,7 @@ WORDS = {
     "unequal clusters",
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
     "rows take no part in the fit",
+    "shard": "up to 524,288 rows of one input file and one split, a file a column, in random order",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
     "support": "the rows that are of a class",
     "threshold": "the predicted probability from which on a row is classified as an event",
