@@ -1,4 +1,4 @@
-"""What else is run on the same data: an online solver, files to score, a workflow that uses this one as a module."""
+"""What else is run on the same data: an online solver, files to score."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import yaml
 from scipy.special import expit
 
 from default_run import COVARIATES, NUMERIC
-from runs import REPOSITORY, planned, read_json, read_table, results, succeed
+from runs import planned, read_json, read_table, results, succeed
 
 
 def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(finished, expected, tmp_path):
@@ -73,20 +73,3 @@ def test_a_new_file_is_scored_without_a_fit_and_its_shards_are_deleted_on_reques
     assert " MB of shards that this config does not use" in succeed(finished, "--forcerun", "render_rows")
     succeed(finished, "tidy")
     assert not list(shards.glob("*/tomorrow")) and len(list(shards.glob("*/flights"))) == 1 and planned(finished) == {}
-
-
-def test_another_workflow_uses_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
-    theirs = yaml.safe_load((finished / "config" / "config.yaml").read_text())
-    theirs["fit"] = ["late_arrival"]
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({"regression": theirs}))
-    (tmp_path / "tfglm").symlink_to(REPOSITORY)
-    (snippet,) = re.findall(
-        r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "config" / "README.md").read_text(), re.DOTALL
-    )
-    (tmp_path / "Snakefile").write_text(snippet)
-    here = ("--snakefile", str(tmp_path / "Snakefile"))
-    jobs = planned(tmp_path, *here)
-    assert jobs["tfglm_chief"] == 1 and jobs["results"] == 1
-    succeed(tmp_path, *here, "results/flights/models/late_arrival/design.json")
-    design = read_json(tmp_path, "models", "late_arrival", "design.json")
-    assert design == read_json(finished, "models", "late_arrival", "design.json")

@@ -1,9 +1,52 @@
 # Where the scripts are that the rules run.
 
+import io
 import os
+import tarfile
+import tempfile
 from pathlib import Path
 
-# This file lies in workflow/rules, also where another workflow uses this one as a module.
-SCRIPTS = Path(workflow.current_basedir.get_path_or_uri(secret_free=False)).parents[1] / "scripts"
+from snakemake.exceptions import WorkflowError
+from snakemake.sourcecache import HostingProviderFile, LocalGitFile, LocalSourceFile
+
+
+def folder_of_workflow():
+    """The folder above `workflow/` and `scripts/`. This file lies in workflow/rules, also where another workflow uses this one as a
+    module; of a git repository Snakemake then fetches the rules alone, so the scripts of the same commit are put beside its cache.
+    """
+    rules = workflow.current_basedir
+    if isinstance(rules, LocalSourceFile):
+        return Path(rules.get_path_or_uri(secret_free=False)).parents[1]
+    if isinstance(rules, HostingProviderFile):
+        return checked_out(rules.hosted_repo.repo, rules.ref)
+    if isinstance(rules, LocalGitFile):
+        from git import Repo
+
+        return checked_out(Repo(rules.repo_path), rules.ref)
+    raise WorkflowError(
+        f"{rules}: the scripts of this workflow cannot be fetched from there\n"
+        '  name a checkout, or a repository: snakefile: github("owner/tfglm", path="workflow/Snakefile", tag="...")'
+    )
+
+
+def checked_out(repository, ref):
+    """The folder with the scripts of a commit, and the layouts that they read: made once, whole or not at all."""
+    commit = repository.commit(ref).hexsha
+    folder = Path(workflow.sourcecache.cache_path, "tfglm", commit)
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    packed = repository.git.archive(commit, "scripts", "config/layouts", stdout_as_string=False)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as new, tarfile.open(fileobj=io.BytesIO(packed)) as files:
+        files.extractall(Path(new, commit), filter="data")
+        try:
+            Path(new, commit).rename(folder)
+        except OSError:
+            if not folder.exists():  # else another process was faster
+                raise
+    return folder
+
+
+SCRIPTS = folder_of_workflow() / "scripts"
 # The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
 os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
