@@ -1,15 +1,20 @@
 """A run is planned by whoever has Snakemake alone; what the jobs need is in their environment."""
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from runs import REPOSITORY, configure, jobs_in
+
+ENVIRONMENT_OF_JOBS = REPOSITORY / "workflow" / "envs" / "tfglm.yaml"
 
 
 def needed_by(name: str) -> set[str]:
@@ -35,17 +40,18 @@ def snakemake_alone(tmp_path_factory) -> Path:
     return folder
 
 
-def planned(packages: Path, folder: Path, *arguments: str) -> dict[str, int]:
-    """The jobs that Snakemake plans with these packages and without those of this environment, which `site` would add."""
-    line = [sys.executable, "-S", "-m", "snakemake", "--dry-run", "--cores", "2"]
-    done = subprocess.run(
-        [*line, "--snakefile", str(REPOSITORY / "Snakefile"), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(packages)},
-        capture_output=True,
-        text=True,
-    )
+def snakemake(packages: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Snakemake with these packages and without those of this environment, which `site` would add."""
+    line = [sys.executable, "-S", "-m", "snakemake", "--cores", "2", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def planned(packages: Path, folder: Path, *arguments: str) -> dict[str, int]:
+    """The jobs that this Snakemake plans."""
+    done = snakemake(packages, folder, "--dry-run", "--snakefile", str(REPOSITORY / "Snakefile"), *arguments)
     return jobs_in(done.stdout + done.stderr)
 
 
@@ -60,3 +66,28 @@ def test_snakemake_alone_plans_the_default_run(snakemake_alone, tmp_path):
 
 def test_snakemake_alone_plans_a_look_at_a_file(snakemake_alone, tmp_path):
     assert planned(snakemake_alone, tmp_path, "init", "--config", "csv=flights.csv") == {"init": 1}
+
+
+def test_the_workflow_catalogue_has_what_it_looks_for(snakemake_alone, tmp_path):
+    """Where it looks is in its documentation, "Adding workflows", and its `generate-catalog.py`."""
+    usage = yaml.safe_load((REPOSITORY / ".snakemake-workflow-catalog.yml").read_text())["usage"]
+    assert set(usage) <= {"mandatory-flags", "software-stack-deployment", "report"} and usage["report"] is True
+    deployment = usage["software-stack-deployment"]
+    assert set(deployment) <= {"conda", "apptainer", "apptainer+conda"} and deployment["conda"] is True
+    assert (REPOSITORY / "config" / "README.md").exists()
+    readme = (REPOSITORY / "README.md").read_text().lower()
+    assert "snakemake" in readme and "workflow" in readme
+    snakefile = REPOSITORY / "workflow" / "Snakefile"
+    folder = shutil.copytree(REPOSITORY / ".test", tmp_path / ".test")
+    drawn = snakemake(snakemake_alone, folder, "--snakefile", str(snakefile), "--forceall", "--rulegraph").stdout
+    assert drawn.startswith("digraph") and 'label = "chief"' in drawn
+
+
+def test_every_command_of_a_rule_has_the_conda_environment():
+    """`snakemake --lint` sees only the rules that the default config includes."""
+    for path in [REPOSITORY / "workflow" / "Snakefile", *(REPOSITORY / "workflow" / "rules").glob("*.smk")]:
+        for rule in re.split(r"^(?=rule )", path.read_text(), flags=re.MULTILINE)[1:]:
+            runs = re.search(r"^    (shell|script|run|notebook|wrapper):", rule, flags=re.MULTILINE)
+            environment = re.search(r'^    conda:\n        "(.*)"$', rule, flags=re.MULTILINE)
+            assert bool(runs) == bool(environment), rule.split(":")[0]
+            assert not environment or (path.parent / environment[1]).resolve() == ENVIRONMENT_OF_JOBS, rule
