@@ -40,10 +40,25 @@ def snakemake_alone(tmp_path_factory) -> Path:
     return folder
 
 
-def snakemake(packages: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+CONDA = """#!/bin/sh
+case "$1 $2" in
+  "info --json") echo '{{"conda_prefix": "{prefix}", "platform": "linux-64"}}' ;;
+  "config --get") echo '{{"get": {{"channel_priority": "strict"}}}}' ;;
+  "--version ") echo conda 25.11.0 ;;
+  "env create")
+    while [ "$1" != --prefix ]; do shift; done
+    mkdir -p "$2/bin"
+    printf '#!/bin/sh\\nunset PYTHONPATH\\nexec {python} "$@"\\n' > "$2/bin/python"
+    chmod +x "$2/bin/python" ;;
+esac
+"""
+"""What Snakemake asks of conda; its environments have a Python with the packages of this one."""
+
+
+def snakemake(packages: Path, folder: Path, *arguments: str, path: str = "") -> subprocess.CompletedProcess:
     """Snakemake with these packages and without those of this environment, which `site` would add."""
     line = [sys.executable, "-S", "-m", "snakemake", "--cores", "2", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    environment = {**os.environ, "PYTHONPATH": str(packages), "PATH": path or os.environ["PATH"]}
     done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done
@@ -64,8 +79,19 @@ def test_snakemake_alone_plans_the_default_run(snakemake_alone, tmp_path):
     assert jobs["ingest"] == 1 and jobs["chief"] == jobs["tabulate_coefficients"] == 2
 
 
-def test_snakemake_alone_plans_a_look_at_a_file(snakemake_alone, tmp_path):
-    assert planned(snakemake_alone, tmp_path, "init", "--config", "csv=flights.csv") == {"init": 1}
+def test_a_job_has_the_packages_of_the_environment_that_conda_makes(snakemake_alone, tmp_path):
+    conda = tmp_path / "conda" / "bin"
+    conda.mkdir(parents=True)
+    (conda / "conda").write_text(CONDA.format(prefix=conda.parent, python=sys.executable))
+    (conda / "conda").chmod(0o755)
+    (conda / "activate").write_text('export PATH="$1/bin:$PATH"\n')
+    (tmp_path / "sales.csv").write_text("sold,shop\n" + "3.5,A\n4.5,B\n1.5,A\n2.5,B\n" * 9)
+    line = ["--snakefile", str(REPOSITORY / "Snakefile"), "init", "--config", "csv=sales.csv", "--sdm", "conda"]
+    done = snakemake(snakemake_alone, tmp_path, *line, path=f"{conda}:/usr/bin:/bin")
+    assert "Activating conda environment" in done.stdout + done.stderr
+    (environment,) = (tmp_path / ".snakemake" / "conda").glob("*.yaml")
+    assert environment.read_text() == ENVIRONMENT_OF_JOBS.read_text()
+    assert (tmp_path / "config" / "sales.yaml").exists()
 
 
 def test_the_workflow_catalogue_has_what_it_looks_for(snakemake_alone, tmp_path):
