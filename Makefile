@@ -1,8 +1,10 @@
-# Everything the project does from a fresh checkout: `make run` fits the default models, `make test` runs the tests.
+# Everything the project does from a fresh checkout: `make run` fits the default models, `make test` runs the tests. Both say how far
+# they are; with VERBOSE=1 all that pip and Snakemake say.
 
 PYTHON ?= python3.11
 CORES ?= 4
 BIN := .venv/bin
+INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python scripts/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 
 .PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins
@@ -88,10 +90,11 @@ clean:
 	rm -rf results logs timings .snakemake
 
 $(BIN)/.ready: requirements.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --requirement requirements.txt
-	touch $@
+	@echo "Setting up $(CURDIR)/.venv: some minutes"
+	@$(PYTHON) -m venv .venv
+	@$(INSTALL) --requirement requirements.txt
+	@touch $@
 
 $(BIN)/.ready-dev: $(BIN)/.ready requirements-dev.txt
-	$(BIN)/pip install --quiet --requirement requirements-dev.txt
-	touch $@
+	@$(INSTALL) --requirement requirements-dev.txt
+	@touch $@
