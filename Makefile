@@ -6,14 +6,17 @@ CORES ?= 4
 BIN := .venv/bin
 INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python scripts/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
+# With the display of scripts/snakemake_logger_plugin_tfglm, which Snakemake finds on the Python path.
+SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
+RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
 .PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins
 
 run: $(BIN)/.ready
-	$(SNAKEMAKE)
+	$(RUN)
 
 report: run
-	$(SNAKEMAKE) --report results/flights/report.html
+	$(RUN) --report results/flights/report.html
 
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -83,7 +86,7 @@ bench-large: $(BIN)/.ready
 # After a power cut or a SIGKILL of Snakemake, which then had no time to take back its lock.
 resume: $(BIN)/.ready
 	$(SNAKEMAKE) --unlock
-	$(SNAKEMAKE) --rerun-incomplete
+	$(RUN) --rerun-incomplete
 
 # All that a run made; the configuration and the data stay.
 clean:

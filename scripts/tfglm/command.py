@@ -19,6 +19,10 @@ terminal = sys.stderr
 """Where the person who started the run looks, even while stdout and stderr go to the log."""
 
 
+DISPLAYED = "TFGLM_DISPLAY"
+"""The environment variable that tells a job that Snakemake shows its progress (`snakemake_logger_plugin_tfglm`)."""
+
+
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Characters that a terminal obeys instead of showing them, and those that turn the direction of writing: all control characters
 but tab and line feed."""
@@ -59,7 +63,9 @@ def say(message: str) -> None:
     log(message)
     if _has_terminal():
         end_live()
-        _show(visible(message))
+        # On a terminal, in place of the display, which is drawn again below.
+        clear = "\r\x1b[K" if DISPLAYED in os.environ and terminal.isatty() else ""
+        _show(f"{clear}{visible(message)}")
 
 
 def _has_terminal() -> bool:
@@ -73,11 +79,16 @@ def _show(text: str, end: str = "\n") -> None:
         print(text, end=end, file=terminal, flush=True)
 
 
+def tell(message: str) -> None:
+    """`say`, for whoever waits: where Snakemake shows progress itself, the line is in the log alone."""
+    (log if DISPLAYED in os.environ else say)(message)
+
+
 def live(message: str) -> None:
     """One line in the log. On a terminal it takes the place of the one before it; into a file or a pipe they go one by one."""
     global _is_live
-    if not _has_terminal() or not terminal.isatty():
-        say(message)
+    if DISPLAYED in os.environ or not _has_terminal() or not terminal.isatty():
+        tell(message)
         return
     log(message)
     # A longer one would take two lines, of which only the second would be replaced.

@@ -136,7 +136,7 @@ class History:
     def reporter(self) -> Reporter:
         """What a solver tells of its work goes here, to the log and to the terminal."""
         return Reporter(
-            lambda message: command.say(f"{self._model}: {message}"),
+            lambda message: command.tell(f"{self._model}: {message}"),
             lambda message: command.live(f"{self._model}: {message}"),
             command.log,
             self.record,

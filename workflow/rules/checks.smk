@@ -190,7 +190,7 @@ onsuccess:
     if any(job.rule.name == "render_home" for job in workflow.dag.jobs):
         print("", *map(headline, MODELS), sep="\n")
         print(f"The page to open: {RESULTS}/index.html")
-    if any(Path(target).exists() for target in targets_of_all_models()):
+    elif any(Path(target).exists() for target in targets_of_all_models()):
         print(
             f"The results are in {RESULTS}/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
         )

@@ -99,7 +99,7 @@ def train(
     shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
     accuracy = of_classes.get("held_out_accuracy")
-    command.say(
+    command.tell(
         f"{design.model}: {trained.summary['steps']:,} steps in {history.seconds():.1f} s, final cost "
         f"{trained.summary['loss']:.6g}"
         + (f", accuracy {accuracy:.4f} on the rows held out" if accuracy is not None else "")

@@ -1,0 +1,92 @@
+"""How a run is shown: by a line that keeps changing on a terminal, by a line for each stage elsewhere."""
+
+import sys
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from snakemake_logger_plugin_tfglm.run import Run, Stage
+
+
+class Display(Protocol):
+    def begin(self, run: Run) -> None:
+        """Show this run from now on."""
+
+    def enter(self, stage: Stage) -> None:
+        """The first job of a stage has begun."""
+
+    def say(self, text: str) -> None:
+        """Lines that stay."""
+
+    def end(self) -> None:
+        """Leave nothing but the lines that stay; may be called again."""
+
+
+class Lines:
+    """For files and pipes: no control characters."""
+
+    def begin(self, run: Run) -> None:
+        self._run = run
+
+    def enter(self, stage: Stage) -> None:
+        jobs = self._run.jobs_of_stages[stage]
+        self.say(f"{stage.name}: {jobs} job{'s' if jobs != 1 else ''}")
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        pass
+
+
+class Bar:
+    """For terminals: stage, bar, jobs done of all, rows a second, time left.
+
+    One line and no more, since jobs write there too: each of their lines begins by clearing this one (`tfglm.command`), which is
+    drawn again below. What this process prints meanwhile, Rich prints above it.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._live: Live | None = None
+
+    def begin(self, run: Run) -> None:
+        self.end()
+        self._live = Live(
+            get_renderable=lambda: line(run, self._console.width),
+            console=self._console,
+            refresh_per_second=2,
+            transient=True,
+        )
+        self._live.start(refresh=True)
+
+    def enter(self, stage: Stage) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def line(run: Run, width: int) -> Table:
+    """What `Bar` shows of a run now."""
+    facts = [f"{run.done} of {run.jobs} jobs"]
+    if rows := run.rows_a_second():
+        facts.append(f"{rows / 1e6:.1f} M rows/s")
+    if (seconds := run.seconds_left()) is not None:
+        minutes, seconds = divmod(round(seconds), 60)
+        facts.append(f"{minutes}:{seconds:02d} left")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for _ in range(2):
+        grid.add_column(no_wrap=True)
+    grid.width = width - 1
+    grid.add_row(run.stage(), ProgressBar(total=1, completed=run.share(), width=max(4, width // 8)), ", ".join(facts))
+    return grid
