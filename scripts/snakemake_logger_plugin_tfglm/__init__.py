@@ -18,13 +18,10 @@ from snakemake_logger_plugin_tfglm.run import Run
 from tfglm import command
 
 # How the remarks of Snakemake begin that are shown though they are no warnings.
-REMARKS = ("Nothing to be done", "Terminating processes", "Will exit after", "Trying to restart job")
+INTERRUPTED = "Terminating processes on user request"
+REMARKS = (INTERRUPTED, "Nothing to be done", "Will exit after", "Trying to restart job", "Report created")
 # What its errors say besides, once a job has failed.
-REPEATED = (
-    "Exiting because a job execution failed",
-    "At least one job did not complete successfully",
-    "CalledProcessError",
-)
+REPEATED = ("Exiting because a job execution failed", "At least one job did not complete successfully")
 
 
 class LogHandler(LogHandlerBase):
@@ -33,7 +30,8 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         in_terminal = sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._display: Display = Bar() if in_terminal else Lines()
-        self._run, self._has_failed = Run({}), False
+        self._run = Run({})
+        self._has_failed = self._is_interrupted = False
         self._entered: set[str] = set()
         # Jobs leave out their own lines of progress.
         os.environ[command.DISPLAYED] = "1"
@@ -65,20 +63,22 @@ class LogHandler(LogHandlerBase):
                     self._display.enter(stage)
             case LogEvent.JOB_FINISHED:
                 self._run.finish(record.job_id)
+            case LogEvent.ERROR if record.exception == "RuleException" and "CalledProcessError" in record.msg:
+                # The job has said why, if it could. The rest of this message is its command.
+                if (signal := re.search(r"died with <Signals\.(\w+)", record.msg)) and not self._is_interrupted:
+                    self._say(f"A job was ended by {signal[1]}")
             case LogEvent.JOB_ERROR:
-                # Why, the job has said itself.
                 self._has_failed = True
-                logs = ", ".join(record.log)
-                self._say(f"Failed: {self._run.fail(record.jobid)}" + (f"; its log: {logs}" if logs else ""))
+                failed, logs = self._run.fail(record.jobid), ", ".join(record.log)
+                if not self._is_interrupted:
+                    self._say(f"Failed: {failed}" + (f"; its log: {logs}" if logs else ""))
             case LogEvent.ERROR | None:
                 self._remark(record)
 
     def _remark(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        if signal := re.search(r"died with <Signals\.(\w+)", text):
-            # Such a job could not say why, and the rest of the message is its command.
-            text, is_shown = f"A job was ended by {signal[1]}", True
-        elif record.levelno >= logging.WARNING:
+        self._is_interrupted |= text.startswith(INTERRUPTED)
+        if record.levelno >= logging.WARNING:
             is_shown = not any(words in text for words in REPEATED)
         else:
             is_shown = text.startswith(REMARKS) or (self._has_failed and text.startswith("Complete log"))

@@ -60,6 +60,8 @@ class Bar:
             console=self._console,
             refresh_per_second=2,
             transient=True,
+            # Into a file or a pipe it goes as it is.
+            redirect_stdout=sys.stdout.isatty(),
         )
         self._live.start(refresh=True)
 

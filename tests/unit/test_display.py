@@ -105,9 +105,10 @@ def test_into_a_pipe_stages_and_what_failed_are_told_and_nothing_else(monkeypatc
     assert tell("a warning", logging.WARNING) == "a warning\n"
     assert tell(event=LogEvent.JOB_FINISHED, job_id=1) == tell(event=LogEvent.PROGRESS, done=1, total=3) == ""
     assert tell("Complete log(s): x") == ""
-    assert tell("CalledProcessError in file x: the command", logging.ERROR, event=LogEvent.ERROR) == ""
+    of_job = {"event": LogEvent.ERROR, "exception": "RuleException"}
+    assert tell("CalledProcessError in file x: Command 'exec python' returned 1", logging.ERROR, **of_job) == ""
     killed = "CalledProcessError in file x: Command 'exec python' died with <Signals.SIGKILL: 9>."
-    assert tell(killed, logging.ERROR, event=LogEvent.ERROR) == "A job was ended by SIGKILL\n"
+    assert tell(killed, logging.ERROR, **of_job) == "A job was ended by SIGKILL\n"
     failed = tell("Error in rule fit", logging.ERROR, event=LogEvent.JOB_ERROR, jobid=2, **job)
     assert failed == "Failed: late: fitting; its log: logs/fit.log\n"
     assert tell("Complete log(s): x") == "Complete log(s): x\n"
@@ -116,4 +117,11 @@ def test_into_a_pipe_stages_and_what_failed_are_told_and_nothing_else(monkeypatc
 def test_errors_of_the_workflow_are_told_in_full(monkeypatch, capsys):
     tell = handler(monkeypatch, capsys)
     message = "WorkflowError in file x, line 9:\nconfig.yaml: models.late.formula: no column `a`\n  add it"
-    assert tell(message, logging.ERROR, event=LogEvent.ERROR) == message + "\n"
+    assert tell(message, logging.ERROR, event=LogEvent.ERROR, exception="WorkflowError") == message + "\n"
+
+
+def test_after_control_c_no_job_is_said_to_have_failed(monkeypatch, capsys):
+    tell = handler(monkeypatch, capsys)
+    assert tell("Terminating processes on user request, this might take some time.").startswith("Terminating")
+    assert tell("Error in rule fit", logging.ERROR, event=LogEvent.JOB_ERROR, jobid=1, log=["logs/fit.log"]) == ""
+    assert tell("Complete log(s): x") == "Complete log(s): x\n"

@@ -1,9 +1,12 @@
 """Configs and targets that are wrong are refused with a message that says what to change."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 import forks
-from runs import ENVIRONMENT, OPTIONS, RESULTS, configure, planned, results, snakemake
+from runs import ENVIRONMENT, OPTIONS, REPOSITORY, RESULTS, configure, planned, results, snakemake
 
 
 def with_model(**keys):
@@ -73,6 +76,18 @@ def test_a_target_that_the_config_has_nothing_for_says_what_to_add(finished, tar
     assert message in asked.stdout and "Traceback (most recent call last)" not in asked.stdout
 
 
+def make_run(folder: Path) -> subprocess.CompletedProcess:
+    """The command of `make run` with the environment of the tests, for the config in `folder`."""
+    environment = {
+        name: value for name, value in ENVIRONMENT.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "VERBOSE")
+    }
+    asking = ["make", "--dry-run", "--old-file", ".venv/bin/.ready", "run"]
+    command = subprocess.run(asking, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True).stdout
+    line = f"{command.strip()} --snakefile {REPOSITORY / 'Snakefile'}"
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.run(line, shell=True, cwd=folder, env=environment, text=True, **pipe)
+
+
 def test_all_mistakes_are_told_at_once_and_those_of_models_that_are_not_fitted_are_not(tmp_path):
     def change(config):
         config["models"]["late_arrival"] |= {"formula": "late ~ factor(month) + dset", "std_errors": "cluster(dat)"}
@@ -84,7 +99,8 @@ def test_all_mistakes_are_told_at_once_and_those_of_models_that_are_not_fitted_a
         config["fit"] = ["late_arrival", "arrival_delay", "alone", "mine"]
 
     configure(tmp_path, change)
-    done = snakemake(tmp_path, "--dry-run")
+    done = make_run(tmp_path)
+    assert done.stdout.startswith("WorkflowError in file ") and done.stdout.replace("\n", "").isprintable()
     for message in (
         "models.late_arrival.formula: `factor(month)` is not supported",
         "models.late_arrival.formula: no column `dset`; did you mean `dest`?",

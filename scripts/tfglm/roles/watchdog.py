@@ -219,7 +219,7 @@ class Chief:
         return state, int(parent)
 
     def end(self, reason: str) -> NoReturn:
-        """Kill it; then say why in its log, on the terminal and in its progress file. Nothing if it has ended already.
+        """Kill it; then say the reason, if any, in its log, on the terminal and in its progress file. Nothing if it is gone.
 
         In the main thread, for the kernel's signal at a parent's end is set thread by thread.
         """
@@ -228,7 +228,7 @@ class Chief:
             ending.leave(0)
         os.kill(self.settings.chief, signal.SIGKILL)
         path = self.settings.progress
-        last = [lambda: command.say(f"error: {reason}")]
+        last = [lambda: command.say(f"error: {reason}")] if reason else []
         last += [lambda: progress.failed(Path(path), reason)] if path else []
         ending.leave(1, *last)
 
