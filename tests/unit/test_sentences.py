@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tfglm.report.sentences import Effect, Model, slopes, tell
+from tfglm.report.sentences import Effect, Model, Slope, slopes, tell
 from tfglm.report.words import Words
 
 WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
@@ -77,18 +77,46 @@ def test_a_difference_has_the_unit_of_the_response_and_levels_their_labels():
     ]
 
 
+def averages(*rows: tuple) -> dict:
+    """Average marginal effects from (term, level, reference, estimate), with intervals of 0.02 to both sides."""
+    frame = pd.DataFrame(rows, columns=["term", "level", "reference", "estimate"])
+    return slopes(frame.assign(ci_lower=frame["estimate"] - 0.02, ci_upper=frame["estimate"] + 0.02))
+
+
 @pytest.mark.parametrize("other", ["carrier:hour", "carrier:C(month)"])
 def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
-    carrier, product = tell(table(*CARRIERS, (other, "EV", "9E", 0.3, "")), model())
-    assert not carrier.sentences and "depends on other terms" in carrier.because
-    assert not product.sentences and "no single number" in product.because
+    coefficients = table(*CARRIERS, (other, "EV", "9E", 0.3, ""))
+    assert all(not each.sentences and "no single number" in each.because for each in tell(coefficients, model()))
+    of_levels = averages(("carrier", "EV", "9E", 0.081), ("carrier", "AA", "9E", 0.05), ("carrier", "DL", "9E", -0.01))
+    (carrier,) = tell(coefficients, model(slopes=of_levels))
+    assert carrier.sentences == [
+        "The probability of late is on average 8.1 percentage points higher (6.1 to 10 percentage points) with carrier EV "
+        "than with 9E."
+    ]
+    (unclear,) = tell(coefficients, model(slopes=averages(("carrier", "DL", "9E", -0.01))))
+    assert unclear.sentences == ["On average no level of carrier differs clearly from 9E."]
+
+
+def test_a_curve_is_told_by_its_average_slope():
+    curve = [("bs(distance, df=4)", str(number), "", 0.1, "") for number in (1, 2)]
+    of_distance = averages(("distance", "", "", 0.0))
+    of_distance["distance", ""] = Slope(Effect(-3e-5, -5e-5, -1e-5), "")
+    (told_once,) = tell(table(*curve), model(slopes=of_distance))
+    assert told_once.sentences == [
+        "The probability of late is on average 3.0 percentage points lower (1.0 to 5.0 percentage points) for each "
+        "1,000 miles more of distance."
+    ]
+    settings = {"response": "delay", "unit": "minutes", "ratio": None, "deviation": 40.0, "slopes": of_distance}
+    assert told(table(*curve), **settings) == [
+        "delay is on average 0.030 minutes lower (0.010 to 0.050 minutes) for each 1,000 miles more of distance."
+    ]
 
 
 def test_marginal_effects_add_percentage_points():
-    margins = pd.DataFrame({"term": "carrier", "level": ["EV", "XX"], "estimate": [0.081, np.nan]})
-    of_binomial = slopes(margins.assign(ci_lower=[0.06, np.nan], ci_upper=[0.1, np.nan]), of_probabilities=True)
-    assert of_binomial == {("carrier", "EV"): ", on average 8.1 percentage points more (6.0 to 10 percentage points)"}
+    of_binomial = averages(("carrier", "EV", "9E", 0.08), ("carrier", "XX", "9E", np.nan))
+    assert set(of_binomial) == {("carrier", "EV")}
     assert told(table(*CARRIERS), slopes=of_binomial)[0].endswith(
-        "with carrier EV than with 9E" + of_binomial["carrier", "EV"] + "."
+        "with carrier EV than with 9E, on average 8.0 percentage points more (6.0 to 10 percentage points)."
     )
+    assert "on average" not in told(table(*CARRIERS), slopes=of_binomial, ratio=None)[0]
     assert Effect(1.0, 0.5, 1.5).times(2.0) == Effect(2.0, 1.0, 3.0)

@@ -25,6 +25,8 @@ VISIBLE = 0.01
 LARGEST_VIF = 10.0
 """Of a coefficient that is told: the usual rule of thumb."""
 
+NO_NUMBER = "its effect is no single number, as the formula has a product or a curve of it"
+
 NEARLY_DETERMINED = "other terms nearly determine it, so that its effect and theirs cannot be told apart"
 
 
@@ -50,6 +52,14 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Slope:
+    """An average marginal effect on the scale of the response: of a level against the reference level, or of a number's unit."""
+
+    effect: Effect
+    reference: str
+
+
+@dataclass(frozen=True)
 class Model:
     """What sentences need to know of a fit.
 
@@ -64,30 +74,41 @@ class Model:
     words: Words
     spans: Mapping[str, float]
     """The largest value of a column of numbers less the smallest."""
-    slopes: Mapping[tuple[str, str], str]
-    """Average marginal effects in words, by term and level, where they are known."""
+    slopes: Mapping[tuple[str, str], "Slope"]
+    """Average marginal effects by term and level, where they are known."""
     nearly_aliased: Collection[str]
     """Terms of which the fit has warned that other terms nearly determine them."""
 
 
 def tell(table: pd.DataFrame, model: Model) -> list[Told]:
-    """The effects in the table of coefficients, by term; none without tests, as of penalised fits and online solvers."""
+    """The effects in the table of coefficients, by term; none without tests, as of penalised fits and online solvers.
+
+    A column whose effect is no single number, as it stands in a product or a curve, is told once, by its average marginal effect.
+    """
     if "p_value" not in table or table["p_value"].isna().all():
         return []
     terms = [str(term) for term in table["term"].unique() if term != "Intercept"]
-    told = []
+    told: list[Told] = []
+    on_average: set[str] = set()
     for term in terms:
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
-        if not PLAIN.fullmatch(term):
-            told.append(Told(term, [], "a product or a curve has no single number"))
-        elif any(plain(term) in re.findall(r"\w+", other) for other in others):
-            told.append(Told(term, [], "its effect depends on other terms of the same column"))
-        elif (rows["level"] == "").all():
-            told.append(of_number(term, rows, model))
-        else:
-            told.append(of_factor(term, rows, model))
+        if PLAIN.fullmatch(term) and not any(plain(term) in columns_in(other) for other in others):
+            told.append(of_number(term, rows, model) if (rows["level"] == "").all() else of_factor(term, rows, model))
+            continue
+        averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in columns_in(term)]
+        if not averaged:
+            told.append(Told(term, [], NO_NUMBER))
+        for name in averaged:
+            if name not in on_average:
+                told.append(averages(name, model))
+        on_average.update(averaged)
     return told
+
+
+def columns_in(term: str) -> list[str]:
+    """The columns of a term, and the words of its functions."""
+    return re.findall(r"\w+", term)
 
 
 def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
@@ -98,11 +119,16 @@ def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
     if term in model.nearly_aliased:
         return Told(term, [], NEARLY_DETERMINED)
     _, effect = tested[0]
-    step = step_of(term, effect, model)
-    unit = model.words.units.get(term, "")
-    more = (singular(unit) if unit else "unit") if step == 1 else f"{step:,} {unit}".strip()
-    slope = model.slopes.get((term, ""), "") if step == 1 else ""
-    return Told(term, [f"{compared(effect.times(step), model)} for each {more} more of {term}{slope}."])
+    step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
+    more = units(term, step, model)
+    average = beside((term, ""), model) if step == 1 else ""
+    return Told(term, [f"{compared(effect.times(step), model)} for each {more} more of {term}{average}."])
+
+
+def units(column: str, step: int, model: Model) -> str:
+    """`hour`, `100 miles`."""
+    unit = model.words.units.get(column, "")
+    return (singular(unit) if unit else "unit") if step == 1 else f"{step:,} {unit}".strip()
 
 
 def singular(unit: str) -> str:
@@ -110,11 +136,10 @@ def singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and not unit.endswith("ss") else unit
 
 
-def step_of(term: str, effect: Effect, model: Model) -> int:
-    """By how many units a number is told: 1, 10, ..., at most half its range."""
-    size = abs(effect.estimate) / (1.0 if model.ratio else model.deviation)
+def step_of(column: str, size: float, model: Model) -> int:
+    """By how many units a number is told: 1, 10, ..., at most half its range; `size` is the effect of one unit."""
     step = 1
-    while size * step < VISIBLE and step * 10 <= min(model.spans.get(term, 0.0) / 2, 10**MOST_STEPS):
+    while abs(size) * step < VISIBLE and step * 10 <= min(model.spans.get(column, 0.0) / 2, 10**MOST_STEPS):
         step *= 10
     return step
 
@@ -136,20 +161,23 @@ def of_factor(term: str, rows: pd.DataFrame, model: Model) -> Told:
         return Told(term, [], NEARLY_DETERMINED)
     clear = [(level, effect) for level, effect in clear if level not in entangled] or clear
     well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
-    strongest = [
-        # By the end of the interval that is nearer to no effect: so much is sure.
-        max(side, key=lambda each: min(abs(each[1].lower), abs(each[1].upper)))
-        for sign in (1, -1)
-        if (side := [each for each in well or clear if each[1].estimate * sign > 0])
-    ]
     return Told(
         term,
         [
             f"{compared(effect, model)} with {name} {model.words.level(term, level)} than with {reference}"
-            f"{model.slopes.get((term, level), '')}."
-            for level, effect in strongest
+            f"{beside((term, level), model)}."
+            for level, effect in strongest(well or clear)
         ],
     )
+
+
+def strongest(levels: list[tuple[str, Effect]]) -> list[tuple[str, Effect]]:
+    """The level with the strongest effect in either direction: by the end of its interval nearer to none, as so much is sure."""
+    return [
+        max(side, key=lambda each: min(abs(each[1].lower), abs(each[1].upper)))
+        for sign in (1, -1)
+        if (side := [each for each in levels if each[1].estimate * sign > 0])
+    ]
 
 
 def entangled_levels(rows: pd.DataFrame, model: Model) -> set[str]:
@@ -208,15 +236,50 @@ def around(effect: Effect, unit: str, words: tuple[str, str]) -> str:
     return f"{directed(effect.estimate)} (anything from {directed(effect.lower)} to {directed(effect.upper)})"
 
 
-def slopes(table: pd.DataFrame, of_probabilities: bool) -> dict[tuple[str, str], str]:
-    """Average marginal effects in words, by term and level: what they add to a ratio.
+def slopes(table: pd.DataFrame) -> dict[tuple[str, str], Slope]:
+    """The average marginal effects in marginal_effects.csv that have an interval, by term and level."""
+    rows = table.dropna(subset=["estimate", "ci_lower", "ci_upper"]).itertuples()
+    return {
+        (row.term, row.level): Slope(Effect(row.estimate, row.ci_lower, row.ci_upper), row.reference) for row in rows
+    }
 
-    `table` is marginal_effects.csv, on the scale of the response: a probability is told in percentage points.
-    """
-    factor, unit = (100.0, " percentage points") if of_probabilities else (1.0, "")
-    told = {}
-    for row in table.dropna(subset=["estimate", "ci_lower", "ci_upper"]).itertuples():
-        effect = Effect(row.estimate, row.ci_lower, row.ci_upper).times(factor)
-        size = around(effect, unit, ("more", "less"))
-        told[row.term, row.level] = f", on average {size}"
-    return told
+
+def scale_of(model: Model) -> tuple[float, str]:
+    """By what an average marginal effect is multiplied to be told, and its unit: of a probability percentage points."""
+    if model.ratio == "odds":
+        return 100.0, " percentage points"
+    return 1.0, f" {model.unit}" if model.unit else ""
+
+
+def beside(key: tuple[str, str], model: Model) -> str:
+    """What the average marginal effect adds to a sentence on a ratio; a difference is the same number already."""
+    if model.ratio is None or key not in model.slopes:
+        return ""
+    factor, unit = scale_of(model)
+    return f", on average {around(model.slopes[key].effect.times(factor), unit, ('more', 'less'))}"
+
+
+def averages(name: str, model: Model) -> Told:
+    """Sentences on a factor or a number by its average marginal effects."""
+    of_levels = {level: slope for (term, level), slope in model.slopes.items() if term == name}
+    factor, unit = scale_of(model)
+    subject = f"The probability of {model.response}" if model.ratio == "odds" else model.response
+
+    def sentence(effect: Effect, of_what: str) -> str:
+        return f"{subject} is on average {around(effect.times(factor), unit, ('higher', 'lower'))} {of_what}."
+
+    if "" in of_levels:
+        effect = of_levels[""].effect
+        step = step_of(name, effect.estimate / (model.deviation if model.ratio is None else 1.0), model)
+        return Told(name, [sentence(effect.times(step), f"for each {units(name, step, model)} more of {name}")])
+    reference = model.words.level(name, next(iter(of_levels.values())).reference)
+    clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]
+    if not clear:
+        return Told(name, [f"On average no level of {plain(name)} differs clearly from {reference}."])
+    return Told(
+        name,
+        [
+            sentence(effect, f"with {plain(name)} {model.words.level(name, level)} than with {reference}")
+            for level, effect in strongest(clear)
+        ],
+    )
