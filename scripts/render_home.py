@@ -47,6 +47,7 @@ def main(arguments: argparse.Namespace) -> None:
         data=data(rows),
         models=models,
         pages=links([path for path in arguments.pages if path.parent not in arguments.models], arguments.page.parent),
+        command=arguments.command,
         **provenance(fits),
     )
     arguments.page.write_text(page)
@@ -129,8 +130,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
 def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
     """What the sentences on a regression need to know."""
     response, family = response_of(fit), FAMILIES[fit["family"]]
-    # Without a ratio the coefficients say the same.
-    slopes = [path for path in about.marginal_effects if path.parent == folder and family.ratio]
+    slopes = [path for path in about.marginal_effects if path.parent == folder]
     table = (
         csv_files.read(slopes[0], MARGINAL_TEXTS)
         if slopes
@@ -143,7 +143,7 @@ def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
         fit.get("sigma") or 1.0,
         about.words,
         about.spans,
-        sentences.slopes(table, family.counts_events),
+        sentences.slopes(table),
         {each["term"] for each in fit.get("nearly_aliased", [])},
     )
 
@@ -250,7 +250,6 @@ def provenance(fits: list[dict]) -> dict:
         "inputs": pd.DataFrame(first["inputs"]),
         "versions": ", ".join(f"{name} {version}" for name, version in first["versions"].items()),
         "by_chance": [fit["model"] for fit in fits if "online" in fit and not fit["online"]["synchronous"]],
-        "commands": "\n".join(provenance["command"] for provenance in provenances.values()),
         "config": yaml.safe_dump(config, sort_keys=False),
     }
 
@@ -266,5 +265,6 @@ if __name__ == "__main__":
     parser.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
     parser.add_argument("--marginal-effects", type=Path, nargs="*", default=[], help="marginal_effects.csv of models")
     parser.add_argument("--adjusted-means", type=Path, nargs="*", default=[], help="adjusted_means.csv of models")
+    parser.add_argument("--command", required=True, help="what makes these results again")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

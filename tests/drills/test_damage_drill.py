@@ -63,7 +63,7 @@ class Run:
         design = Design.load(folder / "design.json")
         write_fit(fitted, design, folder)
         fit = digests.read_json(folder / "fit.json")
-        of = provenance.of([file], {"data": {}, "model": {}, "command": ""}, "0")
+        of = provenance.of([file], {"data": {}, "model": {}}, "0")
         digests.write_json(folder / "fit.json", fit | {"provenance": of}, indent=2)
         (folder / "history.csv").write_text(
             "seconds,quantity,step,value\n1.0,fit/deviance,1,20.0\n2.0,fit/deviance,2,10.0\n"
@@ -141,7 +141,7 @@ class Run:
         of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
         of_models = {"models": [self.folder], "held_out": True, "confidence": {"m": 0.95}, "words": "{}"}
         optional = {key: [] for key in ("pages", "marginal_effects", "adjusted_means")}
-        render_home.main(argparse.Namespace(**of_data, **of_models, **optional, page=out / "index.html"))
+        render_home.main(argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html"))
 
     def history(self, out: Path) -> None:
         history = self.folder / "history.csv"

@@ -184,11 +184,13 @@ def test_a_bound_is_rounded_up():
 
 
 def test_the_summary_promises_the_same_digits_only_where_they_come_again():
-    provenance = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}, "command": "snakemake"}
+    provenance = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}}
     exact = {"model": "exact", "provenance": provenance}
 
     def page(*fits: dict) -> str:
-        return " ".join(render("home", title="", data="", models=[], pages=[], **render_home.provenance(fits)).split())
+        return " ".join(
+            render("home", title="", data="", models=[], pages=[], command="", **render_home.provenance(fits)).split()
+        )
 
     assert "the same digits on a like processor:" in page(exact)
     online = {"model": "learnt", "provenance": provenance, "online": {"synchronous": False}}

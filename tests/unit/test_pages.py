@@ -107,7 +107,7 @@ PAGES = {
         "inputs": FRAME,
         "versions": HOSTILE,
     }
-    | {"by_chance": [HOSTILE], "commands": HOSTILE, "config": HOSTILE},
+    | {"by_chance": [HOSTILE], "command": HOSTILE, "config": HOSTILE},
 }
 
 

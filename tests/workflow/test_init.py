@@ -47,6 +47,7 @@ def test_a_new_file_has_its_tables_and_pages_after_two_commands(tmp_path):
     (command,) = re.findall(r"^Next: snakemake --cores 4 --snakefile \S+ (.+)$", printed, re.MULTILINE)
     assert command == "--configfile config/clinic.yaml"
     succeed(tmp_path, *command.split())
+    assert f"{command}</pre>" in (tmp_path / "results" / "clinic" / "index.html").read_text()
     compare(tmp_path, visits)
     pages = sorted((tmp_path / "results").rglob("*.html"))
     assert {page.name for page in pages} == {"index.html", "coefficients.html", "metrics.html", "rows.html"}

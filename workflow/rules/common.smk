@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections import namedtuple
 
 from tfglm import ENGINE
@@ -181,8 +182,18 @@ def provenance_settings(wildcards):
     of_fit = (DesignConfig, SolverConfig, TrainingConfig)
     keys = {key for section in of_fit for key in section.model_fields}
     model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
-    command = f"snakemake {RESULTS}/models/{wildcards.model}/fit.json"
-    return json.dumps({"data": data, "model": model, "command": command}, sort_keys=True)
+    return json.dumps({"data": data, "model": model}, sort_keys=True)
+
+
+def command_of_this_run():
+    """What makes these results again in this folder. An address may hold a secret, and is left out."""
+    settings = workflow.config_settings
+    here = Path.cwd()
+    paths = [Path(path).relative_to(here) if here in Path(path).parents else path for path in settings.configfiles]
+    files = ["--configfile", *map(str, paths)] if paths else []
+    entries = [str(entry) for entry in settings.config_args or []]
+    shown = [f"{entry.partition('=')[0]}=..." if "://" in entry else entry for entry in entries]
+    return shlex.join([*shlex.split(SNAKEMAKE), *files, *(["--config", *shown] if shown else [])])
 
 
 def derived_covariates(wildcards):

@@ -1,7 +1,5 @@
 # A config for a file that has none yet. Apart from all other rules, which need a config.
 
-from pathlib import Path
-
 from snakemake.exceptions import WorkflowError
 
 
@@ -10,9 +8,6 @@ include: "scripts.smk"
 
 if not isinstance(config.get("csv"), str):
     raise WorkflowError("`init` looks at one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
-
-HERE = [Path(name).resolve() for name in ("Snakefile", "workflow/Snakefile")]
-ELSEWHERE = "" if Path(workflow.main_snakefile).resolve() in HERE else f" --snakefile {workflow.main_snakefile}"
 
 
 localrules:
@@ -27,7 +22,7 @@ rule init:
         "../envs/tfglm.yaml"
     params:
         csv=config["csv"],
-        snakemake=f"snakemake --cores 4{ELSEWHERE}",
+        snakemake=SNAKEMAKE,
     message:
         "Looking at {params.csv}"
     shell:

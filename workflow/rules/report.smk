@@ -286,6 +286,7 @@ rule render_home:
         words=WORDS,
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
         pages=pages_of_all_models(),
+        command=command_of_this_run(),
     message:
         "Writing the page to open first"
     shell:
@@ -299,6 +300,7 @@ rule render_home:
         " --marginal-effects {input.effects}"
         " --adjusted-means {input.means}"
         " --pages {params.pages}"
+        " --command {params.command:q}"
         " --page {output}"
         " --log {log}"
 

@@ -50,3 +50,8 @@ def checked_out(repository, ref):
 SCRIPTS = folder_of_workflow() / "scripts"
 # The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
 os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
+
+HERE = [Path(name).resolve() for name in ("Snakefile", "workflow/Snakefile")]
+ELSEWHERE = "" if Path(workflow.main_snakefile).resolve() in HERE else f" --snakefile {workflow.main_snakefile}"
+# How the user calls the workflow.
+SNAKEMAKE = f"snakemake --cores 4{ELSEWHERE}"
