@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pandas as pd
 
-from browser import broken_links, browser, faults, opened
+from browser import broken_links, browser, faults, opened, without_links
 from runs import REPOSITORY, configure, planned, read_json, read_table, results, succeed
 
 NOISE = re.compile(r"warning|error|deprecat|^[WEI]\d{4} |oneDNN|cuda|libgomp", re.IGNORECASE)
@@ -77,7 +77,7 @@ def test_the_report_opens_in_a_browser(finished, tmp_path):
 
 
 def test_the_first_page_says_what_was_fitted_and_how_well(finished):
-    page = re.sub(r"</?a\b[^>]*>", "", (finished / "results" / "flights" / "index.html").read_text())
+    page = without_links(finished / "results" / "flights" / "index.html")
     fit, metrics = (read_json(finished, "models", "late_arrival", f"{name}.json") for name in ("fit", "metrics"))
     assert f"A logistic regression of the probability of <code>late</code> on {fit['rows']:,} rows" in page
     assert f"(AUC {metrics['auc']:.4f})" in page and "(separated): dest LEX" in page

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from browser import faults
+from browser import faults, without_links
 from runs import configure, planned, read_json, read_table, snakemake, succeed, write_asa
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
@@ -133,7 +133,7 @@ def test_a_network_stands_beside_a_regression(folder):
     metrics = {name: read_json(folder, "models", name, "metrics.json")["log_loss"] for name in ("exact", "over")}
     assert table.loc["month", "difference"] == pytest.approx(metrics["over"] - metrics["exact"])
     assert table.loc["month", "groups"] == 12 and pd.isna(table.loc["month", "ci_lower"])
-    page = (folder / "results" / "flights" / "compare.html").read_text()
+    page = without_links(folder / "results" / "flights" / "compare.html")
     assert "12 values of month are too few for an interval" in page and "<li>over is a network</li>" in page
     shown = [
         [cell.text for cell in row.cells]
@@ -218,7 +218,7 @@ def test_classes_have_probabilities_and_a_confusion_matrix(folder):
 
 
 def test_the_summary_says_what_the_networks_are(folder):
-    page = (folder / "results" / "flights" / "index.html").read_text()
+    page = without_links(folder / "results" / "flights" / "index.html")
     assert "A neural network for <code>late</code>" in page
     assert (
         "hidden layers of 16, 8 units (relu), a coefficient for each level and number, the linear predictor of exact"
