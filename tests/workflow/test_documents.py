@@ -25,6 +25,7 @@ DOCUMENTS = (
     "docs/scaling.md",
     "docs/benchmarks.md",
     "docs/failures.md",
+    "docs/installation.md",
     "docs/security.md",
     "docs/statistics.md",
     "docs/strategies.md",
