@@ -9,6 +9,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+# What pip says of the file of a package, with the size of what it downloads.
+FILE = re.compile(
+    r"\s*(?:Processing|Downloading|Using cached) (?:\S*/)?(\w\S*?)-\d\S*\.(?:whl|tar\.gz|zip)(?=\s)(?: (\([\d.]+ [kMG]?B\)))?"
+)
+
 
 class Display:
     """How many packages are fetched or unpacked: on a terminal a line that is replaced, elsewhere ten lines."""
@@ -17,7 +22,7 @@ class Display:
         self._total, self._in_terminal, self._shown = total, in_terminal, ("", -1)
 
     def show(self, doing: str, done: int, name: str = "") -> None:
-        """So many are done, of which `name` is the last."""
+        """So many are done, `name` is the last of them."""
         done = min(done, self._total)
         shown = doing, done if self._in_terminal else 10 * done // self._total
         if shown == self._shown:
@@ -34,12 +39,16 @@ class Display:
 
 def follow(lines: Iterable[str], display: Display) -> None:
     """Show which packages pip fetches, until it has all, or ends."""
-    fetched = 0
+    looked_up = fetched = 0
     for line in lines:
-        if match := re.match(r"Collecting ([\w.-]+)", line):
+        if match := FILE.match(line):
             fetched += 1
-            display.show("fetching", fetched, match[1])
-        if line.startswith("Installing collected packages"):
+            display.show("fetching", fetched, f"{match[1]} {match[2] or ''}")
+        elif line.startswith("Collecting ") and not fetched:
+            # From an index that has the requirements of a package beside it, all files come afterwards.
+            looked_up += 1
+            display.show("looking up", looked_up)
+        elif line.startswith("Installing collected packages"):
             return
 
 
