@@ -81,7 +81,7 @@ def line(run: Run, width: int) -> Table:
     """What `Bar` shows of a run now."""
     facts = [f"{run.done} of {run.jobs} jobs"]
     if rows := run.rows_a_second():
-        facts.append(f"{rows / 1e6:.1f} M rows/s")
+        facts.append(f"{rows / 1e6:.1f} M rows/s" if rows >= 100_000 else f"{rows:,} rows/s")
     if (seconds := run.seconds_left()) is not None:
         minutes, seconds = divmod(round(seconds), 60)
         facts.append(f"{minutes}:{seconds:02d} left")

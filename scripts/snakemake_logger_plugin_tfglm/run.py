@@ -84,8 +84,9 @@ class Run:
 
     def stage(self) -> str:
         """The first stage that something runs of, with the models that it runs for."""
+        now = self._now()
         for stage in STAGES:
-            if running := [job for job in self._running.values() if job.stage is stage]:
+            if running := [job for job in now if job.stage is stage]:
                 models = sorted({job.model for job in running} - {""})
                 return f"{stage.name}: {', '.join(models)}" if models else stage.name
         return "Choosing what to run"
@@ -108,4 +109,8 @@ class Run:
 
     def _told(self) -> list[dict[str, Any]]:
         """What the fits that run say of themselves, of each of their jobs."""
-        return [told for job in self._running.values() if job.stage is FITTING and (told := job.told())]
+        return [told for job in self._now() if job.stage is FITTING and (told := job.told())]
+
+    def _now(self) -> list[Job]:
+        """The jobs that run; a copy, as the display asks in a thread of its own."""
+        return list(self._running.values())

@@ -63,9 +63,7 @@ def say(message: str) -> None:
     log(message)
     if _has_terminal():
         end_live()
-        # On a terminal, in place of the display, which is drawn again below.
-        clear = "\r\x1b[K" if DISPLAYED in os.environ and terminal.isatty() else ""
-        _show(f"{clear}{visible(message)}")
+        _show(visible(message))
 
 
 def _has_terminal() -> bool:
@@ -76,7 +74,9 @@ def _has_terminal() -> bool:
 def _show(text: str, end: str = "\n") -> None:
     """On the terminal; it may be gone."""
     with contextlib.suppress(OSError):
-        print(text, end=end, file=terminal, flush=True)
+        # In place of the display, which is drawn again below.
+        clear = "\r\x1b[K" if DISPLAYED in os.environ and terminal.isatty() else ""
+        print(clear, text, sep="", end=end, file=terminal, flush=True)
 
 
 def tell(message: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tfglm import command
+
 SCRIPT = """
 from tfglm import command
 from tfglm.errors import UserError
@@ -59,3 +61,15 @@ def test_the_last_live_line_stands_however_the_script_ends(tmp_path, ending, las
 def test_into_a_pipe_live_lines_go_one_by_one(tmp_path):
     text, _ = said(tmp_path, "pass", terminal=False)
     assert text == f"begins\niteration 1\n{LONG}\n"
+
+
+@pytest.mark.parametrize(("terminal", "clear"), [(True, "\r\x1b[K"), (False, "")])
+def test_beside_a_display_live_lines_are_in_the_log_alone_and_errors_take_its_place(
+    tmp_path, monkeypatch, terminal, clear
+):
+    monkeypatch.setenv(command.DISPLAYED, "1")
+    text, logged = said(tmp_path, 'command.tell("waited"); raise UserError("mend this")', terminal=terminal)
+    assert text == f"{clear}begins\n{clear}error: mend this\n"
+    assert logged == ["begins", "iteration 1", LONG, "waited", "error: mend this"]
+    text, _ = said(tmp_path, "1 / 0", terminal=terminal)
+    assert f"\n{clear}error: ZeroDivisionError" in text
