@@ -10,6 +10,7 @@ import pandas as pd
 import yaml
 
 from tfglm import command, digests
+from tfglm.config import ResultsConfig
 from tfglm.families import FAMILIES
 from tfglm.report import quality, sentences
 from tfglm.report.pages import four_digits, p_value, read_table, render
@@ -56,6 +57,10 @@ def main(arguments: argparse.Namespace) -> None:
 MOST_IN_TITLE = 3
 
 
+def settings_by_model(text: str) -> dict[str, ResultsConfig]:
+    return {name: ResultsConfig.model_validate(section) for name, section in json.loads(text).items()}
+
+
 class About:
     """What is known beside the files of a model."""
 
@@ -64,7 +69,7 @@ class About:
         columns = digests.read_json(arguments.dictionary)["columns"]
         ranges = {name: (column["minimum"], column["maximum"]) for name, column in columns.items()}
         self.spans = {name: high - low for name, (low, high) in ranges.items() if low is not None and high is not None}
-        self.confidence = arguments.confidence
+        self.settings: dict[str, ResultsConfig] = arguments.settings
         self.folder = arguments.page.parent
         self.pages: list[Path] = arguments.pages
         self.marginal_effects: list[Path] = arguments.marginal_effects
@@ -109,7 +114,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         return known | of_network(fit)
     table, told = read_table(folder / "coefficients.csv"), told_of(fit, folder, about)
     tests, notes = joint_tests(folder / "terms.csv")
-    explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
+    explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
         "is_network": False,
         "kind": f"{fit['family']} regression",
@@ -118,7 +123,8 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "effects": sentences.tell(table, told),
         "averages": bool(told.slopes),
         "means": adjusted_means(folder, about, FAMILIES[fit["family"]].counts_events),
-        "confidence": about.confidence[fit["model"]],
+        "what_means": WHAT_MEANS[settings.adjusted_means],
+        "confidence": settings.confidence,
         "errors": errors(fit),
         "convergence": convergence(fit),
         "tests": tests,
@@ -148,6 +154,12 @@ def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
     )
 
 
+WHAT_MEANS = {
+    "observed": "The mean prediction if all training rows had the level and kept their other covariates.",
+    "balanced": "The prediction for a balanced grid: all combinations of the other factors count the same, however many rows "
+    "they have, numbers are at their means, and linear predictors are averaged, as R's emmeans does.",
+}
+"""What the page says of adjusted means, by the key of the config."""
 MARGINAL_TEXTS = ["term", "level", "reference", "status"]
 
 
@@ -259,7 +271,9 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=Path, required=True, help="the account of rows that merge_dictionary.py wrote")
     parser.add_argument("--dictionary", type=Path, required=True, help="the dictionary that it wrote")
     parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
-    parser.add_argument("--confidence", type=json.loads, required=True, help="coverage of the intervals by model, JSON")
+    parser.add_argument(
+        "--settings", type=settings_by_model, required=True, help="keys of the regressions by model, JSON"
+    )
     parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")
     parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     parser.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")

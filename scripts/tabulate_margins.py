@@ -16,7 +16,9 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     fit = read.fit(arguments)
     model = read.fitted(arguments, design, fit)
-    tables = margins(design, model, files, read.reference(arguments), fit["df_residual"], arguments.settings.confidence)
+    reference, settings = read.reference(arguments), arguments.settings
+    balanced = settings.adjusted_means == "balanced"
+    tables = margins(design, model, files, reference, fit["df_residual"], settings.confidence, balanced)
     for table, path in ((tables.effects, arguments.effects), (tables.means, arguments.means)):
         csv_files.write(table, path)
         digests.write_beside(path)

@@ -139,7 +139,7 @@ class Run:
 
     def home(self, out: Path) -> None:
         of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
-        of_models = {"models": [self.folder], "held_out": True, "confidence": {"m": 0.95}, "words": "{}"}
+        of_models = {"models": [self.folder], "held_out": True, "settings": {"m": ResultsConfig()}, "words": "{}"}
         optional = {key: [] for key in ("pages", "marginal_effects", "adjusted_means")}
         render_home.main(argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html"))
 

@@ -38,6 +38,7 @@ RERUNS = {
         0.9,
         {"tabulate_coefficients": 1, "tabulate_margins": 1, "render_coefficients": 1, "render_home": 1},
     ),
+    "adjusted_means": ("adjusted_means", "balanced", {"tabulate_margins": 1, "render_home": 1}),
     "reference": (
         "reference",
         {"origin": "LGA"},

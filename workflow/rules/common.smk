@@ -158,6 +158,12 @@ def settings(*keys):
     return section
 
 
+def settings_of_regressions(*keys):
+    """The same of all regressions, by name."""
+    sections = {name: CONFIG.models[name].model_dump(include=set(keys), exclude_defaults=True) for name in REGRESSIONS}
+    return json.dumps(sections, sort_keys=True)
+
+
 def unwatched(function):
     """A params function whose value is no reason to run a job again."""
     return lambda wildcards: Unwatched(function(wildcards))

@@ -282,7 +282,7 @@ rule render_home:
     params:
         engine=ENGINE,
         models=expand(MODEL, model=MODELS),
-        confidence=json.dumps({model: CONFIG.models[model].confidence for model in REGRESSIONS}),
+        settings=settings_of_regressions("adjusted_means", "confidence"),
         words=WORDS,
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
         pages=pages_of_all_models(),
@@ -294,7 +294,7 @@ rule render_home:
         " --rows {input.rows}"
         " --dictionary {input.dictionary}"
         " --models {params.models}"
-        " --confidence {params.confidence:q}"
+        " --settings {params.settings:q}"
         " --words {params.words:q}"
         " {params.held_out}"
         " --marginal-effects {input.effects}"

@@ -143,7 +143,7 @@ rule tabulate_margins:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("confidence"),
+        settings=settings("adjusted_means", "confidence"),
     message:
         "{wildcards.model}: averaging marginal effects over the training rows"
     shell:

@@ -233,6 +233,11 @@ class ResultsConfig(PredictionConfig):
         description="Whether to write average marginal effects and adjusted means, on the scale of the response: "
         "`marginal_effects.csv` and `adjusted_means.csv`.",
     )
+    adjusted_means: Literal["observed", "balanced"] = Field(
+        default="observed",
+        description="What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid, which has each "
+        "combination of the levels of the other factors once and numbers at their means, as R's emmeans has it.",
+    )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
 
 

@@ -101,6 +101,12 @@ class Design:
         joint = np.ravel_multi_index(tuple(numbers.T), sizes)
         return np.searchsorted(self.combinations[coarse], joint) if len(coarse) > 1 else joint
 
+    def by_level(self, factor: str, counts: np.ndarray) -> np.ndarray:
+        """Counts by coefficient, [p], as counts by level of a factor: of the smallest term that it is in."""
+        part = min((part for part in self.parts if factor in part.grouping), key=lambda part: len(part.grouping))
+        level = self.levels(part.grouping)[:, part.grouping.index(factor)]
+        return np.bincount(level, counts[part.where], len(self.categorical_by_name[factor].levels))
+
     @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each term lies in the coefficient vector."""

@@ -31,15 +31,16 @@ CELLS_AT_ONCE = 2**15
 
 
 class Block:
-    """The rows of a block that take part, [rows]: `weight`, `offset`, and for each part of the design the `group` and the
-    `number` of a row."""
+    """The rows of a block that take part, [rows]: `weight`, `frequency`, `offset`, and for each part of the design the `group`
+    and the `number` of a row."""
 
     def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated):
         rows = evaluated.rows
         self._design, self._evaluated, self._parts = design, evaluated, parts
         self._kept = np.flatnonzero(rows.weight > 0)
         self.weight = rows.weight[self._kept]
-        self.rows = float(rows.frequency[self._kept].sum())
+        self.frequency = rows.frequency[self._kept]
+        self.rows = float(self.frequency.sum())
         self.groups = np.ascontiguousarray(rows.groups[:, self._kept])
         self.numbers = np.ascontiguousarray(evaluated.numbers[:, self._kept])
         self.offset = rows.offset[self._kept] if design.offset else np.zeros(len(self._kept))
@@ -60,10 +61,13 @@ class Block:
         kernels.add_linear_predictor(eta, coefficients, parts, self.groups, self.numbers)
         return eta
 
+    def values(self, number: Numeric) -> np.ndarray:
+        """Those of a factor that is one number."""
+        return self._evaluated.rows.numbers(number)[0][self._kept].astype(float)
+
     def slope(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
         """The derivatives of the numbers of a factor by the values of its column."""
-        x = self._evaluated.rows.numbers(value)[0][self._kept].astype(float)
-        return derivative(factor.learnt, x)
+        return derivative(factor.learnt, self.values(value))
 
     def product(self, multiplier: Multiplier) -> np.ndarray:
         """The product of some numbers on the scale of the fit."""
@@ -250,6 +254,27 @@ class MeanSlope:
         return self._total / self._weight
 
 
+class GridValues:
+    """What a number is in a balanced grid: its mean, or if it has but two values, both."""
+
+    def __init__(self, number: Numeric):
+        self._number = number
+        self._total = self._rows = 0.0
+        self._first = np.zeros(0)
+
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+        x = block.values(self._number)
+        self._total += float((block.frequency * x).sum())
+        self._rows += block.rows
+        if len(self._first) < 3:
+            self._first = np.union1d(self._first, x)[:3]
+
+    @property
+    def values(self) -> np.ndarray:
+        return self._first if len(self._first) == 2 else np.array([self._total / self._rows])
+
+
 def with_values(design: Design, columns: Sequence[str]) -> Design:
     """A design that reads the values of some columns too, each as a factor that stands in no term."""
     return replace(design, numeric=(*design.numeric, *(value_of(column) for column in columns)))
@@ -261,7 +286,7 @@ def value_of(column: str) -> Numeric:
 
 
 @np.errstate(all="ignore")  # as at rows where a function of the formula has no derivative
-def average(workload: Workload, averages: Sequence[LevelMeans | MeanSlope]) -> float:
+def average(workload: Workload, averages: Sequence[LevelMeans | MeanSlope | GridValues]) -> float:
     """Add the rows of a workload to some averages, and return how many there are. Each shard is read once; the order of the
     shards decides the order of the additions."""
     rows = 0.0

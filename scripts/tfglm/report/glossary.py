@@ -7,7 +7,7 @@ from markupsafe import Markup
 WORDS = {
     "accuracy": "the share of rows that are classified right",
     "adjusted mean": "of a level: the mean prediction if all training rows had it and kept their other covariates "
-    "(marginal standardisation)",
+    "(marginal standardisation); or on request the prediction for a balanced grid",
     "AHT": "approximate Hotelling T² test: the joint test of several coefficients with few clusters (Pustejovsky "
     "and Tipton 2018, who call it HTZ)",
     "AIC, BIC": "the log-likelihood less a price for each parameter, times -2: smaller is better. As R computes "

@@ -1,7 +1,8 @@
 """Average marginal effects and adjusted means, on the scale of the response, with standard errors by the delta method.
 
-The averages are over the rows of the likelihood, each with its weight there. An average F has the variance (dF/db)' V (dF/db)
-with the covariance matrix V of the coefficients: the covariates are taken as they are, and the response alone varies.
+The averages are over the rows of the likelihood, each with its weight there; adjusted means may be those of a balanced grid
+(results.balanced). An average F has the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients: the
+covariates are taken as they are, and the response alone varies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,12 @@ import scipy.sparse
 from tfglm.data.shards import IngestedFile
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
-from tfglm.design.factors import Categorical
+from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.averages import LevelMeans, MeanSlope, average, with_values
 from tfglm.engine.workload import Workload
 from tfglm.families import FAMILIES
 from tfglm.results.accuracy import NO_ROWS
+from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
 from tfglm.results.estimates import choose_references
 from tfglm.results.predict import without_separated
@@ -101,6 +103,7 @@ def margins(
     reference: Mapping[str, str],
     df_residual: float,
     confidence: float,
+    balanced: bool = False,
     largest: Largest = LARGEST,
     fewest: Fewest = FEWEST,
 ) -> Margins:
@@ -118,6 +121,8 @@ def margins(
         Of the fit.
     confidence
         Of the intervals.
+    balanced
+        Whether adjusted means are those of a balanced grid. Effects are averages over the rows in any case.
     largest
         Beyond which factors are left out.
     fewest
@@ -129,10 +134,7 @@ def margins(
         If a reference level asked for has no finite estimate.
     """
     references = choose_references(design, fitted, reference)
-    infinite = np.where(fitted.responses > 0, np.inf, -np.inf)
-    coefficients = np.select(
-        [fitted.status == SEPARATED, fitted.status == EMPTY], [infinite, np.nan], fitted.coefficients
-    )
+    coefficients = with_limits(fitted)
     listed = list(variables(design, largest))
     by_levels = {
         variable.term: LevelMeans(design, variable.factor, coefficients)
@@ -144,8 +146,11 @@ def margins(
         for variable in listed
         if not (variable.factor or variable.left_out)
     }
-    workload = Workload(with_values(replace(design, cluster=None), list(by_slope)), files, "train")
-    rows = average(without_separated(workload, fitted), [*by_levels.values(), *by_slope.values()])
+    grid = ReferenceGrid(design, fitted) if balanced else None
+    columns, numbers = (grid.columns, grid.averages) if grid else ((), [])
+    read = with_values(replace(design, cluster=None), list(dict.fromkeys([*by_slope, *columns])))
+    workload = without_separated(Workload(read, files, "train"), fitted)
+    rows = average(workload, [*by_levels.values(), *by_slope.values(), *numbers])
     inference = Inference(design, fitted, df_residual, confidence, fewest)
     effects: list[Columns] = []
     means: list[Columns] = []
@@ -157,10 +162,16 @@ def margins(
         elif variable.factor:
             levels = Levels(inference, variable.factor, by_levels[variable.term])
             effects.append(levels.effects(references[variable.term]))
-            means.append(levels.means())
+            means.append(balanced_means(inference, variable.factor, grid, coefficients) if grid else levels.means())
         else:
             effects.append({"term": [variable.term], **inference.of_slope(by_slope[variable.term]), "rows": [rows]})
     return Margins(table(effects, EFFECTS), table(means, MEANS))
+
+
+def with_limits(fitted: Fitted) -> np.ndarray:
+    """The coefficients, [p]: infinite where separated, NaN without rows."""
+    infinite = np.where(fitted.responses > 0, np.inf, -np.inf)
+    return np.select([fitted.status == SEPARATED, fitted.status == EMPTY], [infinite, np.nan], fitted.coefficients)
 
 
 def variables(design: Design, largest: Largest) -> Iterator[Variable]:
@@ -179,12 +190,10 @@ def variables(design: Design, largest: Largest) -> Iterator[Variable]:
 def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     """Why a column has no effect here; '' if it has."""
     column, factor = variable.column, variable.factor
-    numbers = [each for each in (*design.numeric, design.offset) if each and each.column == column]
-    factors = [each for each in design.categorical if each.column == column]
-    if len(factors) + bool(numbers) > 1:
-        return f"left out: `{column}` is in the model by its levels and in another way too"
+    if twice := in_two_ways(design, column):
+        return twice
     if factor is None:
-        steps = any(is_step(number.learnt) for number in numbers)
+        steps = any(is_step(number.learnt) for number in numbers_of(design) if number.column == column)
         return "left out: a function of the formula changes in steps" if steps else ""
     levels, rows = len(factor.levels), design.rows["train"]
     if levels > largest.levels:
@@ -194,6 +203,19 @@ def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     if levels * design.size > largest.derivatives:
         return f"left out: {levels:,} levels by {design.size:,} coefficients, of {largest.derivatives:,.0f} at most"
     return ""
+
+
+def in_two_ways(design: Design, column: str) -> str:
+    """What is wrong with a column that is in the model by its levels and in another way too; '' if it is not."""
+    by_levels = sum(factor.column == column for factor in design.categorical)
+    by_numbers = any(number.column == column for number in numbers_of(design))
+    in_two = by_levels + by_numbers > 1
+    return f"left out: `{column}` is in the model by its levels and in another way too" if in_two else ""
+
+
+def numbers_of(design: Design) -> list[Numeric]:
+    """The factors of numbers, that of the offset included."""
+    return [*design.numeric, *([design.offset] if design.offset else [])]
 
 
 def table(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
@@ -255,12 +277,12 @@ class Inference:
 class Levels:
     """The effects and means of a factor."""
 
-    def __init__(self, inference: Inference, factor: Categorical, averages: LevelMeans):
+    def __init__(self, inference: Inference, factor: Categorical, averages: LevelMeans | GridMeans):
         self._inference, self._factor, self._averages = inference, factor, averages
         design, fitted = inference.design, inference.fitted
-        self._rows, events = (by_level(design, factor, counts) for counts in (fitted.rows, fitted.responses))
+        self._rows, events = (design.by_level(factor.name, counts) for counts in (fitted.rows, fitted.responses))
         self._rare = few_events(design, self._rows, events)
-        present = by_level(design, factor, (fitted.status != EMPTY).astype(float)) > 0
+        present = design.by_level(factor.name, (fitted.status != EMPTY).astype(float)) > 0
         self._status = np.select(
             [~present, averages.unknown, averages.infinite], [NO_ROWS, EMPTY_COMBINATION, "separated"], ""
         )
@@ -290,8 +312,12 @@ class Levels:
         return names | columns
 
 
-def by_level(design: Design, factor: Categorical, counts: np.ndarray) -> np.ndarray:
-    """Counts by coefficient, [p], as counts by level of a factor: of the smallest term that it is in."""
-    part = min((part for part in design.parts if factor.name in part.grouping), key=lambda part: len(part.grouping))
-    level = design.levels(part.grouping)[:, part.grouping.index(factor.name)]
-    return np.bincount(level, counts[part.where], len(factor.levels))
+def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:
+    """Columns of the table of adjusted means on a balanced grid."""
+    design = inference.design
+    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical))
+    if problem := next(twice, ""):
+        # Its levels and its numbers are no combinations.
+        return {"term": [factor.name], "status": [problem]}
+    means = Levels(inference, factor, GridMeans(grid, factor.name, coefficients)).means()
+    return on_response_scale(means, FAMILIES[design.family])

@@ -1,0 +1,119 @@
+"""Adjusted means on a balanced grid, as R's emmeans has them by default (Searle, Speed and Milliken 1980).
+
+The grid has each combination of the levels of the factors once, with every column of numbers, and the offset, at its mean in the
+rows of the likelihood, or at both values if it has but two. With x_l the mean row of the design matrix in the part of the grid
+with level l of a factor, the adjusted mean is mu(x_l'b), its standard error mu'(x_l'b) (x_l' V x_l)^1/2, and its interval that
+of x_l'b taken through the inverse link.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from tfglm.design import transforms
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import NEGLIGIBLE, is_centred
+from tfglm.design.terms import Part
+from tfglm.engine.averages import GridValues, value_of
+from tfglm.families.family import Family
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+
+
+class ReferenceGrid:
+    """What the levels of each factor are averaged over.
+
+    A level without a finite estimate is in the grid of its own factor alone: without its rows, which are not in the likelihood,
+    the others would be the same.
+
+    `columns` are those of numbers, and `averages` what of the rows is to be known of them and of the offset before the grid tells
+    anything (`engine.averages.average`).
+    """
+
+    def __init__(self, design: Design, fitted: Fitted):
+        self._design = design
+        self._of_columns = {number.column: GridValues(value_of(number.column)) for number in design.numeric}
+        self._of_offset = GridValues(design.offset) if design.offset else None
+        self.columns = tuple(self._of_columns)
+        self.averages = [*self._of_columns.values(), *filter(None, [self._of_offset])]
+        known = (~np.isin(fitted.status, (SEPARATED, EMPTY))).astype(float)
+        present = {factor.name: design.by_level(factor.name, known) > 0 for factor in design.categorical}
+        self._shares = {name: levels / levels.sum() for name, levels in present.items()}
+
+    @property
+    def offset(self) -> float:
+        return float(self._of_offset.values.mean()) if self._of_offset else 0.0
+
+    @cached_property
+    def _numbers(self) -> list[float]:
+        return [self._number(part) for part in self._design.parts]
+
+    def _number(self, part: Part) -> float:
+        """The mean in the grid of what multiplies a part, on the scale of the fit."""
+        by_column: dict[str, np.ndarray] = {}
+        for name, position in part.multiplier:
+            factor = self._design.numeric_by_name[name]
+            number = transforms.apply(np, factor.learnt, self._of_columns[factor.column].values)[position]
+            center = factor.center[position] if is_centred(self._design, part) else 0.0
+            standardised = (number - center) / factor.scale[position]
+            by_column[factor.column] = by_column.get(factor.column, 1.0) * standardised
+        # Every value of one column meets every value of another.
+        return float(np.prod([product.mean() for product in by_column.values()]))
+
+    def rows(self, factor: str) -> tuple[np.ndarray, np.ndarray]:
+        """The mean row of the design matrix for each level of a factor, on the scale of the fit, [levels, p]; and whether some
+        combination of levels in it is in no training row, [levels]."""
+        design = self._design
+        size = len(design.categorical_by_name[factor].levels)
+        rows, lacking = np.zeros((size, design.size)), np.zeros(size, bool)
+        for part, number in zip(design.parts, self._numbers, strict=True):
+            levels = dict(zip(part.grouping, design.levels(part.grouping).T, strict=True))
+            mine = levels.pop(factor, None)
+            share = np.ones(part.size)
+            for name, level in levels.items():
+                share = share * self._shares[name][level]
+            places = np.arange(part.where.start, part.where.stop)
+            if mine is None:
+                rows[:, places] = number * share
+                lacking |= share.sum() < 1 - NEGLIGIBLE
+            else:
+                rows[mine, places] = number * share
+                lacking |= np.bincount(mine, share, size) < 1 - NEGLIGIBLE
+        return rows, lacking
+
+    def without_say(self, coefficients: np.ndarray) -> np.ndarray:
+        """Which coefficients multiply numbers in groups whose linear predictor is infinite, [p]."""
+        alone = {
+            part.grouping: np.isinf(coefficients[part.where]) for part in self._design.parts if not part.multiplier
+        }
+        result = np.zeros(len(coefficients), bool)
+        for part in self._design.parts:
+            if part.multiplier and part.grouping in alone:
+                result[part.where] = alone[part.grouping]
+        return result
+
+
+class GridMeans:
+    """The mean of the linear predictor in a balanced grid with a factor at each of its levels: `mean` [levels], its `derivative`
+    by the coefficients [levels, p], and `unknown` and `infinite` as `engine.averages.LevelMeans` has them.
+
+    `coefficients` [p] are infinite where separated, and NaN without rows.
+    """
+
+    def __init__(self, grid: ReferenceGrid, factor: str, coefficients: np.ndarray):
+        self.derivative, lacking = grid.rows(factor)
+        taken = (self.derivative != 0) & ~grid.without_say(coefficients)
+        self.unknown = lacking | (taken & np.isnan(coefficients)).any(axis=1)
+        self.infinite = (taken & np.isinf(coefficients)).any(axis=1)
+        with np.errstate(invalid="ignore"):  # of an infinite one that is not taken, and of two of both signs
+            parts = np.where(taken, self.derivative * coefficients, 0.0)
+            self.mean = np.where(self.unknown, np.nan, grid.offset + parts.sum(axis=1))
+
+
+def on_response_scale(columns: dict, family: Family) -> dict:
+    """Columns of a table of means of the linear predictor, as those of the response."""
+    mean = family.mean(columns["mean"])
+    if "std_error" not in columns:
+        return columns | {"mean": mean}
+    # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
+    ends = {name: family.mean(columns[name]) for name in ("ci_lower", "ci_upper")}
+    return columns | {"mean": mean, "std_error": family.variance(mean) * columns["std_error"], **ends}

@@ -1,0 +1,85 @@
+"""Adjusted means on a balanced grid, against R's emmeans."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import fit_files, ingest_frame
+from tfglm.results.margins import EMPTY_COMBINATION, margins
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FITS = {
+    "binomial": ("late ~ carrier * C(origin) + bs(hour, df=4) + evening", "binomial", {}),
+    "gaussian": ("delay ~ carrier * hour + C(origin) + poly(wind, 2)", "gaussian", {"weights": "day"}),
+    "poisson": ("late ~ carrier * wind * evening + C(origin)", "poisson", {"offset": "log(day)"}),
+    "empty combination": ("delay ~ carrier * C(origin) + hour", "gaussian", {}),
+    "aliased": ("delay ~ carrier + C(origin) + C(state)", "gaussian", {}),
+}
+"""As in golden/emmeans.R."""
+NOT_ESTIMABLE = {
+    "empty combination": EMPTY_COMBINATION,
+    "aliased": "aliased",
+}
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    frame = pd.read_csv(GOLDEN / "clustered.csv")
+    frame["origin"] = frame["day"] % 3
+    frame["state"] = (frame["origin"] == 0).astype(int)
+    frame["evening"] = (frame["hour"] > 0).astype(int)
+    return frame
+
+
+def means_of(files, formula: str, family: str, **settings) -> pd.DataFrame:
+    design, fitted, _ = fit_files(files, formula, family, **settings)
+    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95, balanced=True)
+    return tables.means.set_index(["term", "level"])
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_balanced_means_are_those_of_emmeans(name, frame, tmp_path):
+    golden = json.loads((GOLDEN / "emmeans.json").read_text())[name]
+    formula, family, settings = FITS[name]
+    some = frame[(frame["carrier"] != "UA") | (frame["origin"] != 2)] if name == "empty combination" else frame
+    files = [ingest_frame(some, tmp_path)]
+    means = means_of(files, formula, family, **settings)
+    for term, rows in {"carrier": golden["carrier"], "C(origin)": golden["origin"]}.items():
+        for row in rows:
+            mine = means.loc[(term, row["level"])]
+            if row["mean"] is None:
+                assert mine["status"] == NOT_ESTIMABLE[name]
+                assert mine[["mean", "std_error", "df", "ci_lower", "ci_upper"]].isna().all()
+                continue
+            assert mine["status"] == ""
+            assert mine["df"] == (np.inf if row["df"] is None else row["df"])
+            for column in ("mean", "std_error", "ci_lower", "ci_upper"):
+                assert mine[column] == pytest.approx(row[column], rel=1e-6), (term, row["level"], column)
+
+
+def test_a_separated_level_is_in_the_grid_of_its_own_factor_alone(frame, tmp_path):
+    frame = frame.assign(late=frame["late"].where(frame["carrier"] != "UA", 0))
+    formula = "late ~ carrier * hour + C(origin)"
+    parts = {"all": frame, "without": frame[frame["carrier"] != "UA"]}
+    means = {name: means_of([ingest_frame(part, tmp_path, name)], formula, "binomial") for name, part in parts.items()}
+    separated = means["all"].loc[("carrier", "UA")]
+    assert (separated["mean"], separated["status"]) == (0.0, "separated") and np.isnan(separated["std_error"])
+    kept, expected = means["all"].drop(("carrier", "UA")), means["without"]
+    assert kept.index.equals(expected.index) and set(kept["status"]) == {""}
+    for column in ("mean", "std_error", "ci_lower", "ci_upper"):
+        assert kept[column].to_numpy() == pytest.approx(expected[column].to_numpy(), rel=1e-6)
+
+
+def test_a_column_with_levels_and_numbers_has_no_grid(frame, tmp_path):
+    means = means_of([ingest_frame(frame, tmp_path)], "delay ~ carrier + C(origin) + carrier:origin", "gaussian")
+    assert means["mean"].isna().all()
+    assert set(means["status"]) == {"left out: `origin` is in the model by its levels and in another way too"}
+
+
+def test_a_penalised_fit_has_means_without_errors(frame, tmp_path):
+    means = means_of([ingest_frame(frame, tmp_path)], "late ~ carrier + hour", "binomial", l2=0.01)
+    assert means["mean"].between(0, 1).all() and means["std_error"].isna().all()
+    assert set(means["status"]) == {"estimate only: the fit is penalised"}
