@@ -13,10 +13,11 @@ from tfglm.results.residuals import residuals
 
 def main(arguments: argparse.Namespace) -> None:
     design, fit = Design.load(arguments.design), read.fit(arguments)
-    file, identity = IngestedFile.load(arguments.manifest), arguments.settings.identity
-    predict.check_identity(read.section(fit), file, identity)
+    file, settings = IngestedFile.load(arguments.manifest), arguments.settings
+    predict.check_identity(read.section(fit), file, settings.identity)
     fitted = read.fitted(arguments, design, fit)
-    rows = parquet_files.write(arguments.residuals, residuals(design, fitted, file, arguments.split, identity))
+    tables = residuals(design, fitted, file, arguments.split, settings.identity, settings.leverage)
+    rows = parquet_files.write(arguments.residuals, tables)
     command.log(f"{rows:,} rows")
 
 

@@ -39,21 +39,22 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     assert "into shards" not in printed and results(finished) == expected and planned(finished) == {}
 
 
-def test_a_new_file_is_scored_without_a_fit_and_its_shards_are_deleted_on_request(finished, flights, tmp_path):
+def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_are_deleted_on_request(
+    finished, flights, tmp_path
+):
     rows = flights.iloc[-300:].drop(
         columns=["late", "weekday", "dep_hour", "arr_delay", "dep_delay", "arr_time", "air_time"]
     )
     rows = rows.assign(arr_delay=np.nan)  # such as flights of tomorrow have none
     rows.iloc[4, rows.columns.get_loc("carrier")] = "ZZ"
     rows.to_csv(tmp_path / "tomorrow.csv", index=False, na_rep="NA")
-    extra = {"score": [str(tmp_path / "tomorrow.csv")], "models": {"late_arrival": {"identity": ["carrier", "dest"]}}}
+    model = {"identity": ["carrier", "dest"], "leverage": True}
+    extra = {"score": [str(tmp_path / "tomorrow.csv")], "models": {"late_arrival": model}}
     (tmp_path / "score.yaml").write_text(yaml.safe_dump(extra))
-    arguments = ("score", "--configfile", "config/config.yaml", str(tmp_path / "score.yaml"))
-    jobs = planned(finished, *arguments)
-    assert jobs == {"ingest_to_score": 1, "score_file": 2, "score": 1} or jobs == {
-        "ingest_to_score": 1,
-        "score_file": 2,
-    }
+    residuals = "results/flights/models/late_arrival/residuals_train/flights.parquet"
+    arguments = ("score", residuals, "--configfile", "config/config.yaml", str(tmp_path / "score.yaml"))
+    jobs = {rule: count for rule, count in planned(finished, *arguments).items() if rule != "score"}
+    assert jobs == {"ingest_to_score": 1, "score_file": 2, "residuals": 1}
     succeed(finished, *arguments)
     assert not planned(finished, *arguments)
     folder = finished / "results" / "flights" / "models" / "late_arrival"
@@ -68,6 +69,12 @@ def test_a_new_file_is_scored_without_a_fit_and_its_shards_are_deleted_on_reques
     assert actual.loc[~good, ["unseen", "remark"]].to_numpy().tolist() == [["carrier", "unseen level"]]
     assert actual["probability"][good].to_numpy() == pytest.approx(expit(eta[good].to_numpy()), rel=1e-9)
     assert (actual["std_error"][good] > 0).all()
+    leverage = pd.read_parquet(finished / residuals)["leverage"]
+    fit = read_json(finished, "models", "late_arrival", "fit.json")
+    assert (
+        leverage.sum() == pytest.approx(fit["coefficients"], rel=1e-8)
+        and leverage.between(0, 1).sum() == fit["rows"] - 1
+    )
 
     shards = finished / "results" / "data"
     assert len(list(shards.glob("*/tomorrow"))) == len(list(shards.glob("*/flights"))) == 1

@@ -66,7 +66,7 @@ rule residuals:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("identity"),
+        settings=settings("identity", "leverage"),
     message:
         "{wildcards.model}: residuals of the rows of {wildcards.file} in the split {wildcards.split}"
     shell:

@@ -238,6 +238,11 @@ class ResultsConfig(PredictionConfig):
         description="What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid, which has each "
         "combination of the levels of the other factors once and numbers at their means, as R's emmeans has it.",
     )
+    leverage: bool = Field(
+        default=False,
+        description="Whether the residuals of training rows, which are made on request, come with the leverage of each row and "
+        "its standardised Pearson residual.",
+    )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
 
 
@@ -272,6 +277,19 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
         if self.path and self.online_solver:
             raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
+        return self
+
+    @model_validator(mode="after")
+    def _leverage_of_a_smooth_fit(self) -> "ModelConfig":
+        if self.leverage and (self.l1 or (self.path and self.path.l1_ratio)):
+            raise ValueError(
+                "leverage: the fitted values of a lasso are no smooth function of the responses; remove the key"
+            )
+        if self.leverage and not self.is_exact:
+            raise ValueError(
+                f"leverage: solver `{self.online_solver}` ends without an information matrix, which leverages are made of; add "
+                "`finish: newton`, or remove the key"
+            )
         return self
 
 

@@ -318,6 +318,15 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
         """A network has no reference levels."""
         return {}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_leverage(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and "leverage" in raw:
+            raise ValueError(
+                "leverage: a network has no information matrix, which leverages are made of; remove the key"
+            )
+        return raw
+
     @model_validator(mode="after")
     def _keys_of_classes(self) -> "NetworkConfig":
         """What says nothing of a response that is one of several classes."""

@@ -128,6 +128,15 @@ class Fitted:
                 parts.append(3 * squares.sum(1) ** 2 / (squares**2).sum(1))
         return np.minimum(np.concatenate(parts), len(self.scores) - 1)
 
+    def unscaled_variances(self, transform: scipy.sparse.csr_array) -> np.ndarray:
+        """The diagonal of T I^-1 T', [rows]: the classical variances but for the dispersion. Of a penalised fit that of
+        T (I + penalty)^-1 T'."""
+        parts = []
+        for rows in chunks(transform.shape[0]):
+            dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
+            parts.append(self._unscaled(*self._on_dense(dense, sparse), sparse))
+        return np.concatenate(parts)
+
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
         """The diagonals of T V T' for the covariance asked for and the classical one."""
         parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
@@ -136,10 +145,7 @@ class Fitted:
     def _variances(self, transform: scipy.sparse.csr_array) -> Variances:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
         reduced, on_dense = self._on_dense(dense, sparse)
-        classical = np.einsum("ij,ij->i", on_dense, reduced)
-        if len(self.diagonal):
-            classical += sparse.power(2) @ (1.0 / self.diagonal)
-        classical = self.dispersion * classical
+        classical = self.dispersion * self._unscaled(reduced, on_dense, sparse)
         if not self.is_robust:
             return Variances(self.correction * classical, classical)
         # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
@@ -154,6 +160,11 @@ class Fitted:
                 robust += 2 * np.einsum("ij,ij->i", on_dense, alone @ between.T)
                 robust += alone.power(2) @ self.meat_diagonal
         return Variances(self.correction * robust, classical)
+
+    def _unscaled(self, reduced: np.ndarray, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
+        """The diagonal of T I^-1 T' by the parts of T that `_on_dense` makes."""
+        diagonal = np.einsum("ij,ij->i", on_dense, reduced)
+        return diagonal + sparse.power(2) @ (1.0 / self.diagonal) if len(self.diagonal) else diagonal
 
     def _on_dense(self, dense: np.ndarray, sparse: scipy.sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
         """The dense part of rows of a transformation less what the eliminated part has of it, and that times S^-1."""
