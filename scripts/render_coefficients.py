@@ -35,7 +35,8 @@ def main(arguments: argparse.Namespace) -> None:
     title = f"{fit['model']}: estimates with {100 * arguments.settings.confidence:g} % {intervals}"
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
-    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots)
+    words = Words.of_json(arguments.words)
+    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots, words.coordinates)
     page = render(
         "coefficients",
         fit=fit,
@@ -43,7 +44,7 @@ def main(arguments: argparse.Namespace) -> None:
         effect=family.effect,
         ratio=family.ratio.replace("_", " ") if family.ratio else "",
         by_cluster=fit["std_errors"]["kind"] == "cluster",
-        sheet=sheet(table, family.ratio, arguments.settings.confidence, Words.of_json(arguments.words)),
+        sheet=sheet(table, family.ratio, arguments.settings.confidence, words),
         picture=panels(arguments.plots[0]),
     )
     arguments.page.write_text(page)
@@ -98,6 +99,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--effects", type=Path, nargs="?", help="what tabulate_effects.py wrote, for splines and polynomials"
     )
-    parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")
+    parser.add_argument("--words", default="{}", help="labels, units and coordinates of columns, JSON")
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

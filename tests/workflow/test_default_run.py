@@ -97,6 +97,19 @@ def test_the_first_page_says_what_was_fitted_and_how_well(finished):
     assert re.search(r"arr_delay is \d+ minutes higher .* with month Dec than with Jan", page)
 
 
+def test_destinations_are_on_a_map_that_tells_their_intervals(finished):
+    folder = finished / "results" / "flights" / "models" / "late_arrival"
+    page, table = (folder / "coefficients.html").read_text(), read_table(finished, "late_arrival")
+    assert (
+        "against ABQ; larger with more rows, black edges where the interval tells a difference; 4 without coordinates"
+        in page
+    )
+    ratio, low, high = np.exp(table.loc[("dest", "HNL"), ["estimate", "ci_lower", "ci_upper"]].astype(float))
+    # Beside its name in the list, and on the map.
+    assert page.count(f"<title>dest HNL: odds ratio {ratio:.3g} ({low:.3g} to {high:.3g})") == 2
+    assert page.count("<title>dest SJU: ") == 1 and "20° N" in page and "160° W" in page
+
+
 def test_everybody_can_use_the_pages_and_their_links_resolve(finished):
     pages = sorted((finished / "results").rglob("*.html"))
     assert {page.name for page in pages} == {"index.html", "coefficients.html", "metrics.html", "rows.html"}

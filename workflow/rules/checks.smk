@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from tfglm.config import column_problems, offered_columns
+from tfglm.config.files import no_such_file
 from tfglm.data.packages import located
 from tfglm.roles import memory, pending, tpu
 
@@ -41,6 +42,9 @@ def check_config(config, problems):
     of_models = model_problems(config, layouts_of(FILES, config.data))
     if TO_SCORE:
         layouts_of(SCORED, TO_SCORE)
+    for column, file in COORDINATES.items():
+        if not Path(file).is_file():
+            problems.messages.append(f"the coordinates of `{column}` in the layout: {no_such_file(Path(file))}")
     problems.messages += column_problems(config, LAYOUTS.values(), of_models.unparsed)
     problems.messages += of_models.messages
 

@@ -19,6 +19,7 @@ from tfglm.config import (
     SourceConfig,
     TrainingConfig,
     columns_from,
+    coordinate_files,
     expand_files,
     fetched,
     in_file,
@@ -66,6 +67,9 @@ except UserError as error:
 
 # Labels and units of columns, as JSON: what pages show, and nothing that is computed.
 WORDS = json.dumps(words_of_columns(LAYOUTS.values(), CONFIG.data), sort_keys=True)
+
+# Files of the project with the coordinates of levels; those inside of Python packages do not change.
+COORDINATES = coordinate_files(json.loads(WORDS))
 
 MODELS = CONFIG.fit or list(CONFIG.all_models)
 # Of these, the regressions and the networks.

@@ -5,6 +5,7 @@ rule render_coefficients:
     input:
         table=f"{MODEL}/coefficients.csv",
         digest=f"{MODEL}/coefficients.sha256",
+        coordinates=sorted(COORDINATES.values()),
         effects=curves_of("effects.csv"),
         of_effects=curves_of("effects.sha256"),
         fit=f"{MODEL}/fit.json",

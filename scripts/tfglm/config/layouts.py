@@ -1,7 +1,7 @@
 """Layouts: how the columns of a kind of file are named and typed. One YAML file each."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,8 +14,21 @@ from tfglm.config.messages import validated
 from tfglm.errors import UserError, nearest, short
 
 
+class CoordinatesConfig(Section):
+    """A CSV file that tells where the values of a column are: a row for each."""
+
+    file: Text = Field(description="The file: its path, or `package:<python package>/<path inside it>`.")
+    level: Text = Field(default="level", description="Its column with the values.")
+    latitude: Text = Field(
+        default="latitude", description="Its column with latitudes in degrees, negative in the south."
+    )
+    longitude: Text = Field(
+        default="longitude", description="Its column with longitudes in degrees, negative in the west."
+    )
+
+
 class ColumnWords(Section):
-    """How pages write the values of a column. Nothing that is computed depends on it."""
+    """How pages show the values of a column. Nothing that is computed depends on it."""
 
     labels: dict[Level, Text] = Field(
         default={},
@@ -23,6 +36,9 @@ class ColumnWords(Section):
         description="What pages show in place of a value: `{1: Mon, 2: Tue}`. Formulas and tables have the value.",
     )
     unit: Text | None = Field(default=None, description="In what it is measured, such as `minutes`, for pages.")
+    coordinates: CoordinatesConfig | None = Field(
+        default=None, description="Where its values are, for a map of their coefficients."
+    )
 
 
 class LayoutColumn(ColumnWords):
@@ -128,9 +144,9 @@ class Layout(Section):
         return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
 
     def words(self, column: str) -> ColumnWords:
-        """How pages write the values of a column."""
+        """How pages show the values of a column."""
         described = self.describe.get(column) or self.columns.get(column) or ColumnWords()
-        return ColumnWords(labels=described.labels, unit=described.unit)
+        return ColumnWords(**{name: getattr(described, name) for name in ColumnWords.model_fields})
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -207,7 +223,7 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
 
 
 def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> dict[str, dict]:
-    """Labels and unit of each column in use that has some, as plain values.
+    """Labels, unit and coordinates, if there are any, of each column in use that has some, as plain values.
 
     All layouts with such a column must say the same. Of a column that the config derives they say nothing.
     """
@@ -215,8 +231,15 @@ def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> di
     for name in sorted(set(settings.columns) - set(settings.derive)):
         of_layouts = [layout.words(name) for layout in layouts if name in {*layout.columns, *layout.derive}]
         if of_layouts and all(each == of_layouts[0] for each in of_layouts) and of_layouts[0] != ColumnWords():
-            words[name] = of_layouts[0].model_dump()
+            without = {"coordinates"} if of_layouts[0].coordinates is None else set()
+            words[name] = of_layouts[0].model_dump(exclude=without)
     return words
+
+
+def coordinate_files(words: Mapping[str, Mapping]) -> dict[str, str]:
+    """The files with coordinates that are not inside of a Python package, by column; `words` as `words_of_columns` has them."""
+    files = {name: of_column["coordinates"]["file"] for name, of_column in words.items() if "coordinates" in of_column}
+    return {name: file for name, file in files.items() if not file.startswith("package:")}
 
 
 def _names_in(sql: str) -> set[str]:

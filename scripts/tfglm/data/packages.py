@@ -6,10 +6,10 @@ from pathlib import Path
 from tfglm.errors import UserError
 
 
-def located(source: str) -> Path:
+def located(source: str, key: str = "data.files") -> Path:
     """Where a source lies on disk: a path, or `package:<python package>/<path inside it>`.
 
-    Raises UserError if the package or the file in it does not exist.
+    Raises UserError, which names the `key` with the source, if the package or the file in it does not exist.
     """
     if not source.startswith("package:"):
         return Path(source)
@@ -20,9 +20,9 @@ def located(source: str) -> Path:
         # Of a package inside of one that is not there, or of a module without a place.
         spec = None
     if spec is None or not spec.submodule_search_locations:
-        raise UserError(f"data.files: `{source}`: no Python package `{package}` is installed; pip install it")
+        raise UserError(f"{key}: `{source}`: no Python package `{package}` is installed; pip install it")
     path = Path(spec.submodule_search_locations[0]) / inside
     if not path.is_file():
         there = ", ".join(sorted(str(each.relative_to(path.parent)) for each in path.parent.glob("*.*")))
-        raise UserError(f"data.files: `{source}`: the package has no such file; its folder has: {there or 'nothing'}")
+        raise UserError(f"{key}: `{source}`: the package has no such file; its folder has: {there or 'nothing'}")
     return path

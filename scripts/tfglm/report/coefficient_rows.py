@@ -33,7 +33,8 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """A coefficient: how its point is drawn, the few words beside it, and what is said of it when it is pointed at."""
+    """A coefficient: how its point is drawn, the few words beside it, what is said of it when it is pointed at, and how many rows
+    tell of it."""
 
     label: str
     kind: str
@@ -42,6 +43,7 @@ class Row:
     upper: float
     remark: str
     tip: str
+    rows: float
 
 
 def rows_and_scale(table: pd.DataFrame, ratio: str | None) -> tuple[list[Heading | Row], Scale]:
@@ -134,7 +136,8 @@ class Words:
     def row(self, row: Mapping[str, Any], label: str, name: str) -> Row:
         kind, remark = self.kind(row)
         estimate, lower, upper = (row[column] for column in NUMBERS)
-        return Row(label, kind, estimate, lower, upper, remark, f"{name}: {'; '.join(self.facts(row, kind))}")
+        tip = f"{name}: {'; '.join(self.facts(row, kind))}"
+        return Row(label, kind, estimate, lower, upper, remark, tip, row["rows"])
 
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""

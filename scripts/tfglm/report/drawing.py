@@ -89,6 +89,12 @@ class Panel:
         (left, right), (bottom, top) = sorted(corners[:, 0]), sorted(corners[:, 1])
         self.tips.append(((left, 72 * self.figure.get_figheight() - top, right - left, top - bottom), visible(text)))
 
+    def tip_around(self, axes: Axes, centre: tuple[float, float], radius: float, text: str) -> None:
+        """Say this where one points no farther than so many points from a place, in coordinates as in `tip`."""
+        x, y = axes.transData.transform(centre) * 72 / self.figure.dpi
+        top = 72 * self.figure.get_figheight() - y - radius
+        self.tips.append(((x - radius, top, 2 * radius, 2 * radius), visible(text)))
+
 
 class Picture:
     """A title above panels, so many inches wide and high."""

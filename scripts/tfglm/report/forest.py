@@ -1,8 +1,9 @@
-"""The picture of the coefficients: every level of every term with its interval on one axis, and splines as curves."""
+"""The picture of the coefficients: every level of every term with its interval on one axis, splines as curves, and maps of levels
+that have coordinates."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,14 @@ from tfglm.errors import short
 from tfglm.report.coefficient_rows import CURVED, Heading, Row, rows_and_scale
 from tfglm.report.curves import Curve, curves_of, draw_curve
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
+from tfglm.report.maps import draw_map, maps_of
 from tfglm.report.ratios import Scale
 
 ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
 """Inches of a row and of a column of rows: a column fits on a sheet of paper, and a telephone shows it at its size."""
+
+MAP_COLUMNS = 2
+"""The width of a map, below them."""
 
 HEADING_ROWS, CURVE_ROWS = 2.4, 15
 """What a heading and a curve take."""
@@ -43,7 +48,13 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 def coefficient_plot(
-    table: pd.DataFrame, effects: pd.DataFrame | None, title: str, effect: str, ratio: str | None, paths: Iterable[Path]
+    table: pd.DataFrame,
+    effects: pd.DataFrame | None,
+    title: str,
+    effect: str,
+    ratio: str | None,
+    paths: Iterable[Path],
+    coordinates: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Draw every coefficient of a table.
 
@@ -59,8 +70,16 @@ def coefficient_plot(
         What the exponential of a coefficient is called, if anything; the axis then tells ratios.
     paths
         Files to write: .svg, .pdf or .png.
+    coordinates
+        By column, where its levels are, as `maps.positions` takes it.
+
+    Raises
+    ------
+    UserError
+        For coordinates that are none.
     """
     rows, scale = rows_and_scale(table, ratio)
+    maps = list(maps_of(rows, coordinates or {}))
     curved = [] if effects is None else curves_of(effects[effects["term"].str.contains(CURVED)])
     items = [*rows, *curved]
     if not items:
@@ -71,7 +90,9 @@ def coefficient_plot(
     abreast = min(len(filled), COLUMNS_ABREAST)
     bands = [filled[first : first + abreast] for first in range(0, len(filled), abreast)]
     heights = [ROW * max(sum(map(size, column)) for column in band) + ABOVE + BELOW for band in bands]
-    picture = Picture(title, max(abreast * COLUMN_WIDTH, 0.085 * len(title)), TITLE_HEIGHT + sum(heights))
+    width = COLUMN_WIDTH * max(abreast, MAP_COLUMNS if maps else 1)
+    below = [shown.height(MAP_COLUMNS * COLUMN_WIDTH) for shown in maps]
+    picture = Picture(title, max(width, 0.085 * len(title)), TITLE_HEIGHT + sum(heights) + sum(below))
     margin = 0.12 + LETTER * max([4, *(len(row.label) for row in rows if isinstance(row, Row))])
     margin = min(margin, 0.12 + LETTER * LONGEST_LABEL)
     top = TITLE_HEIGHT
@@ -79,6 +100,9 @@ def coefficient_plot(
         for place, column in enumerate(band):
             panel = picture.panel(place * COLUMN_WIDTH, top, COLUMN_WIDTH, ROW * sum(map(size, column)) + ABOVE + BELOW)
             draw_column(panel, column, scale, label, margin)
+        top += height
+    for shown, height in zip(maps, below, strict=True):
+        draw_map(picture.panel(0, top, MAP_COLUMNS * COLUMN_WIDTH, height), shown, scale.ratio, label)
         top += height
     picture.write(paths)
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -16,17 +16,21 @@ NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")
 
 @dataclass(frozen=True)
 class Words:
-    """What the layouts say of columns: labels of values, by column, and units."""
+    """What the layouts say of columns: labels of values, by column, units, and files with the coordinates of values."""
 
     labels: Mapping[str, Mapping[str, str]]
     units: Mapping[str, str]
+    coordinates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of_json(cls, text: str) -> "Words":
         """From what `words_of_columns` of the config gives, as JSON."""
         columns = json.loads(text)
         labels = {name: column["labels"] for name, column in columns.items()}
-        return cls(labels, {name: column["unit"] for name, column in columns.items() if column["unit"]})
+        units = {name: column["unit"] for name, column in columns.items() if column["unit"]}
+        return cls(
+            labels, units, {name: column["coordinates"] for name, column in columns.items() if "coordinates" in column}
+        )
 
     def level(self, term: str, level: str) -> str:
         """The label of a level; of an interaction, of each factor in it."""
