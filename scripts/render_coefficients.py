@@ -99,6 +99,6 @@ if __name__ == "__main__":
     parser.add_argument(
         "--effects", type=Path, nargs="?", help="what tabulate_effects.py wrote, for splines and polynomials"
     )
-    parser.add_argument("--words", default="{}", help="labels, units and coordinates of columns, JSON")
+    options.add_words(parser)
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

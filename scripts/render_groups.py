@@ -5,13 +5,14 @@ from pathlib import Path
 
 from tfglm import command, digests
 from tfglm.report.drawing import use_colour
-from tfglm.report.groups import groups_plot
+from tfglm.report.groups import groups_plot, labelled
+from tfglm.report.words import Words
 from tfglm.results import options
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    metrics = digests.read_json(arguments.metrics)
+    metrics = labelled(digests.read_json(arguments.metrics), Words.of_json(arguments.words))
     groups_plot(
         metrics, f"{metrics['model']}: {metrics['rows']:,} rows to {metrics['split']}, by group", arguments.plots
     )
@@ -21,4 +22,5 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
     options.add_plots(parser)
+    options.add_words(parser)
     command.run(main, parser.parse_args())

@@ -15,7 +15,7 @@ from tfglm.families import FAMILIES
 from tfglm.report import quality, sentences
 from tfglm.report.pages import four_digits, p_value, read_table, render
 from tfglm.report.words import Words, plain
-from tfglm.results import csv_files
+from tfglm.results import csv_files, options
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import response_of
 
@@ -274,7 +274,7 @@ if __name__ == "__main__":
     parser.add_argument(
         "--settings", type=settings_by_model, required=True, help="keys of the regressions by model, JSON"
     )
-    parser.add_argument("--words", default="{}", help="labels and units of columns, JSON")
+    options.add_words(parser)
     parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
     parser.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
     parser.add_argument("--marginal-effects", type=Path, nargs="*", default=[], help="marginal_effects.csv of models")

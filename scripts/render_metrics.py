@@ -10,13 +10,15 @@ from tfglm.report.confusion import confusion_plot
 from tfglm.report.drawing import nothing, use_colour
 from tfglm.report.embedded import panels
 from tfglm.report.evaluation import binomial_plot, mean_plot
+from tfglm.report.groups import labelled
 from tfglm.report.pages import four_digits, render
+from tfglm.report.words import Words
 from tfglm.results import options
 
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    metrics = digests.read_json(arguments.metrics)
+    metrics = labelled(digests.read_json(arguments.metrics), Words.of_json(arguments.words))
     model, rows = metrics["model"], metrics["rows"]
     title = f"{model}: {rows:,} rows to {metrics['split']}"
     if not rows:
@@ -73,5 +75,6 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
     options.add_plots(parser)
+    options.add_words(parser)
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
     command.run(main, parser.parse_args())

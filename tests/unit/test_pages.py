@@ -29,6 +29,7 @@ MODEL |= {
     "effects": [Told("x", [HOSTILE]), Told(HOSTILE, [], HOSTILE)],
     "averages": True,
     "means": [(HOSTILE, FRAME)],
+    "what_means": HOSTILE,
     "confidence": 0.95,
     "tests": FRAME,
     "notes": [HOSTILE],
@@ -218,6 +219,9 @@ def test_coefficients_stand_by_term_with_aligned_decimals_labels_and_intervals_o
     assert monday.cells == ["1.000", "", "", "0.000", "", "", "1,000"]
     assert tuesday.cells == ["1.284", "1.162", "1.419", "0.250", "0.050", "0.5000", "234"]
     assert shown.terms[0].rows[0].cells[3] == "−1.50"
+    # A curve is not told by its coefficients.
+    curve = sheet(table.replace("C(weekday)", "carrier:bs(hour, df=4)"), "odds_ratio", 0.9, NO_WORDS).terms[1]
+    assert (curve.name, curve.rows) == ("carrier:bs(hour, df=4)", [])
     # Without tests there are no columns for them.
     lasso = table.drop(columns=["p_value", "ci_lower", "ci_upper", "odds_ratio"]).assign(std_error=float("nan"))
     assert sheet(lasso, None, 0.95, NO_WORDS).names == ["estimate", "rows"]

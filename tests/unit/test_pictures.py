@@ -12,6 +12,7 @@ from tfglm.report import coefficient_rows, confusion, evaluation, forest, groups
 from tfglm.report.coefficient_rows import Heading, Row, rows_and_scale
 from tfglm.report.embedded import panels
 from tfglm.report.ratios import Scale, ratio_label, ratios
+from tfglm.report.words import Words
 
 
 def table(rows: list[dict]) -> pd.DataFrame:
@@ -168,9 +169,11 @@ def test_groups_have_a_row_each_numbers_by_size(tmp_path):
         return {"level": level, "rows": 50, "events": 10, "mean_response": 0.2, "mean_prediction": 0.25, "auc": None}
 
     metrics = {"mean_response": 0.2, "auc": 0.7, "by": {"month": [group(level) for level in ("1", "10", "2")]}}
-    groups.groups_plot(metrics, "title", [tmp_path / "plot.svg"])
+    shown = groups.labelled(metrics, Words({"month": {"2": "Feb"}}, {}))
+    groups.groups_plot(shown, "title", [tmp_path / "plot.svg"])
     drawn = texts((tmp_path / "plot.svg").read_text())
-    assert [text for text in drawn if text in ("1", "2", "10")] == ["1", "2", "10"] and "AUC" in drawn
+    assert [text for text in drawn if text in ("1", "Feb", "10")] == ["1", "Feb", "10"] and "AUC" in drawn
+    assert groups.labelled({"auc": 0.7}, Words({}, {})) == {"auc": 0.7}
 
 
 def test_the_loss_of_training_rows_is_beside_that_of_rows_held_out(tmp_path):

@@ -110,6 +110,7 @@ rule render_metrics:
         "../envs/tfglm.yaml"
     params:
         colour=CONFIG.pictures.colour,
+        words=WORDS,
         engine=ENGINE,
     message:
         "{wildcards.model}: drawing the metrics"
@@ -117,6 +118,7 @@ rule render_metrics:
         'exec python "$TFGLM_SCRIPTS/render_metrics.py"'
         " --metrics {input}"
         " --colour {params.colour:q}"
+        " --words {params.words:q}"
         " --plots {output.plot} {output.png} {output.pdf}"
         " --page {output.page}"
         " --log {log}"
@@ -142,12 +144,14 @@ rule render_groups:
         "../envs/tfglm.yaml"
     params:
         colour=CONFIG.pictures.colour,
+        words=WORDS,
     message:
         "{wildcards.model}: drawing the metrics by group"
     shell:
         'exec python "$TFGLM_SCRIPTS/render_groups.py"'
         " --metrics {input}"
         " --colour {params.colour:q}"
+        " --words {params.words:q}"
         " --plots {output.plot} {output.png} {output.pdf}"
         " --log {log}"
 

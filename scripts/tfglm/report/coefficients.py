@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tfglm.report.coefficient_rows import CURVED
 from tfglm.report.pages import p_value
 from tfglm.report.words import Words, decimals_of, fixed, plain
 
@@ -23,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Term:
-    """The coefficients of a term. `against` is the reference level."""
+    """The coefficients of a term. `against` is the reference level. A curve is looked at, and has no rows."""
 
     name: str
     unit: str
@@ -86,7 +87,7 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
             str(name),
             words.units.get(plain(str(name)), ""),
             words.level(str(name), str(rows["reference"].iloc[0])),
-            list(rows_of(str(name), rows, bool(ratio), names, words)),
+            [] if CURVED.search(str(name)) else list(rows_of(str(name), rows, bool(ratio), names, words)),
         )
         for name, rows in shown.groupby("term", sort=False)
     ]

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from tfglm.errors import short
 from tfglm.report.drawing import GREY, MAIN, OTHERS, TITLE_HEIGHT, Picture, literal, nothing
+from tfglm.report.words import Words
 
 ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
 """Inches of a row and of a panel, which a telephone shows at its size and a sheet of paper holds."""
@@ -33,8 +34,8 @@ QUALITIES = {
 
 def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
     """How the rows with each value of a column are predicted: the mean response beside the mean prediction, and a measure of
-    quality, with dotted lines for all rows; `metrics` are those of metrics.json."""
-    parts = [(column, part) for column, levels in metrics["by"].items() for part in divided(in_order(levels))]
+    quality, with dotted lines for all rows; `metrics` are what `labelled` makes of metrics.json."""
+    parts = [(column, part) for column, levels in metrics["by"].items() for part in divided(levels)]
     if not parts:
         nothing(f"{title}: no rows", paths)
         return
@@ -48,6 +49,15 @@ def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
             draw_part(picture, (place * PANEL_WIDTH, top), column, part, metrics)
         top += height
     picture.write(paths)
+
+
+def labelled(metrics: dict, words: Words) -> dict:
+    """metrics.json with groups in the order in which they are shown, and by their labels."""
+    by = {
+        column: [level | {"level": words.level(column, level["level"])} for level in in_order(levels)]
+        for column, levels in metrics.get("by", {}).items()
+    }
+    return metrics | ({"by": by} if by else {})
 
 
 def in_order(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

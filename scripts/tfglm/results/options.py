@@ -25,3 +25,7 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
 def add_plots(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--colour", required=True, help="that of points and lines")
     parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png, .pdf)")
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--words", default="{}", help="labels, units and coordinates of columns, JSON")
