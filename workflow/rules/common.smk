@@ -196,12 +196,13 @@ def provenance_settings(wildcards):
 
 
 def command_of_this_run():
-    """What makes these results again in this folder. An address may hold a secret, and is left out."""
+    """What makes these results again in this folder. An address may hold a secret, and is left out; so is `cluster`, which changes
+    no result."""
     settings = workflow.config_settings
     here = Path.cwd()
     paths = [Path(path).relative_to(here) if here in Path(path).parents else path for path in settings.configfiles]
     files = ["--configfile", *map(str, paths)] if paths else []
-    entries = [str(entry) for entry in settings.config_args or []]
+    entries = [str(entry) for entry in settings.config_args or [] if not str(entry).startswith("cluster=")]
     shown = [f"{entry.partition('=')[0]}=..." if "://" in entry else entry for entry in entries]
     return shlex.join([*shlex.split(SNAKEMAKE), *files, *(["--config", *shown] if shown else [])])
 

@@ -291,7 +291,8 @@ rule render_home:
         words=WORDS,
         held_out="--held-out" if CONFIG.data.split.evaluate else "",
         pages=pages_of_all_models(),
-        command=command_of_this_run(),
+        # Another command with the same results is no reason to write the page anew.
+        command=unwatched(lambda wildcards: command_of_this_run()),
     message:
         "Writing the page to open first"
     shell:
