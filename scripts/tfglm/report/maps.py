@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -184,7 +185,7 @@ def draw_map(panel: Panel, shown: Map, ratio: bool, label: str) -> None:
     name_levels(axes, shown, width / (east - west), height / (north - south))
     bar = panel.add_axes(BESIDE + width / 4, panel.height - 0.42, width / 2, 0.08)
     edges = np.linspace(-reach, reach, SHADES + 1)
-    bar.pcolormesh(edges, [0, 1], [(edges[1:] + edges[:-1]) / 2], cmap=colours)
+    bar.pcolormesh(edges, [0, 1], [(edges[1:] + edges[:-1]) / 2], cmap=colours, edgecolors="face")
     Scale(-reach, reach, ratio).apply(bar)
     bar.set_yticks([])
     bar.set_xlabel(label)
@@ -212,18 +213,23 @@ def degrees_of(degrees: float, signs: str) -> str:
 
 
 def draw_levels(panel: Panel, axes: Axes, shown: Map, colours: Colormap, colour_of: Normalize) -> None:
-    """A point for each level, the smallest ones last, so that none is hidden."""
+    """A point for each level, the smallest ones last, so that none is hidden; a cross or a square where nothing is estimated."""
+    points: dict[str, list[tuple]] = defaultdict(list)
+    fill: Any
     for row, (latitude, longitude) in sorted(shown.levels, key=lambda level: -level[0].rows):
         size = area(row, shown.most_rows)
-        known = row.kind in ("estimate", "beyond", "without interval", "zero")
-        style: dict[str, Any] = {"marker": "o", "facecolors": colours(colour_of(row.estimate)), "edgecolors": "#999999"}
-        if row.lower > 0 or row.upper < 0:
-            style["edgecolors"] = "black"
-        if not known:
-            style = {"marker": "s" if row.kind == "reference" else "X", "facecolors": "white", "edgecolors": GREY}
-        axes.scatter([longitude], [latitude], s=size, linewidth=0.6, zorder=3, **style)
-        far = max(math.sqrt(size) / 2, 4)
-        panel.tip_around(axes, (longitude, latitude), far, row.tip)
+        if row.kind in ("reference", "separated", "aliased"):
+            marker, fill, edge = "s" if row.kind == "reference" else "X", "white", GREY
+        else:
+            marker, fill = "o", colours(colour_of(row.estimate))
+            edge = "black" if row.lower > 0 or row.upper < 0 else "#999999"
+        points[marker].append((longitude, latitude, size, fill, edge))
+        panel.tip_around(axes, (longitude, latitude), max(math.sqrt(size) / 2, 4), row.tip)
+    for marker, places in points.items():
+        longitudes, latitudes, sizes, fills, edges = zip(*places, strict=True)
+        axes.scatter(
+            longitudes, latitudes, sizes, marker=marker, facecolors=fills, edgecolors=edges, linewidths=0.6, zorder=3
+        )
 
 
 def area(row: Row, most_rows: float) -> float:
@@ -242,7 +248,7 @@ def name_levels(axes: Axes, shown: Map, across: float, along: float) -> None:
         x, y, length = longitude * across + beside / 72, latitude * along, LETTER * len(name)
         if any(abs(y - high) < LINE and x < right and left < x + length for left, right, high in taken):
             continue
-        taken.append((x, x + length, y))
+        taken.append((x - 2 * beside / 72, x + length, y))
         axes.annotate(
             literal(name),
             (longitude, latitude),
