@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> None:
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
     words = Words.of_json(arguments.words)
-    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots, words.coordinates)
+    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots, words)
     page = render(
         "coefficients",
         fit=fit,

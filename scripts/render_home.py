@@ -112,7 +112,8 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     }
     if fit.get("kind") == "network":
         return known | of_network(fit)
-    table, told = read_table(folder / "coefficients.csv"), told_of(fit, folder, about)
+    table = read_table(folder / "coefficients.csv")
+    effects = sentences.tell(table, told_of(fit, folder, about))
     tests, notes = joint_tests(folder / "terms.csv")
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
@@ -120,8 +121,8 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "kind": f"{fit['family']} regression",
         "explained": "" if explained is None else f"{100 * explained:.1f} %",
         "regression": FAMILIES[fit["family"]].regression,
-        "effects": sentences.tell(table, told),
-        "averages": bool(told.slopes),
+        "effects": effects,
+        "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
         "means": adjusted_means(folder, about, FAMILIES[fit["family"]].counts_events),
         "what_means": WHAT_MEANS[settings.adjusted_means],
         "confidence": settings.confidence,

@@ -10,6 +10,7 @@ from test_pictures import table, texts
 from tfglm.errors import UserError
 from tfglm.report import forest
 from tfglm.report.maps import Map, degrees_of, positions, without_jump
+from tfglm.report.words import Words
 
 PLACES = "level,latitude,longitude\nA,0,179\nB,10,-179\nC,-5,170\nD,2,-165\nE,1.5,175\nF,,\n"
 
@@ -24,9 +25,13 @@ def levels(names: str) -> pd.DataFrame:
     return table([{"level": name, "estimate": place / 10} for place, name in enumerate(names)])
 
 
+def in_words(column: str, folder) -> Words:
+    return Words({}, {}, {column: source(folder)})
+
+
 def test_levels_are_where_the_file_says_with_what_is_said_of_them(tmp_path):
     paths = [tmp_path / "plot.svg", tmp_path / "plot.png", tmp_path / "plot.pdf"]
-    forest.coefficient_plot(levels("ABCDEFG"), None, "title", "effect", "odds_ratio", paths, {"dest": source(tmp_path)})
+    forest.coefficient_plot(levels("ABCDEFG"), None, "title", "effect", "odds_ratio", paths, in_words("dest", tmp_path))
     svg = paths[0].read_text()
     remark = "larger with more rows, black edges where the interval tells a difference; 2 without coordinates"
     assert f"against A; {remark}" in texts(svg)
@@ -35,14 +40,14 @@ def test_levels_are_where_the_file_says_with_what_is_said_of_them(tmp_path):
     told = [element.text for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
     assert [sum(tip.startswith(f"dest {name}: ") for tip in told[1:]) for name in "ABCDEFG"] == [2, 2, 2, 2, 2, 1, 1]
     assert {*"ABCDE"} <= {name for name in texts(svg) if texts(svg).count(name) == 2}
-    forest.coefficient_plot(levels("ABCDEFG"), None, "title", "effect", None, paths[:1], {"dest": source(tmp_path)})
+    forest.coefficient_plot(levels("ABCDEFG"), None, "title", "effect", None, paths[:1], in_words("dest", tmp_path))
     assert texts(paths[0].read_text()).count("effect") == 2
 
 
 @pytest.mark.parametrize(("names", "column"), [("ABCD", "dest"), ("VWXYZ", "dest"), ("ABCDE", "origin")])
 def test_few_levels_or_another_column_have_no_map(names, column, tmp_path):
     path, without = tmp_path / "plot.svg", tmp_path / "without.svg"
-    forest.coefficient_plot(levels(names), None, "t", "effect", None, [path], {column: source(tmp_path)})
+    forest.coefficient_plot(levels(names), None, "t", "effect", None, [path], in_words(column, tmp_path))
     forest.coefficient_plot(levels(names), None, "t", "effect", None, [without])
     assert path.read_text() == without.read_text()
 

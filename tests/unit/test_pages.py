@@ -11,7 +11,7 @@ from tfglm.report.coefficients import sheet
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.quality import measures
 from tfglm.report.sentences import Told
-from tfglm.report.words import Words, minus
+from tfglm.report.words import NO_WORDS, Words, minus
 from tfglm.results import compare, held_out, nested
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
@@ -46,7 +46,6 @@ NETWORK = SHOWN | {
     "chosen": 2,
 }
 
-NO_WORDS = Words({}, {})
 
 COEFFICIENTS = pd.DataFrame(
     {

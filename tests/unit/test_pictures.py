@@ -59,6 +59,10 @@ def test_each_level_is_drawn_as_what_it_is():
     assert "one cluster" in rows["F"].tip and "aliased with B" in rows["E"].tip
     headings = [item for item in items if isinstance(item, Heading)]
     assert headings[0] == Heading("dest", "against A")
+    items, _ = rows_and_scale(KINDS, "odds_ratio", Words({"dest": {"A": "Albany", "B": "Boston"}}, {}))
+    assert items[0] == Heading("dest", "against Albany")
+    (boston,) = (item for item in items if isinstance(item, Row) and item.level == "B")
+    assert boston.label == "Boston" and boston.tip.startswith("dest Boston: odds ratio 1.49")
 
 
 def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_coefficients():

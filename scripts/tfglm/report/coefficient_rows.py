@@ -10,6 +10,7 @@ import pandas as pd
 
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
+from tfglm.report.words import NO_WORDS, Words
 
 MOST_LEVELS = 400
 """Of a term with more, half as many are shown from each end."""
@@ -33,9 +34,10 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """A coefficient: how its point is drawn, the few words beside it, what is said of it when it is pointed at, and how many rows
-    tell of it."""
+    """A coefficient: its level and what that is called, how its point is drawn, the few words beside it, what is said of it when
+    it is pointed at, and how many rows tell of it."""
 
+    level: str
     label: str
     kind: str
     estimate: float
@@ -46,10 +48,13 @@ class Row:
     rows: float
 
 
-def rows_and_scale(table: pd.DataFrame, ratio: str | None) -> tuple[list[Heading | Row], Scale]:
+def rows_and_scale(
+    table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS
+) -> tuple[list[Heading | Row], Scale]:
     """What is shown of a table of coefficients with confidence limits, term by term and then the numbers, and its axis.
 
-    `ratio` is what the exponential of a coefficient is called, if anything. Splines and polynomials are left out.
+    `ratio` is what the exponential of a coefficient is called, if anything; `words` has the labels of levels. Splines and
+    polynomials are left out.
     """
     table = table[(table["term"] != "Intercept") & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
@@ -67,13 +72,16 @@ def rows_and_scale(table: pd.DataFrame, ratio: str | None) -> tuple[list[Heading
     levels = levels.assign(**{name: levels[name] * factors for name in NUMBERS})
     drawn = pd.concat([levels, numbers])
     scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
-    says = Words((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
+    says = Remarks((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
     items: list[Heading | Row] = []
     for term, rows in levels.groupby("term", sort=False):
         chosen = in_order(rows)
+        labels = [words.level(str(term), level) for level in chosen["level"]]
+        against = words.level(str(term), rows["reference"].iloc[0])
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
-        items.append(Heading(str(term), remark(rows, chosen) + more))
-        items += [says.row(row, row["level"], f"{term} {row['level']}{more}") for row in chosen.to_dict("records")]
+        items.append(Heading(str(term), remark(rows, chosen, against) + more))
+        for row, label in zip(chosen.to_dict("records"), labels, strict=True):
+            items.append(says.row(row, label, f"{term} {label}{more}"))
     if len(numbers):
         items.append(Heading("numbers", "for so much more of each"))
         for row, size in zip(numbers.to_dict("records"), units, strict=True):
@@ -114,9 +122,8 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered if len(rows) <= MOST_LEVELS else pd.concat([ordered.head(half), ordered.tail(half)])
 
 
-def remark(rows: pd.DataFrame, shown: pd.DataFrame) -> str:
+def remark(rows: pd.DataFrame, shown: pd.DataFrame, reference: str) -> str:
     """What the heading says of the levels."""
-    reference = rows["reference"].iloc[0]
     words = [f"against {reference}"] if reference else []
     if len(rows) > len(shown):
         words.append(f"the {len(shown) // 2} lowest and highest of {len(rows):,} levels")
@@ -126,7 +133,7 @@ def remark(rows: pd.DataFrame, shown: pd.DataFrame) -> str:
 
 
 @dataclass(frozen=True)
-class Words:
+class Remarks:
     """What is said of coefficients. `measure` is what the axis counts; without any intervals, no row is said to lack its own."""
 
     measure: str
@@ -137,7 +144,7 @@ class Words:
         kind, remark = self.kind(row)
         estimate, lower, upper = (row[column] for column in NUMBERS)
         tip = f"{name}: {'; '.join(self.facts(row, kind))}"
-        return Row(label, kind, estimate, lower, upper, remark, tip, row["rows"])
+        return Row(row["level"], label, kind, estimate, lower, upper, remark, tip, row["rows"])
 
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""

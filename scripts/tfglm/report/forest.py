@@ -3,7 +3,7 @@ that have coordinates."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tfglm.report.curves import Curve, curves_of, draw_curve
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
 from tfglm.report.maps import draw_map, maps_of
 from tfglm.report.ratios import Scale
+from tfglm.report.words import NO_WORDS, Words
 
 ROW, COLUMN_WIDTH, COLUMN_ROWS, COLUMNS_ABREAST = 0.155, 3.4, 56, 3
 """Inches of a row and of a column of rows: a column fits on a sheet of paper, and a telephone shows it at its size."""
@@ -54,7 +55,7 @@ def coefficient_plot(
     effect: str,
     ratio: str | None,
     paths: Iterable[Path],
-    coordinates: Mapping[str, Mapping[str, str]] | None = None,
+    words: Words = NO_WORDS,
 ) -> None:
     """Draw every coefficient of a table.
 
@@ -70,16 +71,16 @@ def coefficient_plot(
         What the exponential of a coefficient is called, if anything; the axis then tells ratios.
     paths
         Files to write: .svg, .pdf or .png.
-    coordinates
-        By column, where its levels are, as `maps.positions` takes it.
+    words
+        Labels of levels, and where they are.
 
     Raises
     ------
     UserError
         For coordinates that are none.
     """
-    rows, scale = rows_and_scale(table, ratio)
-    maps = list(maps_of(rows, coordinates or {}))
+    rows, scale = rows_and_scale(table, ratio, words)
+    maps = list(maps_of(rows, words.coordinates))
     curved = [] if effects is None else curves_of(effects[effects["term"].str.contains(CURVED)])
     items = [*rows, *curved]
     if not items:

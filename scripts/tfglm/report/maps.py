@@ -134,7 +134,7 @@ def maps_of(items: Sequence[Heading | Row], sources: Mapping[str, Mapping[str, s
         if column not in sources:
             continue
         known = positions(column, sources[column])
-        there = [(row, known[row.label]) for row in rows if row.label in known]
+        there = [(row, known[row.level]) for row in rows if row.level in known]
         if len(there) < FEWEST:
             continue
         lacking = f"; {len(rows) - len(there)} without coordinates" if len(there) < len(rows) else ""

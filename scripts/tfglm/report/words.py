@@ -44,6 +44,9 @@ class Words:
         )
 
 
+NO_WORDS = Words({}, {})
+
+
 def plain(term: str) -> str:
     """The column of a factor: `month` of `C(month)`."""
     factor = FACTOR.fullmatch(term)
