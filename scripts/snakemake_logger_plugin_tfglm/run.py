@@ -42,8 +42,9 @@ class Job(NamedTuple):
     def told(self) -> dict[str, Any]:
         """What it has written there."""
         try:
-            # What is older is of an earlier run.
-            return json.loads(self.progress.read_text()) if self.progress.stat().st_mtime >= self.started else {}
+            # What is older is of an earlier run. The clock of files may be a tick of the kernel behind.
+            is_new = self.progress.stat().st_mtime >= self.started - 0.01
+            return json.loads(self.progress.read_text()) if is_new else {}
         except (OSError, ValueError):
             return {}
 
