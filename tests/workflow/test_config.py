@@ -189,8 +189,9 @@ def test_column_of_a_layout_may_be_its_type_alone():
         ("models.2fast", MINIMAL["models"]["late_arrival"], f'models.2fast: expected {NAME}, received "2fast"'),
         (
             "models.late_arrival.std_errors",
-            "HC1",
-            'models.late_arrival.std_errors: expected `classical`, `quasi`, `robust` or `cluster(column)`, received "HC1"',
+            "HC4",
+            "models.late_arrival.std_errors: expected `classical`, `quasi`, `robust`, `HC3` or `cluster(column)`, "
+            'received "HC4"',
         ),
         (
             "models.late_arrival.family",

@@ -19,6 +19,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.solvers import SolverConfig
+from tfglm.config.std_errors import DESCRIPTION, EXAMPLES, PATTERN, StdErrors, parsed
 
 
 class PathConfig(Section):
@@ -103,14 +104,8 @@ class RowsConfig(Section):
 class DesignConfig(RowsConfig):
     """What a fit depends on, whatever the solver."""
 
-    std_errors: Annotated[
-        str, StringConstraints(pattern=r"^(classical|quasi|robust|cluster\(\s*[A-Za-z_]\w*\s*\))$")
-    ] = Field(
-        default="classical",
-        examples=["classical", "quasi", "robust", "cluster(column)"],
-        description="`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a "
-        "misspecified variance (HC1); or `cluster(column)`, for rows that may be alike if they have the "
-        "same value of that column, as flights of one day (CR2). The table shows the classical ones too.",
+    std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
+        default="classical", examples=EXAMPLES, description=DESCRIPTION
     )
     l1: Number = Field(
         default=0.0,
@@ -143,14 +138,13 @@ class DesignConfig(RowsConfig):
 
     @property
     def roles(self) -> dict[str, list[str]]:
-        _, clusters = self.errors
-        return super().roles | ({"std_errors": [clusters]} if clusters else {})
+        clusters = self.errors.columns
+        return super().roles | ({"std_errors": list(clusters)} if clusters else {})
 
     @property
-    def errors(self) -> tuple[str, str | None]:
-        """The kind of standard errors, and the column of the clusters."""
-        kind, _, column = self.std_errors.rstrip(") ").partition("(")
-        return kind, column.strip() or None
+    def errors(self) -> StdErrors:
+        """What `std_errors` says."""
+        return parsed(self.std_errors)
 
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":

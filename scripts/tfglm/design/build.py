@@ -16,6 +16,7 @@ from tfglm.design.checks import (
     check_classes,
     check_information_size,
     check_levels,
+    check_leverages,
     check_response,
     check_rows,
     check_scores_size,
@@ -84,6 +85,7 @@ def build_design(
     if section == "models":
         check_information_size(design, where)
         check_scores_size(design, where)
+        check_leverages(design, dictionary, where)
     return replace(design, known_after_departure=late)
 
 
@@ -125,7 +127,7 @@ class _DesignBuilder:
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         terms = tuple(self.term(term, where) for term in formula.terms)
         intercept = (Term(INTERCEPT),) if formula.intercept else ()
-        kind, cluster = settings.errors
+        kind, clusters = settings.errors
         return Design(
             model,
             settings.formula,
@@ -141,7 +143,7 @@ class _DesignBuilder:
             trials=multiplicities["trials"],
             offset=self.offset(),
             std_errors=kind,
-            cluster=self.cluster(cluster) if cluster else None,
+            cluster=self.cluster(clusters[0]) if clusters else None,
             l1=settings.l1,
             l2=settings.l2,
             path=settings.path,

@@ -4,7 +4,10 @@ to hold. What is refused for the kind of a column is in `kinds`."""
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from tfglm.config import DesignConfig
+from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
@@ -116,6 +119,26 @@ def check_scores_size(design: Design, where: str) -> None:
             "are the limit\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )
+
+
+def check_leverages(design: Design, dictionary: Dictionary, where: str) -> None:
+    """Raise UserError if standard errors divide by 1 less the leverage of a row that alone has a level. (Of a family whose
+    coefficients may be infinite such a row can leave the likelihood, which only its response tells.)"""
+    separates = np.isfinite(FAMILIES[design.family].smallest) or np.isfinite(FAMILIES[design.family].largest)
+    if design.std_errors not in BY_LEVERAGE or separates or design.frequency:
+        return
+    for term in design.terms:
+        if len(term.categorical) != 1 or term.numeric:
+            continue
+        column = dictionary.columns[design.categorical_by_name[term.categorical[0]].column]
+        rows = [count for count in column.train_rows or () if count >= column.fewest]
+        alone = [column.labels[place] for place, count in enumerate(rows) if count == 1]
+        if alone:
+            raise UserError(
+                f"{where}.std_errors: {design.std_errors} divides by 1 less the leverage of a row, and that is 0 for the one "
+                f"training row of `{term.name}[{alone[0]}]`{f' and of {len(alone) - 1:,} more levels' if alone[1:] else ''}\n"
+                "  merge rare levels with data.rare, leave such rows out in data.where, or use `std_errors: HC1`"
+            )
 
 
 def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -> None:

@@ -21,7 +21,8 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
-from tfglm.engine.passes import Evaluated, looked_up_parts
+from tfglm.engine.parts import looked_up_parts
+from tfglm.engine.passes import Evaluated
 from tfglm.engine.rows import Multiplier
 from tfglm.engine.workload import Workload
 from tfglm.families import FAMILIES

@@ -95,6 +95,33 @@ def add_linear_predictor(eta, coefficients, parts, groups, numbers):
 
 
 @compiled
+def add_quadratic_form(forms, parts, eliminated, groups, numbers, dense, mixed, diagonal):
+    """Add x'Vx to forms [rows], x the row of the design matrix. V has the blocks `dense` [d, d], `mixed` [d, m] and, of the part
+    number `eliminated` (-1 for none), `diagonal` [m]; `parts`, `groups` and `numbers` as `add_linear_predictor` takes them, where
+    the eliminated part starts at 0 and the others have no place for it."""
+    count = len(parts)
+    place, number = np.zeros(count, np.uint64), np.ones(count)
+    for i in range(len(forms)):
+        for k in range(count):
+            grouping, multiplier = parts[k, 1], parts[k, 2]
+            place[k] = np.uint64(parts[k, 0]) + (np.uint64(groups[grouping, i]) if grouping >= 0 else np.uint64(0))
+            number[k] = numbers[multiplier, i] if multiplier >= 0 else 1.0
+        form = 0.0
+        for k in range(count):
+            if k == eliminated:
+                form += number[k] * number[k] * diagonal[place[k]]
+                continue
+            others = 0.5 * number[k] * dense[place[k], place[k]]
+            for j in range(k):
+                if j != eliminated:
+                    others += number[j] * dense[place[k], place[j]]
+            if eliminated >= 0:
+                others += number[eliminated] * mixed[place[k], place[eliminated]]
+            form += 2.0 * number[k] * others
+        forms[i] += form
+
+
+@compiled
 def add_by_group(sums, jobs, groups, value):
     """Add `value` [rows] to `sums` by group; `jobs` int64 [jobs, 2]: where the sums of a grouping start, and its row in `groups`
     [groupings, rows]."""

@@ -9,17 +9,18 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache, partial
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
-from tfglm.design.terms import Part
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
-from tfglm.engine.rows import CLUSTER, NOT_FINITE, Multiplier, Rows, positions_of, rows_of
+from tfglm.engine.leverage import TOO_NEAR, leverages
+from tfglm.engine.parts import derivative, eliminated_part, looked_up_parts, nesting, numbers_of, pairs, sum_layout
+from tfglm.engine.rows import CLUSTER, NOT_FINITE, Rows, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
 from tfglm.families import FAMILIES, Terms
 
@@ -98,8 +99,8 @@ def _passes_of(design: str, signature: str) -> "Passes":
 class Evaluated:
     """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
 
-    def __init__(self, passes: "Passes", rows: Rows, coefficients: np.ndarray):
-        self._passes, self.rows, self.coefficients = passes, rows, coefficients
+    def __init__(self, passes: "Passes", rows: Rows, coefficients: np.ndarray, state: Mapping[str, np.ndarray]):
+        self._passes, self.rows, self.coefficients, self._state = passes, rows, coefficients, state
 
     @cached_property
     def numbers(self) -> np.ndarray:
@@ -124,6 +125,14 @@ class Evaluated:
         rows = self.rows
         return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
 
+    @cached_property
+    def leverage(self) -> np.ndarray:
+        """That of one of the rows that a row stands for, if the state has the inverse information matrix."""
+        passes, frequency = self._passes, self.rows.frequency
+        working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
+        last = eliminated_part(passes.design)
+        return working * leverages(self._state, passes.parts, last, self.rows.groups, self.numbers)
+
 
 class Passes:
     """The passes of one design over shards of one signature.
@@ -140,7 +149,9 @@ class Passes:
     - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
       `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
       last and else j < k
-    - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors
+    - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors; `hc2` and `hc3` with
+      that over 1 - h and (1 - h)^2, where h is the leverage (engine.leverage); and `alone`, the rows of leverage 1, which are
+      left out, with `alone_c` by group of each grouping c
     - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
     - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
@@ -197,6 +208,10 @@ class Passes:
         )
         self.magnitudes = Pass(self, "magnitudes", [sizes])
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
+        alone = {f"alone_{number}": Sum("alone", (), (grouping,)) for number, grouping in enumerate(design.groupings)}
+        over = sum_layout(design, {**self._products(), "alone": Sum("alone"), **alone})
+        self.hc2 = Pass(self, "hc2", [Stage(over, partial(self._squares_over, 1))])
+        self.hc3 = Pass(self, "hc3", [Stage(over, partial(self._squares_over, 2))])
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
 
@@ -244,7 +259,7 @@ class Passes:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
         for rows in rows_of(self.design, self.signature, call, self._positions):
-            yield Evaluated(self, rows, vector)
+            yield Evaluated(self, rows, vector, coefficients)
 
     @np.errstate(all="ignore")
     def predictions(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:
@@ -297,6 +312,13 @@ class Passes:
         score, frequency = evaluated.terms.score, evaluated.rows.frequency
         return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
 
+    def _squares_over(self, power: int, evaluated: Evaluated) -> Values:
+        """The squares over a power of 1 less the leverage."""
+        left = 1.0 - evaluated.leverage
+        alone = evaluated.rows.kept & (left <= TOO_NEAR)
+        squares = self._squares(evaluated)["weight"]
+        return {"weight": np.where(alone, 0.0, squares / np.where(alone, 1.0, left) ** power), "alone": alone}
+
     def _of_clusters(self, evaluated: Evaluated) -> Values:
         within = evaluated.rows.cluster >= 0
         return {"rows": evaluated.rows.frequency, "residual": np.where(within, evaluated.terms.score, 0.0)}
@@ -323,62 +345,3 @@ def joined(blocks: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Arrays of blocks one after the other."""
     listed = list(blocks)
     return {name: np.concatenate([block[name] for block in listed]) for name in listed[0]}
-
-
-def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
-    """The distinct multipliers of a design, and its parts as `kernels.add_linear_predictor` takes them."""
-    of_part = [Multiplier.of(design, part) for part in design.parts]
-    distinct = list(dict.fromkeys(key for key in of_part if key))
-    places = [
-        (
-            part.where.start,
-            design.groupings.index(part.grouping) if part.grouping else -1,
-            distinct.index(multiplier) if multiplier else -1,
-        )
-        for part, multiplier in zip(design.parts, of_part, strict=True)
-    ]
-    return distinct, np.array(places, np.int64).reshape(-1, 3)
-
-
-def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
-    """The multiplier of each part, if it has one, as `Sum` names it."""
-    return [() if which < 0 else (int(which),) for _, _, which in parts]
-
-
-def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
-    """Where these sums stand, for rows with the groups of the design."""
-    sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
-    if design.cluster:
-        sizes[CLUSTER] = design.cluster.count
-    return SumLayout(sums, sizes)
-
-
-def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
-    """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
-    return {
-        f"part_{k}": Sum("residual", numbers, (*by, *([part.grouping] if part.grouping else [])))
-        for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
-    }
-
-
-def eliminated_part(design: Design) -> int | None:
-    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
-    return max(
-        (k for k, part in enumerate(design.parts) if part.grouping), key=lambda k: design.parts[k].size, default=None
-    )
-
-
-def pairs(design: Design) -> list[tuple[int, int]]:
-    """The numbers of all two parts with groups, the eliminated one last."""
-    last = eliminated_part(design)
-    return [
-        (k, j) if j == last else (j, k)
-        for j, k in combinations([k for k, part in enumerate(design.parts) if part.grouping], 2)
-    ]
-
-
-def nesting(first: Part, second: Part) -> int:
-    """1 if the groups of the second part divide those of the first, -1 the other way round, 0 if neither."""
-    if set(first.grouping) <= set(second.grouping):
-        return 1
-    return -1 if set(second.grouping) <= set(first.grouping) else 0

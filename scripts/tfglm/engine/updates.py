@@ -17,7 +17,7 @@ from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine import kernels
 from tfglm.engine.blocks import Signature
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
-from tfglm.engine.passes import derivative, looked_up_parts, sum_layout
+from tfglm.engine.parts import derivative, looked_up_parts, sum_layout
 from tfglm.engine.rows import Rows, positions_of, rows_of
 from tfglm.families import FAMILIES
 

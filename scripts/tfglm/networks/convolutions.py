@@ -8,7 +8,7 @@ import numpy as np
 from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
-from tfglm.engine.passes import looked_up_parts
+from tfglm.engine.parts import looked_up_parts
 from tfglm.errors import UserError
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from tfglm.config import LayersConfig
 from tfglm.design.design import Design
-from tfglm.engine.passes import looked_up_parts
+from tfglm.engine.parts import looked_up_parts
 from tfglm.errors import UserError, nearest
 from tfglm.networks.convolutions import convolved
 from tfglm.networks.embeddings import layer

@@ -6,7 +6,8 @@ import numpy as np
 
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
-from tfglm.engine.passes import Passes, looked_up_parts
+from tfglm.engine.parts import looked_up_parts
+from tfglm.engine.passes import Passes
 from tfglm.engine.workload import Workload
 from tfglm.results import predict
 from tfglm.solvers.fitted import Fitted

@@ -10,6 +10,7 @@ ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",
     "quasi": "classical, with the dispersion estimated",
     "robust": "robust to a wrong variance (HC1)",
+    **{kind: f"robust to a wrong variance ({kind})" for kind in ("HC0", "HC1", "HC2", "HC3")},
 }
 
 BY_CLUSTER = {

@@ -16,7 +16,7 @@ from tfglm.data.encoding import EXACT_BELOW
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.engine.passes import looked_up_parts
+from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES

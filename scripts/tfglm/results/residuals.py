@@ -7,13 +7,11 @@ import pyarrow as pa
 
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
+from tfglm.engine.leverage import ALONE
 from tfglm.engine.workload import Workload
 from tfglm.families import FAMILIES
 from tfglm.results.predict import Scored, decoded, design_rows, nothing, remarks, score
 from tfglm.solvers.fitted import Fitted
-
-ALONE = 1e-10
-"""A leverage that is no less below 1 is 1, but for rounding: the row alone determines a coefficient, and has no residual."""
 
 
 def residuals(

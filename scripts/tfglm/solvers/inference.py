@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
+from tfglm.config.std_errors import ROBUST
 from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
 from tfglm.solvers.clustered import Clustered
@@ -14,6 +15,7 @@ from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.limits import Limits
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.problem import Solution
+from tfglm.solvers.sandwich import robust
 
 NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot, 1 - R^2 on the columns before."""
@@ -45,17 +47,12 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
 
 def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
     """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
-    problem, workload, executor = solution.problem, solution.problem.workload, solution.problem.executor
-    design, rows, df_residual = problem.design, float(problem.counts["rows"]), solution.df_residual
-    coefficients = design.by_term(fitted.coefficients)
+    design = solution.problem.design
     free = np.isin(np.arange(design.size), [*fitted.dense, *fitted.eliminated])
     if design.std_errors == "quasi":
-        return replace(fitted, correction=solution.state.pearson / df_residual)
-    if design.std_errors == "robust":
-        meat = assemble(design, workload.sum(executor, "squares", coefficients), free)
-        # HC1: MacKinnon & White, Journal of Econometrics 29 (1985).
-        robust = replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d)
-        return replace(robust, correction=rows / df_residual)
+        return replace(fitted, correction=solution.state.pearson / solution.df_residual)
+    if design.std_errors in ROBUST:
+        return robust(fitted, solution, free)
     if design.std_errors != "cluster":
         return fitted
     return clustered(fitted, solution, free, limits)

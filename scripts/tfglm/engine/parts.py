@@ -1,0 +1,70 @@
+"""The parts of a design as passes see them: what is looked up where, and which blocks the information matrix has."""
+
+from collections.abc import Hashable, Mapping
+from itertools import combinations
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.design.terms import Part
+from tfglm.engine.rows import CLUSTER, Multiplier
+from tfglm.engine.sums import Sum, SumLayout
+
+
+def looked_up_parts(design: Design) -> tuple[list[Multiplier], np.ndarray]:
+    """The distinct multipliers of a design, and its parts as `kernels.add_linear_predictor` takes them."""
+    of_part = [Multiplier.of(design, part) for part in design.parts]
+    distinct = list(dict.fromkeys(key for key in of_part if key))
+    places = [
+        (
+            part.where.start,
+            design.groupings.index(part.grouping) if part.grouping else -1,
+            distinct.index(multiplier) if multiplier else -1,
+        )
+        for part, multiplier in zip(design.parts, of_part, strict=True)
+    ]
+    return distinct, np.array(places, np.int64).reshape(-1, 3)
+
+
+def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
+    """The multiplier of each part, if it has one, as `Sum` names it."""
+    return [() if which < 0 else (int(which),) for _, _, which in parts]
+
+
+def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
+    """Where these sums stand, for rows with the groups of the design."""
+    sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
+    if design.cluster:
+        sizes[CLUSTER] = design.cluster.count
+    return SumLayout(sums, sizes)
+
+
+def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
+    """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
+    return {
+        f"part_{k}": Sum("residual", numbers, (*by, *([part.grouping] if part.grouping else [])))
+        for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
+    }
+
+
+def eliminated_part(design: Design) -> int | None:
+    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
+    return max(
+        (k for k, part in enumerate(design.parts) if part.grouping), key=lambda k: design.parts[k].size, default=None
+    )
+
+
+def pairs(design: Design) -> list[tuple[int, int]]:
+    """The numbers of all two parts with groups, the eliminated one last."""
+    last = eliminated_part(design)
+    return [
+        (k, j) if j == last else (j, k)
+        for j, k in combinations([k for k, part in enumerate(design.parts) if part.grouping], 2)
+    ]
+
+
+def nesting(first: Part, second: Part) -> int:
+    """1 if the groups of the second part divide those of the first, -1 the other way round, 0 if neither."""
+    if set(first.grouping) <= set(second.grouping):
+        return 1
+    return -1 if set(second.grouping) <= set(first.grouping) else 0
