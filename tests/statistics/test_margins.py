@@ -1,6 +1,7 @@
 """Average marginal effects and adjusted means: against averages of statsmodels' predictions with numerical derivatives, and
 against the Python package marginaleffects."""
 
+import ast
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ import statsmodels.api as sm
 from formulaic import model_matrix
 
 from pools import CR1, fit_files, ingest_frame, table_of
+from tfglm.design.arithmetic import tree_of
 from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.transforms import TRANSFORMS, Call, apply, learn
@@ -327,6 +329,9 @@ def test_every_function_of_a_formula_has_its_derivative():
     x = np.linspace(0.5, 9.5, 41)
     assert set(DERIVATIVES) == set(TRANSFORMS)
     options = {"poly": [{"degree": 4}, {"degree": 3, "raw": True}], "bs": [{"df": 6}, {"knots": [0.5, 1], "degree": 2}]}
+    period = {"lower_bound": 0, "upper_bound": 1.5}
+    options |= {"ns": [{"df": 4}], "cc": [{"df": 4, **period}], "I": [{"expression": ("^", "x", 2.0)}]}
+    options["I"] += [{"expression": tree_of(ast.parse("1 / x - 2 ** x * log(x) + x ** x", mode="eval").body)[0]}]
     for function in TRANSFORMS:
         for each in options.get(function, [{}]):
             learnt, _ = learn([Call("scale", {"center": False}), Call(function, each)], x, np.ones(41), "f")

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.design.transforms import TRANSFORMS, knots_of, splines
+from tfglm.design import arithmetic, splines
+from tfglm.design.transforms import TRANSFORMS
 
 Learnt = Mapping[str, Any]
 
@@ -25,6 +26,10 @@ def is_step(learnt: Sequence[Learnt]) -> bool:
     return any(function["function"] == "bs" and function["degree"] == 0 for function in learnt)
 
 
+def _elementwise(name: str) -> Callable[[np.ndarray, Learnt], list[np.ndarray]]:
+    return lambda x, _: [arithmetic.SLOPES[name](x)]
+
+
 def _of_poly(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     """That of the recurrence, step by step."""
     if "alpha" not in learnt:
@@ -41,38 +46,18 @@ def _of_poly(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     return columns
 
 
-def _of_bs(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
-    """By the splines of one degree less (de Boor, A Practical Guide to Splines, 1978, chapter X); 0 outside the learnt range,
-    where x is taken for its ends."""
-    degree, knots = learnt["degree"], knots_of(learnt)
-    inside = (x >= learnt["low"]) & (x <= learnt["high"])
-    lower = splines(np, x, learnt, degree - 1)
-    columns = []
-    for k in range(len(knots) - 1 - degree):
-        slope = np.zeros_like(x)
-        for place, sign in ((k, 1.0), (k + 1, -1.0)):
-            length = knots[place + degree] - knots[place]
-            if length > 0:
-                slope += sign * degree / length * lower[place]
-        columns.append(np.where(inside, slope, 0.0))
-    return columns if learnt["include_intercept"] else columns[1:]
-
-
 def _of_scale(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     return [np.full_like(x, 1.0 / learnt["divisor"])]
 
 
 DERIVATIVES: dict[str, Callable[[np.ndarray, Learnt], list[np.ndarray]]] = {
-    "log": lambda x, _: [1.0 / x],
-    "log2": lambda x, _: [1.0 / (x * np.log(2.0))],
-    "log10": lambda x, _: [1.0 / (x * np.log(10.0))],
-    "log1p": lambda x, _: [1.0 / (1.0 + x)],
-    "exp": lambda x, _: [np.exp(x)],
-    "sqrt": lambda x, _: [0.5 / np.sqrt(x)],
-    "abs": lambda x, _: [np.sign(x)],
+    **{name: _elementwise(name) for name in arithmetic.FUNCTIONS},
+    "I": lambda x, learnt: [arithmetic.slope(learnt["expression"], x)],
     "scale": _of_scale,
     "center": _of_scale,
     "poly": _of_poly,
-    "bs": _of_bs,
+    "bs": splines.slopes_of_bs,
+    "ns": splines.slopes_of_ns,
+    "cc": splines.slopes_of_cc,
 }
 """Of the columns that each of TRANSFORMS makes of numbers, given these and what it has learnt."""

@@ -2,9 +2,11 @@
 
 import ast
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from tfglm.design import arithmetic
 from tfglm.design.hints import hints
 from tfglm.design.transforms import TRANSFORMS, Call
 from tfglm.errors import Problems, UserError, short
@@ -136,8 +138,10 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
     if not expression.startswith(tuple("0123456789(")) and expression.isidentifier():
         return FormulaFactor(expression, expression)
     try:
-        node = ast.parse(expression, mode="eval").body
-        name = ast.unparse(node)
+        # In R ^ is a power.
+        powers = expression if re.search("['\"]", expression) else expression.replace("^", "**")
+        node = ast.parse(powers, mode="eval").body
+        name = as_in_r(ast.unparse(node))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
     calls: list[Call] = []
@@ -147,17 +151,43 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
             if calls or not isinstance(node.args[0], ast.Name):
                 raise UserError(f"{where}: `{short(term)}`: C() takes a column and stands alone")
             return FormulaFactor(f"C({node.args[0].id})", node.args[0].id, True, reference_of(node, term, where))
-        calls.append(arguments)
         node = node.args[0]
+        if function != "I" and not arithmetic.is_arithmetic(node):
+            calls.append(arguments)
+            continue
+        computed, node = arithmetic_of(node, term, where)
+        calls += [computed] if function == "I" else [arguments, computed]
     if not isinstance(node, ast.Name) or not calls:
         raise not_supported(term, where)
     return FormulaFactor(name, node.id, calls=tuple(reversed(calls)))
 
 
+def as_in_r(name: str) -> str:
+    """A factor as R writes it: `I((x - 1)/10)`, `I(x^2)`."""
+    return name.replace(" ** ", "^").replace(" / ", "/")
+
+
+def arithmetic_of(node: ast.expr, term: str, where: str) -> tuple[Call, ast.Name]:
+    """Arithmetic as a function of its column, and the column. Raises UserError for anything else."""
+    try:
+        tree, columns = arithmetic.tree_of(node)
+    except ValueError as error:
+        raise UserError(f"{where}: `{short(term)}`: {error}; define a column for it under data.derive") from None
+    if len(columns) != 1:
+        several = (
+            f"is of one column, not of {', '.join(sorted(columns))}; write a:b for a product of columns, and define a column "
+            "under data.derive for all else"
+        )
+        raise UserError(f"{where}: `{short(term)}`: arithmetic {several if columns else 'needs a column'}")
+    return Call("I", {"expression": tree}), ast.Name(columns.pop())
+
+
 def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     """The name of the function that is called, and the call without its first argument, which is what it is applied to."""
     name = ast.unparse(node.func).removeprefix("np.")
-    if name == "C" and node.args:
+    if name in ("C", "I") and node.args:
+        if name == "I" and (len(node.args) > 1 or node.keywords):
+            raise UserError(f"{where}: `{short(term)}`: I() takes one expression, as in I(distance^2)")
         return name, Call(name, {})
     if name not in TRANSFORMS:
         lower = name.lower()

@@ -12,11 +12,15 @@ HINTS = {
     r"\bstrata\(": "write a column of strata as a term, `origin` or C(month)",
     r"\|": "there are no random or absorbed effects: write the groups as a term, and `std_errors: cluster(column)` for rows "
     "that may be alike",
-    r"\bI\(|\*\*|\^|\bpow(?:er)?\(": "for powers write poly(distance, 2, raw=True); other arithmetic is a column under "
-    "data.derive, such as `derive: {ratio: distance / seats}`",
-    r"\b(?:np\.)?(?:log\w*|sqrt|exp)\([^()]*[-+*/]": "arithmetic inside of a function is a column under "
-    "data.derive, such as `derive: {more: distance + 1}`, of which log(more) can be taken; log1p(x) is log(x + 1)",
-    r"\b(?:ns|cr|cc|rcs|s|te|ti|spline\w*|pspline)\(": "for a spline write bs(distance, df=5)",
+    r"\*\*|\^|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",
+    r"\{": "for arithmetic write I(distance/100)",
+    r"\b(?:exp2|exp10)\(": "write I(2^delay) and I(10^delay)",
+    r"\bhashed\(": "no factor needs to be hashed: data.rare merges rare levels, and a factor may have millions of them",
+    r"\blag\(": "rows are in no order; a column may hold the value of the row before",
+    r"\b(?:cr|cs|rcs|s|te|ti|t2|spline\w*|pspline)\(": "for a spline write ns(distance, df=4), which is linear at its ends, or "
+    "bs(distance, df=5); for a periodic one cc(hour, df=6, lower_bound=0, upper_bound=24)",
+    r"\b(?:ns|bs)\([^~]*\b(?:Boundary\.knots|intercept)\s*=": "write lower_bound and upper_bound for Boundary.knots, and "
+    "include_intercept for intercept",
     r"\b(?:cut|ifelse|case_when|pmin|pmax)\(|[<>]": "conditions and classes are columns under data.derive, such as "
     "`derive: {far: distance > 1000}`",
     r"\b(?:relevel|contr\.\w+|Sum|Diff|Helmert|Poly)\b|\bC\([^()]*\bref\s*=": "the reference level stands in a key of its own: "

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tfglm.config import RowsConfig
 from tfglm.data.kinds import Kind
 from tfglm.design.formula import FormulaFactor, ParsedFormula, parse_factor
+from tfglm.design.transforms import SEVERAL
 from tfglm.errors import Problems, UserError, closest, nearest
 from tfglm.families import FAMILIES
 
@@ -181,7 +182,7 @@ def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None
     if any(factor.categorical or kinds.get(factor.column) == "text" for factor in factors):
         return True
     plain = all(kinds.get(factor.column) in ("integer", "number") for factor in factors)
-    several = any(call.function in ("poly", "bs") for factor in factors for call in factor.calls)
+    several = any(call.function in SEVERAL for factor in factors for call in factor.calls)
     return False if plain and not several else None
 
 

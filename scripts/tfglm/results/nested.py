@@ -146,6 +146,9 @@ def is_special(number: Numeric, other: Numeric) -> bool:
     # A spline is a polynomial too, but for rows beyond bounds that the formula gives.
     if [function["function"] for function in other.learnt] == ["bs"] and "_bound" not in other.name:
         of_other = other.learnt[0]["degree"]
+    # A natural spline is linear beyond its bounds, as x is.
+    if [function["function"] for function in other.learnt] == ["ns"]:
+        of_other = 1
     return of_other is not None and degree <= of_other
 
 

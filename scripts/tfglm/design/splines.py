@@ -1,0 +1,296 @@
+"""Splines of formulas: `bs`, `ns` and `cc`.
+
+All are B-splines, of `bs` as they are, of the others times a matrix: what is linear beyond the outer knots, or goes on where it
+began, is a subspace of the cubic splines on the same knots.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+MOST_KNOTS = 200
+"""Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
+
+SPLINES = ("bs", "ns", "cc")
+
+WITH_RANGE = ("bs", "ns")
+"""Those that have learnt a range, beyond which nothing is known of them."""
+
+
+def is_whole(value: Any) -> bool:
+    return type(value) is int
+
+
+def is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= 1e300
+
+
+def no_flag(options: Mapping[str, Any], function: str, *names: str) -> str | None:
+    """What is wrong with options that switch something."""
+    wrong = next((name for name in names if type(options.get(name, False)) is not bool), None)
+    return f"{wrong} of {function}() must be True or False" if wrong else None
+
+
+def problem_of(function: str, fewest: Callable[[int, bool], int]) -> Callable[[Mapping[str, Any]], str | None]:
+    """What is wrong with the options of a spline; `fewest` is the smallest df for a degree, with an intercept or without."""
+
+    def problem(options: Mapping[str, Any]) -> str | None:
+        df, knots, degree = options.get("df"), options.get("knots"), options.get("degree", 3)
+        if (df is None) == (knots is None):
+            return f"{function}() takes df or knots"
+        if not is_whole(degree) or not 0 <= degree <= 10:
+            return f"the degree of {function}() must be a whole number from 0 to 10"
+        if wrong := no_flag(options, function, "include_intercept"):
+            return wrong
+        least = fewest(degree, options.get("include_intercept", False))
+        of_degree = f" for degree {degree}" if function == "bs" else ""
+        if df is not None and (not is_whole(df) or df < least):
+            return f"df of {function}() must be a whole number of at least {least}{of_degree}, received {df}"
+        if df is not None and df > least + MOST_KNOTS:
+            return f"df of {function}() is at most {least + MOST_KNOTS}{of_degree}, received {df}"
+        if knots is not None and not (isinstance(knots, list | tuple) and all(map(is_finite, knots))):
+            return f"the knots of {function}() must be a list of numbers"
+        if knots is not None and len(knots) > MOST_KNOTS:
+            return f"{function}() takes at most {MOST_KNOTS} knots, received {len(knots):,}"
+        for bound in ("lower_bound", "upper_bound"):
+            if bound in options and not is_finite(options[bound]):
+                return f"the {bound} of {function}() must be a number"
+        return None
+
+    return problem
+
+
+problem_of_bs = problem_of("bs", lambda degree, intercept: max(degree + intercept, 1))
+problem_of_ns = problem_of("ns", lambda _, intercept: 1 + intercept)
+
+
+def problem_of_cc(options: Mapping[str, Any]) -> str | None:
+    if not {"lower_bound", "upper_bound"} <= set(options):
+        return (
+            "cc() takes lower_bound and upper_bound, where a period begins and ends, as the same point: for hours from 0 to 23 "
+            "cc(hour, df=6, lower_bound=0, upper_bound=24)"
+        )
+    if len(set(options.get("knots") or (1, 2))) < 2:
+        return "cc() takes two knots at least within a period"
+    return problem_of("cc", lambda _, intercept: 2 + intercept)(options)
+
+
+def quantiles(values: np.ndarray, rows: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Quantiles (type 7, NumPy's and R's default) of values (sorted) that occur `rows` times."""
+    ends = np.cumsum(rows)
+    place = probabilities * (ends[-1] - 1)
+    below, above = (values[np.searchsorted(ends, rank, side="right")] for rank in (np.floor(place), np.ceil(place)))
+    return below + (above - below) * (place - np.floor(place))
+
+
+def inner_probabilities(number: int) -> np.ndarray:
+    """The evenly spaced probabilities whose quantiles are the inner knots."""
+    return np.linspace(0, 1, number + 2)[1:-1]
+
+
+def bounds(function: str, values: np.ndarray, options: Mapping[str, Any]) -> tuple[float, float]:
+    """The outer knots: those asked for, else the ends of the training rows."""
+    low = float(options.get("lower_bound", values[0]))
+    high = float(options.get("upper_bound", values[-1]))
+    if not low < high:
+        raise ValueError(f"{function}() of a column that does not vary")
+    return low, high
+
+
+def checked(function: str, inner: list[float], low: float, high: float) -> list[float]:
+    """The inner knots. Raises ValueError for one that does not lie between the outer ones."""
+    if inner and not low < inner[0] <= inner[-1] < high:
+        raise ValueError(
+            f"the inner knots of {function}(), {inner}, must lie between {low:g} and {high:g}; choose a smaller df"
+        )
+    return inner
+
+
+def within(values: np.ndarray, rows: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """The values between the outer knots, which inner ones are quantiles of."""
+    inside = (values >= low) & (values <= high)
+    if not inside.any():
+        raise ValueError(f"no training row has a value from {low:g} to {high:g}")
+    return values[inside], rows[inside]
+
+
+def learn_bs(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """Knots as in R's bs(): the inner ones at the quantiles (type 7) of the training rows, the outer ones at their ends."""
+    degree, intercept = options.get("degree", 3), bool(options.get("include_intercept", False))
+    low, high = bounds("bs", values, options)
+    if options.get("knots") is not None:
+        inner = sorted(float(knot) for knot in options["knots"])
+    else:
+        inner = quantiles(values, rows, inner_probabilities(options["df"] - degree - intercept)).tolist()
+    inner = checked("bs", inner, low, high)
+    return {"degree": degree, "include_intercept": intercept, "low": low, "high": high, "knots": inner}
+
+
+def apply_bs(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    """The recursion of de Boor and Cox; values outside the learnt range are taken for its ends.
+
+    SciPy's BSpline is no faster and cannot be exported: a SavedModel needs the recursion in TensorFlow, and its predictions
+    agree with ours because it is this same one. In float64 the two differ by 6e-16 at most.
+    """
+    columns = splines(xp, x, learnt, learnt["degree"])
+    return columns if learnt["include_intercept"] else columns[1:]
+
+
+def slopes_of_bs(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    """0 outside the learnt range, where x is taken for its ends."""
+    inside = (x >= learnt["low"]) & (x <= learnt["high"])
+    columns = [np.where(inside, column, 0.0) for column in spline_slopes(x, learnt)]
+    return columns if learnt["include_intercept"] else columns[1:]
+
+
+def learn_ns(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """Knots and basis of R's ns(): cubic B-splines times the Q of the QR decomposition of their second derivatives at the outer
+    knots, which are zero in its last columns (R's splines package)."""
+    intercept = bool(options.get("include_intercept", False))
+    low, high = bounds("ns", values, options)
+    if options.get("knots") is not None:
+        inner = sorted(float(knot) for knot in options["knots"])
+    else:
+        inside = within(values, rows, low, high)
+        inner = quantiles(*inside, inner_probabilities(options["df"] - 1 - intercept)).tolist()
+    learnt = {"degree": 3, "low": low, "high": high, "knots": checked("ns", inner, low, high)}
+    ends = np.array([low, high])
+    curvature = np.stack(spline_slopes(ends, learnt, order=2), axis=1)
+    matrix = np.eye(curvature.shape[1])
+    if not intercept:
+        curvature, matrix = curvature[:, 1:], matrix[:, 1:]
+    orthogonal = np.linalg.qr(curvature.T, mode="complete")[0]
+    matrix = matrix @ orthogonal[:, 2:]
+    at_ends = np.stack(spline_slopes(ends, learnt), axis=1) @ matrix
+    return {**learnt, "matrix": matrix.tolist(), "slope_below": at_ends[0].tolist(), "slope_above": at_ends[1].tolist()}
+
+
+def apply_ns(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    """Outside the learnt range the basis is linear, as in R."""
+    below, above = xp.minimum(x - learnt["low"], 0.0), xp.maximum(x - learnt["high"], 0.0)
+    ends = zip(learnt["slope_below"], learnt["slope_above"], strict=True)
+    inside = combined(splines(xp, x, learnt, 3), learnt["matrix"])
+    return [column + first * below + last * above for column, (first, last) in zip(inside, ends, strict=True)]
+
+
+def slopes_of_ns(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    inside = np.clip(x, learnt["low"], learnt["high"])
+    return combined(spline_slopes(inside, learnt), learnt["matrix"])
+
+
+def learn_cc(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """The periodic cubic splines of mgcv's "cc" and formulaic's cc(): each is 1 at one knot and 0 at the others.
+
+    Inner knots are quantiles of the distinct values. Without an intercept, they are multiplied by the last columns of the Q of
+    their means, so that every spline has the mean 0 over the training rows (Wood, Generalized Additive Models, 2017, 5.3.2)."""
+    intercept = bool(options.get("include_intercept", False))
+    low, high = bounds("cc", values, options)
+    wrapped = wrap(values, {"low": low, "high": high})
+    if options.get("knots") is not None:
+        inner = sorted(set(map(float, options["knots"])))
+    else:
+        distinct = np.unique(within(values, rows, low, high)[0])
+        inner = quantiles(distinct, np.ones(len(distinct)), inner_probabilities(options["df"] - intercept)).tolist()
+    checked("cc", inner, low, high)
+    knots = np.array([low, *inner, high])
+    if not np.all(np.diff(knots) > 0):
+        raise ValueError(f"the knots of cc(), {knots.tolist()}, must differ; choose a smaller df")
+    learnt = {"degree": 3, "low": low, "high": high, "knots": inner}
+    # Where B-splines are known at as many points as there are, they are known (de Boor 1978, chapter XIII).
+    all_knots = np.array(knots_of(learnt))
+    points = np.stack([all_knots[first : len(all_knots) - 4 + first] for first in (1, 2, 3)]).mean(0)
+    at_points = np.stack(splines(np, points, learnt, 3), axis=1)
+    matrix = np.linalg.solve(at_points, periodic(points, knots))
+    if not intercept:
+        mean = np.average(np.stack(splines(np, wrapped, learnt, 3), axis=1), axis=0, weights=rows) @ matrix
+        matrix = matrix @ np.linalg.qr(mean[:, None], mode="complete")[0][:, 1:]
+    return {**learnt, "matrix": matrix.tolist()}
+
+
+def periodic(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """The periodic cubic splines that are 1 at one knot, [x, knots - 1], by their second derivatives at the knots (Wood 2017)."""
+    length, count = np.diff(knots), len(knots) - 1
+    before = np.roll(length, 1)
+    each, following = np.arange(count), np.roll(np.arange(count), -1)
+    curved, differences = np.zeros((count, count)), np.zeros((count, count))
+    np.add.at(curved, (each, each), (before + length) / 3)
+    np.add.at(differences, (each, each), -1 / length - 1 / before)
+    for rows, columns in ((each, following), (following, each)):
+        np.add.at(curved, (rows, columns), length / 6)
+        np.add.at(differences, (rows, columns), 1 / length)
+    second = np.linalg.solve(curved, differences)
+    j = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, count - 1)
+    step, left, right = length[j], x - knots[j], knots[j + 1] - x
+    unit = np.eye(count)
+    values = (right / step)[:, None] * unit[j] + (left / step)[:, None] * unit[following[j]]
+    values += ((right**3 / step - step * right) / 6)[:, None] * second[j]
+    return values + ((left**3 / step - step * left) / 6)[:, None] * second[following[j]]
+
+
+def wrap(x: Any, learnt: Mapping[str, Any]) -> Any:
+    """The same point of the first period."""
+    return (x - learnt["low"]) % (learnt["high"] - learnt["low"]) + learnt["low"]
+
+
+def apply_cc(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    return combined(splines(xp, wrap(x, learnt), learnt, 3), learnt["matrix"])
+
+
+def slopes_of_cc(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    return combined(spline_slopes(wrap(x, learnt), learnt), learnt["matrix"])
+
+
+def combined(columns: list, matrix: Any) -> list:
+    """Columns times a matrix, [columns, combinations]."""
+    return [
+        sum(weight * column for weight, column in zip(weights, columns, strict=True) if weight)
+        for weights in zip(*matrix, strict=True)
+    ]
+
+
+def knots_of(learnt: Mapping[str, Any]) -> list[float]:
+    """All knots of a spline: each outer one as often as it has coefficients at a place."""
+    order = learnt["degree"] + 1
+    return [learnt["low"]] * order + list(learnt["knots"]) + [learnt["high"]] * order
+
+
+def splines(xp: Any, x: Any, learnt: Mapping[str, Any], degree: int) -> list:
+    """The B-splines on the knots of a spline, of its own degree or a smaller one."""
+    knots = knots_of(learnt)
+    x = xp.minimum(xp.maximum(x, learnt["low"]), learnt["high"])
+    last = max(k for k in range(len(knots) - 1) if knots[k] < knots[k + 1])
+    columns = []
+    for k in range(len(knots) - 1):
+        inside = xp.logical_and(x >= knots[k], (x <= knots[k + 1]) if k == last else (x < knots[k + 1]))
+        columns.append(xp.where(inside, 0.0 * x + 1.0, 0.0 * x))
+    for order in range(1, degree + 1):
+        following = []
+        for k in range(len(knots) - 1 - order):
+            left, right = knots[k + order] - knots[k], knots[k + order + 1] - knots[k + 1]
+            value = 0.0 * x
+            if left > 0:
+                value = value + (x - knots[k]) / left * columns[k]
+            if right > 0:
+                value = value + (knots[k + order + 1] - x) / right * columns[k + 1]
+            following.append(value)
+        columns = following
+    return columns
+
+
+def spline_slopes(x: np.ndarray, learnt: Mapping[str, Any], order: int = 1) -> list[np.ndarray]:
+    """The derivatives of the B-splines, of this order, by the splines of as many degrees less (de Boor, A Practical Guide to
+    Splines, 1978, chapter X)."""
+    knots, degree = knots_of(learnt), learnt["degree"]
+    columns = splines(np, x, learnt, degree - order)
+    for above in range(degree - order + 1, degree + 1):
+        following = []
+        for k in range(len(knots) - 1 - above):
+            slope = np.zeros_like(x)
+            for place, sign in ((k, 1.0), (k + 1, -1.0)):
+                length = knots[place + above] - knots[place]
+                if length > 0:
+                    slope += sign * above / length * columns[place]
+            following.append(slope)
+        columns = following
+    return columns

@@ -1,0 +1,152 @@
+"""Functions of numbers in formulas against R and formulaic, through fit, prediction, effects, curves and export."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+from formulaic import model_matrix
+from scipy.special import expit
+
+from pools import estimates_of, fit_files, ingest_frame, table_of
+from tfglm.design.formula import parse
+from tfglm.design.transforms import apply, is_outside, learn
+from tfglm.results import effects, export, predict
+from tfglm.results.margins import margins
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+CC = "cc(hour, knots=[-1, 0, 0.5, 2], lower_bound=-4, upper_bound=4)"
+FITS = {
+    "arithmetic": ("late ~ hour + I(hour^2) + I((wind - 1) / 2) + log(day + 1)", "binomial"),
+    "ns": ("late ~ carrier * ns(hour, df=3)", "binomial"),
+    "cc": (f"delay ~ carrier + {CC}", "gaussian"),
+}
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict:
+    return json.loads((GOLDEN / "formulas.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return pd.read_csv(GOLDEN / "clustered.csv")
+
+
+def learnt_of(term: str, column: pd.Series) -> tuple[list[dict], np.ndarray]:
+    """What a term has learnt, and its columns of the rows."""
+    factor = parse(f"y ~ {term}", "f").terms[0].factors[0]
+    values, rows = np.unique(column, return_counts=True)
+    learnt, columns = learn(factor.calls, values, rows, "f")
+    return learnt, np.repeat(columns, rows, axis=0)
+
+
+def test_natural_splines_are_those_of_r_within_their_knots_and_beyond(golden, frame):
+    at = np.array(golden["at"])
+    for term, expected in golden["splines"].items():
+        learnt, _ = learnt_of(term, frame["hour"])
+        np.testing.assert_allclose(learnt[0]["knots"], expected["knots"], atol=1e-12)
+        values = np.stack(apply(np, learnt, at), axis=1)
+        np.testing.assert_allclose(values, np.array(expected["values"]), rtol=0, atol=1e-12)
+        inside = (at >= learnt[0]["low"]) & (at <= learnt[0]["high"])
+        assert (is_outside(np, learnt, at) == ~inside).all()
+
+
+def test_periodic_splines_are_those_of_mgcv_and_formulaic_and_go_on_where_they_began(golden, frame):
+    expected = golden["periodic"]
+    learnt, _ = learnt_of(CC.replace(")", ", include_intercept=True)"), frame["hour"])
+    at = np.array(expected["at"])
+    values = np.stack(apply(np, learnt, at), axis=1)
+    np.testing.assert_allclose(values, np.array(expected["values"]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(np.stack(apply(np, learnt, at + 16), axis=1), values, rtol=0, atol=1e-12)
+    assert not is_outside(np, learnt, at + 16).any()
+    for term in ("cc(hour, df=5, lower_bound=-4, upper_bound=4)", CC):
+        centred = term.replace(")", ", constraints='center')")
+        matrix = model_matrix(f"0 + {centred}", frame.sort_values("hour")).to_numpy(float)
+        np.testing.assert_allclose(learnt_of(term, frame["hour"])[1], matrix, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(matrix.mean(0), 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_fits_are_those_of_r(name, golden, frame, tmp_path):
+    expected = golden["fits"][name]
+    formula, family = FITS[name]
+    design, fitted, _ = fit_files([ingest_frame(frame, tmp_path)], formula, family)
+    table = table_of(design, fitted)
+    assert fitted.summary["deviance"] == pytest.approx(expected["deviance"], rel=1e-10)
+    if name == "cc":
+        return  # the same splines, of which R leaves one out, and we the mean
+    ours = dict(zip((named(*names) for names in table.index), table[["estimate", "std_error"]].to_numpy(), strict=True))
+    for place, theirs in enumerate(expected["names"]):
+        mine = ours[theirs.replace(" ", "")]
+        assert mine[0] == pytest.approx(expected["coefficients"][place], rel=1e-6, abs=1e-6 * mine[1])
+        assert mine[1] == pytest.approx(expected["std_errors"][place], rel=1e-5)
+
+
+def named(term: str, level: str) -> str:
+    """As R names it, without blanks."""
+    if term == "Intercept":
+        return "(Intercept)"
+    factors, levels = term.split(":"), level.split(":") if level else []
+    parts = [
+        factor + (levels.pop(0) if levels and (factor == "carrier" or "ns(" in factor) else "") for factor in factors
+    ]
+    return ":".join(parts).replace(" ", "")
+
+
+def served(exported: export.Exported, carrier: list[str], columns: dict[str, np.ndarray]) -> np.ndarray:
+    """The linear predictor of an exported model."""
+    numbers = {name: tf.constant(values, tf.float64) for name, values in columns.items()}
+    return exported.predict(carrier=tf.constant(carrier), **numbers)["linear_predictor"].numpy()
+
+
+SEAM = "late ~ carrier + ns(hour, df=3) + cc(wind, df=3, lower_bound=-3, upper_bound=4) + I(day^2) + log(2 * day + 1)"
+
+
+def test_predictions_of_tables_and_of_a_saved_model_agree_beyond_the_range(frame, tmp_path):
+    train = frame.assign(row="train")
+    new = frame.head(40).assign(row="predict", hour=np.linspace(-9, 9, 40), wind=np.linspace(-30, 30, 40))
+    split = {"train": "\"row\" = 'train'", "predict": "\"row\" = 'predict'"}
+    columns = ["late", "carrier", "hour", "wind", "day"]
+    files = [ingest_frame(pd.concat([train, new]), tmp_path, split=split, columns=columns)]
+    design, fitted, _ = fit_files(files, SEAM, "binomial")
+    tables = list(predict.predictions(design, fitted, files[0], {}, [], fitted.summary["df_residual"], 0.95))
+    predicted = pd.concat([table.to_pandas() for table in tables]).sort_values("row").tail(40)
+    beyond = (new["hour"] < frame["hour"].min()) | (new["hour"] > frame["hour"].max())
+    assert (predicted["remark"] == predict.OUTSIDE).to_numpy().tolist() == beyond.tolist()
+    # Beyond its range a natural spline is a straight line.
+    inputs = {name: new[name].astype(float).to_numpy() for name in ("hour", "wind", "day")}
+    exported = export.Exported(design, fitted, {})
+    carriers = new["carrier"].tolist()
+    eta = served(exported, carriers, inputs)
+    assert eta == pytest.approx(predicted["linear_predictor"].to_numpy(), rel=1e-11)
+    ends = {**inputs, "hour": np.linspace(5, 10, 40)} | {"wind": np.zeros(40), "day": np.ones(40)}
+    np.testing.assert_allclose(np.diff(served(exported, carriers[:1] * 40, ends), 2), 0, atol=1e-12)
+    # A period later it is the same.
+    assert served(exported, carriers, {**inputs, "wind": inputs["wind"] + 7}) == pytest.approx(eta, rel=1e-9)
+
+
+def test_effects_and_curves_are_those_of_predictions_of_changed_rows(frame, tmp_path):
+    files = [ingest_frame(frame, tmp_path)]
+    design, fitted, dictionary = fit_files(files, SEAM, "binomial", std_errors="cluster(day)")
+    exported = export.Exported(design, fitted, {})
+
+    def mean(**changed: float) -> float:
+        inputs = {name: frame[name].to_numpy(float) + changed.get(name, 0.0) for name in ("hour", "wind", "day")}
+        return float(expit(served(exported, frame["carrier"].tolist(), inputs)).mean())
+
+    tables = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95)
+    slopes = tables.effects.set_index("term")["estimate"]
+    for column in ("hour", "wind", "day"):
+        numerical = (mean(**{column: 1e-5}) - mean(**{column: -1e-5})) / 2e-5
+        assert slopes[column] == pytest.approx(numerical, rel=1e-6), column
+    curves = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert set(curves["term"]) >= {"ns(hour, df=3)", "cc(wind, df=3, lower_bound=-3, upper_bound=4)", "I(day^2)"}
+    of_hour = curves[curves["column"] == "hour"]
+    values = [*of_hour["value"], of_hour["reference"].iloc[0]]
+    inputs = {"hour": np.array(values), "wind": np.zeros(len(values)), "day": np.ones(len(values))}
+    eta = served(exported, ["AA"] * len(values), inputs)
+    assert of_hour["effect"].to_numpy() == pytest.approx(eta[:-1] - eta[-1], abs=1e-10)
+    assert of_hour["std_error"].notna().all()
