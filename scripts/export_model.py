@@ -10,7 +10,7 @@ from typing import Any
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import PredictionConfig, add_settings
 from tfglm.design.design import Design
-from tfglm.results import options, read, unseen
+from tfglm.results import estimates, options, read, unseen
 
 with tensorflow_setup.quiet():
     from tfglm.results import export
@@ -33,7 +33,9 @@ def regression(arguments: argparse.Namespace, fit: Mapping[str, Any], derived: M
     reference = digests.read_json(arguments.reference)
     substitutes = unseen.substitutes(estimated.design, estimated.fitted, arguments.settings.unseen, reference)
     exported = export.Exported(estimated.design, estimated.fitted, substitutes)
-    return exported.save, export.description(estimated.design, estimated, fit, derived)
+    # A reader adds up coefficients of levels, whatever the coding of tables.
+    by_levels = estimates.estimated(estimated.design.by_levels, estimated.fitted, reference, estimated.df_residual)
+    return exported.save, export.description(estimated.design, by_levels, fit, derived)
 
 
 def network(arguments: argparse.Namespace, fit: Mapping[str, Any], derived: Mapping[str, str]) -> Exporting:

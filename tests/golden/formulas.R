@@ -3,6 +3,8 @@
 suppressPackageStartupMessages({
   library(splines)
   library(mgcv)
+  library(MASS)
+  library(car)
   library(jsonlite)
 })
 
@@ -42,6 +44,26 @@ fits <- list(
   cc = fitted_as(delay ~ carrier + PredictMat(cyclic, rows)[, 2:5], gaussian)
 )
 
+# Codings of factors. The names of coefficients are those of formulaic, which R numbers.
+rows$carrier <- factor(rows$carrier)
+rows$origin <- factor(rows$day %% 3)
+rows$hours <- factor(pmin(pmax(round(rows$hour), -2), 2))
+coded <- list(
+  sum = list(late ~ C(carrier, contr.sum) + hour, binomial),
+  helmert = list(late ~ C(carrier, contr.helmert) + hour, binomial),
+  poly = list(delay ~ C(hours, contr.poly) + wind, gaussian),
+  diff = list(delay ~ C(hours, contr.sdif) + wind, gaussian),
+  both = list(delay ~ C(carrier, contr.sum) * C(origin, contr.helmert) + hour, gaussian),
+  mixed = list(delay ~ C(carrier, contr.sum) * origin + hour, gaussian),
+  slopes = list(late ~ C(carrier, contr.sum) * hour, binomial),
+  `slopes alone` = list(delay ~ C(carrier, contr.sum) + C(carrier, contr.sum):hour, gaussian),
+  `no intercept` = list(delay ~ 0 + C(carrier, contr.sum) + C(origin, contr.helmert), gaussian)
+)
+codings <- lapply(coded, function(each) fitted_as(each[[1]], each[[2]]))
+type3 <- Anova(lm(delay ~ C(carrier, contr.sum) * C(origin, contr.sum), rows), type = 3)
+type3 <- list(term = rownames(type3)[2:4], df = type3$Df[2:4], F = type3$`F value`[2:4], p = type3$`Pr(>F)`[2:4])
+
 versions <- list(R = as.character(getRversion()), mgcv = as.character(packageVersion("mgcv")))
-made <- list(versions = versions, at = at, splines = splines_at, periodic = periodic, fits = fits)
+made <- list(versions = versions, at = at, splines = splines_at, periodic = periodic, fits = fits, codings = codings,
+             type3 = type3)
 write(toJSON(made, auto_unbox = TRUE, digits = 17, na = "null", pretty = FALSE), "formulas.json")

@@ -57,7 +57,7 @@ REFUSED = {
     "late ~ lag(delay)": "`lag(delay)` is not supported; define a column for it under data.derive",
     "late ~ carrier:{delay + 1}": "is not supported; define a column for it under data.derive",
     'late ~ C(month, Treatment("3"))': "`C(month)`: no level `3` in the training rows",
-    "late ~ C(month, Sum)": "C() takes a column, and a reference level as in",
+    "late ~ C(month, contr.SAS)": "C() takes a column, and a reference level as in",
     "late ~ log(C(month))": "C() takes a column and stands alone",
     "late ~ poly(delay, 0)": "the degree of poly() must be a whole number from 1 to 20",
     "late ~ poly(month, 3)": "poly() of degree 3 needs more than 3 distinct values, and there are 3",

@@ -22,6 +22,7 @@ from tfglm.design.checks import (
     check_scores_size,
     multiplicity_problem,
 )
+from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
 from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
@@ -82,6 +83,7 @@ def build_design(
             f"model under `networks`"
         )
     late = tuple(name for name in design.columns[1:] if name in known_late)
+    check_codings(design, where)
     if section == "models":
         check_information_size(design, where)
         check_scores_size(design, where)
@@ -302,4 +304,5 @@ class _DesignBuilder:
                 f"{there_are(factor.reference, levels)}"
             )
         missing = bool(column.missing_rows)
-        return Categorical(factor.name, column.name, column.kind, tuple(levels), tuple(rare), missing, factor.reference)
+        kept = tuple(levels), tuple(rare), missing, factor.reference, factor.coding
+        return Categorical(factor.name, column.name, column.kind, *kept)

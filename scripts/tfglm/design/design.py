@@ -198,6 +198,12 @@ class Design:
         )
         return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
 
+    @cached_property
+    def by_levels(self) -> "Design":
+        """The same model with a coefficient for each level, or reference levels, in tables too (design.codings)."""
+        factors = tuple(replace(factor, coding=None) for factor in self.categorical)
+        return replace(self, categorical=factors)
+
     @property
     def warnings(self) -> list[str]:
         """What whoever reads the results should know of the model."""

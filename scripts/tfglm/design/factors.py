@@ -14,7 +14,8 @@ LARGEST_PIXEL = 255.0
 @dataclass(frozen=True)
 class Categorical:
     """A factor with levels. The last ones may stand for others: RARE for the values in `rare`, if there are any, and ABSENT for
-    a missing value, if `missing`. `reference` is the level that the formula asks for, if it does."""
+    a missing value, if `missing`. `reference` is the level that the formula asks for, if it does, and `coding` the contrasts by
+    which tables code it (design.codings)."""
 
     name: str
     column: str
@@ -23,6 +24,7 @@ class Categorical:
     rare: tuple[str, ...] = ()
     missing: bool = False
     reference: str | None = None
+    coding: str | None = None
 
     @cached_property
     def numbers(self) -> dict[str | None, int]:

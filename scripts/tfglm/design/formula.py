@@ -14,13 +14,19 @@ from tfglm.errors import Problems, UserError, short
 MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
 """Terms of a formula, and those that are multiplied out on the way to them, before equal ones fall together."""
 
+CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
+"""Contrasts of the levels of a factor (design.codings)."""
+
+ALSO_CALLED = {"Sum": "contr.sum", "Helmert": "contr.helmert", "Poly": "contr.poly", "Diff": "contr.diff"}
+"""Of patsy."""
+
 
 @dataclass(frozen=True)
 class FormulaFactor:
     """One factor of a term: `name` as it was written, its column, and what is done with the column's values.
 
-    `categorical` if `C()` asks for levels, then `reference` may name one; `calls` are the functions applied to numbers, the
-    innermost first.
+    `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
+    functions applied to numbers, the innermost first.
     """
 
     name: str
@@ -28,6 +34,7 @@ class FormulaFactor:
     categorical: bool = False
     reference: str | None = None
     calls: tuple[Call, ...] = ()
+    coding: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +157,7 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
         if function == "C":
             if calls or not isinstance(node.args[0], ast.Name):
                 raise UserError(f"{where}: `{short(term)}`: C() takes a column and stands alone")
-            return FormulaFactor(f"C({node.args[0].id})", node.args[0].id, True, reference_of(node, term, where))
+            return of_levels(node, node.args[0].id, term, where)
         node = node.args[0]
         if function != "I" and not arithmetic.is_arithmetic(node):
             calls.append(arguments)
@@ -214,17 +221,29 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     return name, Call(name, given)
 
 
-def reference_of(node: ast.Call, term: str, where: str) -> str | None:
-    """The level in `C(column, Treatment("level"))`."""
+def of_levels(node: ast.Call, column: str, term: str, where: str) -> FormulaFactor:
+    """The factor of `C(column)`, `C(column, Treatment("level"))` or `C(column, contr.sum)`. Raises UserError for any other."""
     match node:
         case ast.Call(args=[_], keywords=[]):
-            return None
-        case ast.Call(args=[_, ast.Call(func=function, args=[ast.Constant(value)], keywords=[])], keywords=[]) if (
-            ast.unparse(function) in ("Treatment", "contr.treatment")
-        ):
-            return str(value)
+            return FormulaFactor(f"C({column})", column, True)
+        case (
+            ast.Call(args=[_, ast.Call(func=function, args=[ast.Constant(value)], keywords=[])], keywords=[])
+            | ast.Call(
+                args=[_, ast.Call(func=function, args=[], keywords=[ast.keyword("base", ast.Constant(value))])],
+                keywords=[],
+            )
+        ) if ast.unparse(function) in ("Treatment", "contr.treatment"):
+            return FormulaFactor(f"C({column})", column, True, str(value))
+        case ast.Call(args=[_, ast.Call(func=function, args=[], keywords=[]) | function], keywords=[]):
+            coding = ast.unparse(function)
+            coding = ALSO_CALLED.get(coding, coding)
+            if coding in CODINGS:
+                return FormulaFactor(f"C({column}, {coding})", column, True, coding=coding)
+            if coding in ("Treatment", "contr.treatment"):
+                return FormulaFactor(f"C({column})", column, True)
     raise UserError(
-        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C(month, Treatment("6"))'
+        f'{where}: `{short(term)}`: C() takes a column, and a reference level as in C(month, Treatment("6")), or one of '
+        f"{', '.join(CODINGS)}"
     )
 
 

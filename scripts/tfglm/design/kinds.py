@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tfglm.config import RowsConfig
+from tfglm.config import DesignConfig, RowsConfig
 from tfglm.data.kinds import Kind
 from tfglm.design.formula import FormulaFactor, ParsedFormula, parse_factor
 from tfglm.design.transforms import SEVERAL
@@ -45,6 +45,8 @@ def check_kinds(
     for factor in factors.values():
         with problems.collected():
             check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
+    with problems.collected():
+        check_codings(f"{where}.formula", settings, list(factors.values()))
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
         with problems.collected():
@@ -111,6 +113,23 @@ def check_factor(
         )
 
 
+def check_codings(where: str, settings: RowsConfig, factors: Sequence[FormulaFactor]) -> None:
+    """Raise UserError for a coding of levels where there are no reference levels either, and for two codings of one column."""
+    by_column: dict[str, str] = {}
+    for factor in (factor for factor in factors if factor.categorical):
+        if by_column.setdefault(factor.column, factor.name) != factor.name:
+            raise UserError(
+                f"{where}: `{factor.column}` is coded in two ways, `{by_column[factor.column]}` and `{factor.name}`; choose one"
+            )
+        if factor.coding and not isinstance(settings, DesignConfig):
+            raise UserError(f"{where}: `{factor.name}`: a network codes no levels; write C({factor.column})")
+        if factor.coding and isinstance(settings, DesignConfig) and (settings.l1 or settings.l2 or settings.path):
+            raise UserError(
+                f"{where}: `{factor.name}`: a penalised fit has a coefficient for each level, whatever the coding; write "
+                f"C({factor.column})"
+            )
+
+
 def check_multiplicity(
     where: str, name: str, whole: bool, kinds: Mapping[str, Kind | None], with_level: Collection[str]
 ) -> None:
@@ -160,8 +179,18 @@ def check_names(
     problems = Problems()
     factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
     categorical = [name for name, levels in factors.items() if levels is not False]
+    ordered = {
+        factor.name: factor
+        for term in formula.terms
+        for factor in term.factors
+        if factor.coding not in (None, "contr.sum")
+    }
     for name in reference:
-        if name not in categorical:
+        if name in ordered:
+            problems.messages.append(
+                f"{where}.reference: `{name}` has contrasts of levels, and no reference level; write C({ordered[name].column})"
+            )
+        elif name not in categorical:
             what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
             problems.messages.append(
                 f"{where}.reference: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tfglm.design.codings import table_names
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 
@@ -24,7 +25,7 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
 
 def check_contrasts(design: Design, contrasts: Mapping[str, Mapping[str, float]]) -> None:
     """Raise UserError with every coefficient of a contrast that the design has not."""
-    names = [coefficient_name(term, level) for term, level in design.coefficients()] if contrasts else []
+    names = [coefficient_name(*names) for names in table_names(design)] if contrasts else []
     known = set(names)
     unknown = [
         f"models.{design.model}.contrasts.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"

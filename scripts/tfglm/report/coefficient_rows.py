@@ -18,7 +18,7 @@ MOST_LEVELS = 400
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
 
-CURVED = re.compile(r"\b(?:bs|poly)\(")
+CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(")
 """In the name of a term whose coefficients mean nothing one by one."""
 
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]

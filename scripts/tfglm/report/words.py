@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-FACTOR = re.compile(r"C\((\w+)\)")
+FACTOR = re.compile(r"C\((\w+)(?:, [\w.]+)?\)")
 """A number that a formula takes for a factor."""
 
 NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")

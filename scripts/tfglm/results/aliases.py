@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfglm.design.codings import table_names
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, to_fit_scale
 from tfglm.results.accuracy import NO_ROWS
@@ -26,7 +27,7 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
     -------
     A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`.
     """
-    names = [f"{term}[{level}]" if level else term for term, level in design.coefficients()]
+    names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
     # How large the entries of a column are.
     size = np.abs(to_fit_scale(design).diagonal())
     of_place = dict(zip(held.tolist(), basis, strict=True))

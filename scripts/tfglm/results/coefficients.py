@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
+from tfglm.design.codings import table_names
 from tfglm.design.references import check_contrasts, coefficient_name
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
@@ -26,18 +27,21 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
 
     Returns
     -------
-    A row for each coefficient. Columns: term, level, reference, estimate, std_error, classical_std_error (if others were asked
-    for), z (t for a family with unknown dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower,
-    ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows, events (binomial), status; aliased_with, if something is
-    aliased; note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or
-    neither if the penalty sets coefficients to zero.
+    A row for each coefficient but those that a coding leaves out. Columns: term, level, reference ('' of a coded factor),
+    estimate, std_error, classical_std_error (if others were asked for), z (t for a family with unknown dispersion, or errors by
+    cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows,
+    events (binomial), status; aliased_with, if something is aliased; note (by cluster: why there is no error or no test). Of a
+    penalised fit: posterior_sd instead of errors and tests, or neither if the penalty sets coefficients to zero.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
     variances = fitted.variances(estimated.transform)
     errors, classical = (np.where(estimated.kept, np.sqrt(np.maximum(variance, 0.0)), np.nan) for variance in variances)
-    terms = list(design.coefficients())
-    grouping = {term.name: term.categorical for term in design.terms}
+    terms = table_names(design)
+    grouping = {
+        term.name: () if any(design.categorical_by_name[name].coding for name in term.categorical) else term.categorical
+        for term in design.terms
+    }
     columns = {
         "term": [term for term, _ in terms],
         "level": [level for _, level in terms],
@@ -72,7 +76,7 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         columns["aliased_with"] = [estimated.aliased_with.get(place, "") for place in range(design.size)]
     if not penalised and reference.by_cluster:
         columns["note"] = np.where(estimated.kept, reference.notes(), "")
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns)[~estimated.left_out].reset_index(drop=True)
 
 
 def tests(
@@ -117,7 +121,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
         For a coefficient that is not there or has no finite estimate.
     """
     check_contrasts(estimated.design, wanted)
-    places = {coefficient_name(*names): place for place, names in enumerate(estimated.design.coefficients())}
+    places = {coefficient_name(*names): place for place, names in enumerate(table_names(estimated.design))}
     where = f"models.{estimated.design.model}.contrasts"
     combination = np.zeros((len(wanted), estimated.design.size))
     for row, (name, weights) in enumerate(wanted.items()):
@@ -126,6 +130,8 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
             if estimated.separated[place] or estimated.aliased[place]:
                 what = "separated" if estimated.separated[place] else "aliased"
                 raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")
+            if estimated.left_out[place]:
+                raise UserError(f"{where}.{name}: `{coefficient}` is left out by its coding; write it by the others")
             combination[row, place] = weight
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
     rows = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
@@ -141,7 +147,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
 
 def covariance_table(estimated: Estimates) -> pd.DataFrame:
     """The covariance matrix of the coefficients that have a standard error, named like contrasts."""
-    names = [coefficient_name(*names) for names in estimated.design.coefficients()]
+    names = [coefficient_name(*names) for names in table_names(estimated.design)]
     places = np.flatnonzero(estimated.kept)
     kept = [names[place] for place in places]
     return pd.DataFrame(estimated.fitted.covariance(estimated.transform[places]), index=kept, columns=kept)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
+from tfglm.design.codings import recoding, table_names
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError
@@ -22,8 +23,8 @@ from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fit
 class Estimates:
     """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
 
-    `reference` ones are 0; `separated` ones are infinite; `aliased` ones are NaN, and `aliased_with` says by place what each is
-    made of. The others are `kept`. Tests by cluster need `fewest`.
+    `reference` ones are 0, of which `left_out` ones are in no table; `separated` ones are infinite; `aliased` ones are NaN, and
+    `aliased_with` says by place what each is made of. The others are `kept`. Tests by cluster need `fewest`.
     """
 
     design: Design
@@ -36,6 +37,7 @@ class Estimates:
     aliased: np.ndarray
     aliased_with: Mapping[int, str]
     df_residual: float
+    left_out: np.ndarray
     fewest: Fewest = FEWEST
 
     @property
@@ -64,13 +66,15 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     UserError
         If a reference level asked for has no finite estimate.
     """
-    scale = to_data_scale(design)
     references = choose_references(design, fitted, reference)
-    held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, references))
+    recoded = recoding(design, np.isin(fitted.status, (SEPARATED, EMPTY), invert=True), reference)
+    scale = (recoded.matrix @ to_data_scale(design)).tocsr()
+    zeros = references | recoded.left_out
+    held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, zeros))
     transform = (holding_zero(held, basis) @ scale).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)
-    is_reference = is_held & (at_reference(design, references) > 0)
+    is_reference = is_held & (at_reference(design, zeros) > 0)
     aliased = (fitted.status == EMPTY) | (is_held & ~is_reference)
     # Sums of large numbers that cancel, such as an intercept far from the data, keep their digits in extended precision.
     exact = np.where(separated, 0.0, fitted.coefficients).astype(np.longdouble)
@@ -80,13 +84,16 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     values[aliased] = np.nan
     levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
     made_of = aliased_with(design, aliased, held, basis)
-    return Estimates(design, fitted, levels, transform, values, is_reference, separated, aliased, made_of, df_residual)
+    flags = is_reference, separated, aliased
+    return Estimates(
+        design, fitted, levels, transform, values, *flags, made_of, df_residual, is_held & recoded.is_left_out
+    )
 
 
 def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
     """What fit.json says of aliased coefficients: those of the table whose reference levels are the first that can be."""
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    names = list(design.coefficients())
+    names = table_names(design)
     made_of = estimated(plain, fitted, {}, np.nan).aliased_with
     return [
         {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
