@@ -25,8 +25,8 @@ HINTS = {
     "`derive: {far: distance > 1000}`",
     r"\b(?:relevel|contr\.SAS)\b|\bC\([^()]*\bref\s*=": "the reference level stands in a key of its own: "
     "`reference: {carrier: UA}`",
-    r"\b(?:contr\.\w+|Sum|Diff|Helmert|Poly)\b": "codings are C(carrier, contr.sum), contr.helmert, contr.poly and contr.diff; other "
-    "contrasts of levels stand in `contrasts`",
+    r"\b(?:contr\.\w+|Sum|Diff|Helmert|Poly)\b": "codings are C(carrier, contr.sum), contr.helmert, contr.poly and contr.diff; "
+    "other contrasts of levels stand in `contrasts`",
     r"(?:=\s*|,\s*)(?:TRUE|FALSE|T|F)\b": "write True and False",
     r"\bc\(": "write a list as [500, 1000]",
     r"~\s*\.(?!\w)|[-+]\s*\.(?!\w)": "`.` stands for no columns: write them out, as in `late ~ carrier + distance`",
