@@ -30,7 +30,7 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakefmt --check Snakefile workflow benchmarks/peers
 	$(BIN)/python scripts/document_config.py --check
 	$(SNAKEMAKE) --lint
 

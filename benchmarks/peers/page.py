@@ -36,9 +36,9 @@ The same regressions by other programs, on the same rows and cores, one run afte
 an environment of its own with the versions of `benchmarks/peers/environments/`; `benchmarks/peers/programs/` has the program that
 each runs, as short as its own documentation has it. This page is made of [peers.json](../benchmarks/results/peers.json).
 
-- **all**: seconds of the whole process, from the CSV file to the coefficients. Of tfglm it is the whole workflow to the table with
-  standard errors, with the start of Snakemake and of all processes. **read**: the CSV file to what is fitted. **fit**: from there
-  to the coefficients, and to standard errors where it has them.
+- **all**: seconds of the whole process, from the CSV file to the coefficients. Of tfglm it is the whole workflow to the table
+  with standard errors, with the start of Snakemake and of all processes. **read**: the CSV file to what is fitted. **fit**: from
+  there to the coefficients, and to standard errors where it has them.
 - **memory**: the most that all processes held together.
 - **below maximum**: how far the log-likelihood of all rows is below the highest that any program reached. **difference**: the
   largest difference of a coefficient from ours, in standard errors.
