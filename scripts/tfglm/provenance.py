@@ -19,7 +19,7 @@ def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
         {
             "file": file.manifest.file,
             "source": file.manifest.source,
-            "sha256": file.manifest.sha256,
+            "xxh128": file.manifest.xxh128,
             "layout": file.manifest.layout,
             "rows": file.manifest.read,
             "shards": len(file.manifest.shards),

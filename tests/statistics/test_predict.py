@@ -331,10 +331,10 @@ def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted,
 # Models side by side ----------------------------------------------------------------------------------------------------
 
 
-def model_of(name, rows=100, formula="late ~ a", sha256="0", **metrics):
+def model_of(name, rows=100, formula="late ~ a", xxh128="0", **metrics):
     fit = {"model": name, "formula": formula, "family": "binomial", "rows": rows, "coefficients": 2}
     fit |= {"log_likelihood": -50.5, "deviance": 101.0, "aic": 105.0, "bic": 110.0}
-    fit |= {"provenance": {"inputs": [{"file": "f", "sha256": sha256}], "model": {}, "data": {}}}
+    fit |= {"provenance": {"inputs": [{"file": "f", "xxh128": xxh128}], "model": {}, "data": {}}}
     table = pd.DataFrame({"term": ["Intercept", "a"], "level": "", "estimate": [1.0, 2.0], "std_error": [0.1, np.inf]})
     return compare.Model(fit, metrics, table)
 
@@ -358,7 +358,7 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     tests = nested.likelihood_ratio_tests(models)
     page = compare_script.page(models, table.reset_index(), held_out.differences(models), tests)
     assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
-    for other in (model_of("other", rows=99), model_of("other", sha256="1")):
+    for other in (model_of("other", rows=99), model_of("other", xxh128="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
             compare.refuse_other_rows([model_of("first"), other])
     delay = model_of("delay", formula="delay ~ a")

@@ -207,6 +207,39 @@ def test_what_is_not_plain_is_left_to_pyarrow(what):
     assert plain(PLAIN + NOT_PLAIN[what]) is None
 
 
+@pytest.mark.parametrize("fields", [2, 29, 64, 5000])
+def test_every_entry_is_told_apart_wherever_its_line_begins(fields):
+    random = np.random.default_rng(fields)
+    entries = np.array(["", "NA", "7", "12345678", "ab", "é", *map(str, range(3000))])
+    lines = [",".join(random.choice(entries, fields)) for _ in range(20_000 // fields + 3)]
+    wanted = [0, fields // 2, fields - 1]
+    parser = PlainCsv(fields, wanted, [False] * 3, ["NA"], "utf-8")
+    for first in (0, 2):  # the second time, entries are known from the first
+        text = "".join(f"{line}\n" for line in lines[first:]).encode()
+        columns = parser.parse(memoryview(bytearray(text + b"," * SLACK))[: len(text)])
+        for field, column in zip(wanted, columns, strict=True):
+            expected = [line.split(",")[field] for line in lines[first:]]
+            assert column.decoded().to_list() == [None if entry == "NA" else entry for entry in expected]
+
+
+def test_a_field_of_too_many_distinct_entries_is_left_to_pyarrow():
+    for rows in (2**16, 2**16 + 1):
+        text = "".join(f"{row},{row % 7}\n" for row in range(rows)).encode()
+        columns = PlainCsv(2, [0, 1], [True, True], [], "utf-8").parse(
+            memoryview(bytearray(text + b"\0" * SLACK))[: len(text)]
+        )
+        assert (columns is None) == (rows > 2**16)
+    assert columns is None
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_blank_lines_of_a_single_column_are_no_rows(tmp_path, compiled):
+    path = write(tmp_path, "day\n1\n\n2\n\n")
+    layout = Layout.model_validate({"columns": {"day": "integer"}, "missing": [""]})
+    file = ingested(path, selection(columns=["day"], split={"train": "TRUE"}), layout, compiled=compiled)
+    assert file.manifest.read == 2
+
+
 def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, monkeypatch):
     random = np.random.default_rng(5)
     rows = 30_000
@@ -223,7 +256,10 @@ def test_the_compiled_parser_and_pyarrow_give_the_same_bytes(tmp_path, monkeypat
     layout = Layout.model_validate(
         {"columns": {"day": "integer", "carrier": "string", "dest": "string", "time": "clock"}, "encoding": "utf-8"}
     )
-    settings = selection(columns=list(columns), derive={"hour": "time // 100"}, where={"days": "day > 0"})
+    # Expressions of one column, of several with few combinations, and of several with many.
+    derived = {"hour": "time // 100", "both": "carrier || dest", "sum": "day + time"}
+    where = {"days": "day > 0", "one": "carrier <> 'AA' OR dest IS NULL", "early": "day < 800000 OR time < 700"}
+    settings = selection(columns=[*columns, *derived], derive=derived, where=where)
     by_pyarrow = content(ingested(path, settings, layout, limits=SMALL_PIECES))
     blocks = []
     parse = PlainCsv.parse

@@ -24,7 +24,7 @@ def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **sett
         "strategy": settings.get("strategy", "one_device"),
         "synchronous": settings.get("synchronous", False),
         "steps_of_an_epoch": 10,
-        "provenance": {"model": model, "inputs": [{"file": "digits", "sha256": "0"}], "data": {}},
+        "provenance": {"model": model, "inputs": [{"file": "digits", "xxh128": "0"}], "data": {}},
     }
     return Run(fit, history, workers, settings.get("batch_size", 100), settings.get("seed", 1))
 

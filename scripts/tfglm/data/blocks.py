@@ -7,6 +7,7 @@ from typing import IO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh3_128
 
 from tfglm.data import csv_lines
 from tfglm.data.packing import opened, reported
@@ -15,8 +16,8 @@ from tfglm.errors import UserError
 
 LONGEST_LINE = 64 << 20
 
-SLACK = 16
-"""Bytes behind each block: its last ones can be read as whole machine words."""
+SLACK = 64
+"""Bytes behind each block: its last ones can be read as a whole vector."""
 
 
 class ReadsInto(Protocol):
@@ -43,7 +44,13 @@ def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
 
 
 def csv_blocks(
-    path: Path, block_bytes: int, threads: int = 1, fields: int = 0, numbered: bool = False, separator: bytes = b","
+    path: Path,
+    block_bytes: int,
+    threads: int = 1,
+    fields: int = 0,
+    numbered: bool = False,
+    separator: bytes = b",",
+    checksum: xxh3_128 | None = None,
 ) -> Iterator[Block]:
     """The lines of a CSV file behind its header.
 
@@ -61,6 +68,8 @@ def csv_blocks(
         Whether the number of each block's first line is to be known; counting lines takes time.
     separator
         What stands between fields.
+    checksum
+        Takes all bytes that are read, those of the header too.
 
     Raises
     ------
@@ -68,22 +77,28 @@ def csv_blocks(
         For a file that cannot be unpacked, or has a line longer than LONGEST_LINE.
     """
     with opened(path, threads) as stream, reported(path):
-        stream.readline()
+        header = stream.readline()
+        if checksum:
+            checksum.update(header)
         first = 2
-        for lines in whole_lines(stream, path, block_bytes, fields, separator):
+        for lines in whole_lines(stream, path, block_bytes, fields, separator, checksum):
             yield Block(lines, first if numbered else 0)
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 
 
-def whole_lines(stream: IO[bytes], path: Path, block_bytes: int, fields: int, separator: bytes) -> Iterator[memoryview]:
+def whole_lines(
+    stream: IO[bytes], path: Path, block_bytes: int, fields: int, separator: bytes, checksum: xxh3_128 | None
+) -> Iterator[memoryview]:
     """The rest of a stream in pieces of about `block_bytes` that end where a line ends; given the number of fields, not within
-    a record of several lines."""
+    a record of several lines. The checksum takes what is read."""
     rest = memoryview(b"")
     while True:
         size = len(rest) + block_bytes
         buffer = bytearray(size + SLACK)
         buffer[: len(rest)] = rest
         filled = len(rest) + fill(stream, memoryview(buffer)[len(rest) : size])
+        if checksum:
+            checksum.update(memoryview(buffer)[len(rest) : filled])
         end = buffer.rfind(b"\n", 0, filled) + 1
         if fields:
             end = csv_lines.end_of_records(buffer, end, fields, separator) if filled == size else filled

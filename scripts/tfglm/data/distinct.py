@@ -4,22 +4,53 @@ Arrow arrays are made by polars here and in the other modules of ingest: `pyarro
 than a small file.
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+Result = TypeVar("Result")
+MOST_KEPT = 16
+
+
+class Recent(Generic[Result]):
+    """What was computed of the values of recent blocks, by the identity of their arrays: the same one often comes again."""
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, tuple[list[pa.Array], Result]] = {}
+
+    def of(self, arrays: list[pa.Array], compute: Callable[[], Result], key: Hashable = None) -> Result:
+        """The result for some arrays, and for one of several things that can be computed of them. Threads may share it."""
+        known = (*map(id, arrays), key)
+        there = self._results.get(known)
+        if there is None:
+            # The arrays are kept too, so that no other gets the same identity.
+            there = arrays, compute()
+            self._results = dict(list(self._results.items())[1 - MOST_KEPT :]) | {known: there}
+        return there[1]
+
+    def forget(self) -> None:
+        """Compute anew from now on."""
+        self._results = {}
+
 
 @dataclass(frozen=True)
 class Distinct:
-    """Some rows of a column: `indices`, int32 [rows], into `values`, -1 for a missing value.
+    """Some rows of a column: which of the `values` each row has, -1 for a missing one.
 
+    Without a `table` that is what `numbers`, int32 [rows], are. The compiled parser gives numbers, uint16, of entries instead,
+    and the table, int32 [entries], has the place of the value of each: what follows from the values goes into the table, and
+    the rows are gone through at the end alone. Then `rows`, uint32, says which ones these are, if not all in `numbers`.
     Not every one of the values need occur, and one may be there twice.
     """
 
     values: pa.Array
-    indices: np.ndarray
+    numbers: np.ndarray
+    table: np.ndarray | None = None
+    rows: np.ndarray | None = None
 
     @classmethod
     def of(cls, array: pa.Array) -> "Distinct":
@@ -31,23 +62,76 @@ class Distinct:
             indices = np.append(np.where(nan, -1, np.arange(len(nan))), -1).astype(np.int32).take(indices, mode="wrap")
         return cls(values, indices)
 
+    def __len__(self) -> int:
+        return len(self.numbers if self.rows is None else self.rows)
+
+    @property
+    def indices(self) -> np.ndarray:
+        """The place of the value of each row, int32, -1 for a missing one."""
+        return self.through(np.append(np.arange(len(self.values), dtype=np.int32), np.int32(-1)))
+
+    def through(self, table: np.ndarray) -> np.ndarray:
+        """For each row what a table has in the place of its value; the last entry is for a missing one."""
+        if self.table is None:
+            return table.take(self.numbers, mode="wrap")  # -1 takes the last entry
+        from tfglm.data import row_loops  # numba, which no small file waits for
+
+        return row_loops.looked_up(table.take(self.table, mode="wrap"), self.numbers, self.rows)
+
+    def mapped(self, column: "Distinct") -> "Distinct":
+        """The rows with other values: those that `column` has for each of the values here, and then for a missing one."""
+        if self.table is None:
+            return column.take(self.numbers)
+        return Distinct(column.values, self.numbers, column.indices.take(self.table, mode="wrap"), self.rows)
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether values can be missing: whether they are takes a look at all rows."""
+        return self.table is None or bool((self.table < 0).any())
+
     def take(self, rows: np.ndarray) -> "Distinct":
         """The rows with these positions; -1 is the last one."""
-        return Distinct(self.values, self.indices.take(rows, mode="wrap"))
+        if self.table is None:
+            return Distinct(self.values, self.numbers.take(rows, mode="wrap"))
+        taken = rows.astype(np.uint32) if self.rows is None else self.rows.take(rows, mode="wrap")
+        return Distinct(self.values, self.numbers, self.table, taken)
 
     def compact(self) -> "Distinct":
         """The same rows, with the values that occur in them alone."""
+        indices = self.indices
         used = np.zeros(len(self.values) + 1, bool)
-        used[self.indices] = True  # -1 is the last
+        used[indices] = True  # -1 is the last
         places = np.flatnonzero(used[:-1])
         if len(places) == len(self.values):
             return self
         table = np.full(len(self.values) + 1, -1, np.int32)
         table[places] = np.arange(len(places))
-        return Distinct(self.values.take(pl.Series(places).to_arrow()), table.take(self.indices, mode="wrap"))
+        return Distinct(self.values.take(pl.Series(places).to_arrow()), table.take(indices, mode="wrap"))
 
     def decoded(self) -> pl.Series:
         """The values row by row."""
         # Behind the values stands a missing one, for the index -1.
         values = pl.Series(self.values).extend_constant(None, 1)
-        return values.gather(np.where(self.indices < 0, len(self.values), self.indices))
+        indices = self.indices
+        return values.gather(np.where(indices < 0, len(self.values), indices))
+
+
+def joined(columns: list[Distinct], most: int) -> tuple[list[Distinct], np.ndarray, np.ndarray] | None:
+    """The combinations of values that occur in some columns of the compiled parser, as rows of the same columns; the number of
+    the combination of each row, uint16; and the numbers of those that occur, in order.
+
+    None if the columns come from elsewhere, or there could be more than `most` combinations.
+    """
+    tables = [column.table for column in columns if column.table is not None and column.rows is None]
+    sizes = [len(table) for table in tables]
+    if len(tables) < len(columns) or np.prod(sizes, dtype=float) > most:
+        return None
+    from tfglm.data import row_loops
+
+    numbers, occur = row_loops.joined([column.numbers for column in columns], sizes)
+    of_column = np.unravel_index(occur, sizes)
+    combinations = [
+        Distinct(column.values, table.take(numbers_of_column))
+        for column, table, numbers_of_column in zip(columns, tables, of_column, strict=True)
+    ]
+    return combinations, numbers, occur

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tfglm.config import SPLITS
 from tfglm.data import shards
-from tfglm.data.distinct import Distinct
+from tfglm.data.distinct import Distinct, Recent
 from tfglm.data.kinds import Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.shards import StoredColumn, raw_type
@@ -122,19 +122,16 @@ class ColumnEncoder:
     narrow: bool = True
     counts: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """Rows by provisional code, for each split and pattern of missing values."""
-    tables: dict[int, tuple[pa.Array, np.ndarray]] = field(default_factory=dict)
-    """What the values of recent blocks were encoded as, by their identity: the same array often comes again."""
+    tables: Recent[np.ndarray] = field(default_factory=Recent)
+    """What the values of recent blocks were encoded as."""
 
     def __post_init__(self) -> None:
         self.distinct = Texts() if self.kind == "text" else Numbers(np.int64 if self.kind == "integer" else np.float64)
 
     def encode(self, column: Distinct) -> np.ndarray:
         """The rows as they are kept until the end of the file: small unsigned integers or float64."""
-        values, table = self.tables.get(id(column.values), (None, np.zeros(0)))
-        if values is not column.values:
-            table = self._table(column.values)
-            self.tables = dict(list(self.tables.items())[-7:]) | {id(column.values): (column.values, table)}
-        return table.take(column.indices, mode="wrap")  # -1, a missing value, takes the last entry
+        table = self.tables.of([column.values], lambda: self._table(column.values))
+        return column.through(table)
 
     def _table(self, values: pa.Array) -> np.ndarray:
         """What each of some values is encoded as, and behind them a missing one."""
@@ -177,7 +174,8 @@ class ColumnEncoder:
                 "for a term of a model; take it out of data.columns"
             )
         if (self.kind == "number" and len(values) >= self.limits.most_codes) or len(values) > self.limits.most_levels:
-            self.coded, self.tables = False, {}
+            self.coded = False
+            self.tables.forget()
             self._plain(np.asarray(values))
 
     def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:

@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+from xxhash import xxh3_128
 
 from tfglm.config import Layout, LayoutColumn
 from tfglm.data import csv_lines
@@ -72,6 +73,8 @@ class Parser:
     whole_records: bool = False
     block_bytes: int = BLOCK_BYTES
     compiled: "PlainCsv | None" = field(default=None, init=False)
+    checksum: xxh3_128 = field(default_factory=xxh3_128, init=False)
+    """Of a file that is not packed: as far as its blocks have been read."""
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -80,7 +83,9 @@ class Parser:
         if packing(self.path) == "parquet":
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
-        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, self.layout.separator_bytes)
+        checksum = self.checksum if packing(self.path) == "none" else None
+        separator = self.layout.separator_bytes
+        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, separator, checksum)
 
     @cached_property
     def images(self) -> Images | None:
@@ -116,7 +121,7 @@ class Parser:
             return Parsed(0, {name: Distinct.of(array) for name, array in empty.items()}, 0)
         compiled = self._compiled_columns(data)
         if compiled is not None:
-            rows = len(next(iter(compiled.values())).indices)
+            rows = len(next(iter(compiled.values())))
             return Parsed(rows, compiled, rows)
         return self._any_columns(data)
 
@@ -147,6 +152,7 @@ class Parser:
         if (
             self.images
             or packing(self.path) == "parquet"
+            or len(self.header) == 1  # where a blank line looks like a missing value
             or any(column.type == "number" for column in self.columns.values())
         ):
             return

@@ -9,24 +9,37 @@ wrong with it. Both give the same.
 import threading
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from tfglm.data import csv_loops
+from tfglm.data.csv_loops import VECTOR, WORD
 from tfglm.data.distinct import Distinct
 
-QUOTE, RETURN = b'"', b"\r"
-NEWLINE = 10
+MOST_ENTRIES = 2**16
+"""Distinct entries of a field that can be told apart by numbers of 16 bits; one with more is left to pyarrow."""
 
-WORD = 8
-"""Bytes of an entry that fit into one machine word, which then identifies it."""
 
-SLACK = 2 * WORD
-"""Bytes that a buffer must have behind the lines."""
+class Entries:
+    """The distinct entries of some fields that one thread has met so far, and what they mean: see `csv_loops.number_of`."""
 
-BUCKETS = 2**17
-"""Size of the hash table of a field; one that has more than half as many distinct entries is left to pyarrow."""
+    def __init__(self, slots: int, most: int = MOST_ENTRIES):
+        self.buckets = np.full((slots, 2 * most), csv_loops.FREE, np.uint64)
+        self.numbers = np.zeros((slots, 2 * most), np.uint16)
+        self.words = np.zeros((slots, most), np.uint64)
+        self.known = np.zeros(slots, np.int64)
+        self.bits = np.full(slots, 8, np.int64)
+        self.meaning: list[tuple[np.ndarray, pa.Array | None]] = [(np.zeros(0, np.int32), None)] * slots
+
+    def numbers_in(
+        self, data: np.ndarray, size: int, separator: np.uint8, fields: int, wanted: np.ndarray
+    ) -> np.ndarray | None:
+        """The numbers of the entries of the lines `data[:size]`, uint16 [slots, rows]; None if the lines are not plain."""
+        numbers = np.empty((len(wanted), size // fields), np.uint16)
+        tables = self.buckets, self.numbers, self.words, self.known, self.bits
+        rows = csv_loops.parse(data, np.uint64(size), separator, fields, wanted, *tables, numbers)
+        return numbers[:, :rows] if rows >= 0 else None
 
 
 class PlainCsv:
@@ -48,7 +61,6 @@ class PlainCsv:
         marks = [mark.encode(encoding, "ignore") for mark in missing]
         marks = [raw for raw, mark in zip(marks, missing, strict=True) if raw.decode(encoding) == mark]
         self.missing = np.array([mark for mark in marks if len(mark) <= WORD and b"\0" not in mark], "S8").view("<u8")
-        # Each thread has the entries that it has met so far: most blocks hold few new ones.
         self.of_thread = threading.local()
 
     def parse(self, lines: memoryview) -> list[Distinct] | None:
@@ -59,32 +71,25 @@ class PlainCsv:
         """
         buffer = lines.obj
         assert isinstance(buffer, bytearray)
-        if len(buffer) < len(lines) + SLACK or QUOTE in buffer or RETURN in buffer:
-            return None
-        if buffer.find(b"\0", 0, len(lines)) >= 0:
+        if len(buffer) < len(lines) + VECTOR or not len(lines):
             return None
         if not hasattr(self.of_thread, "entries"):
-            slots = len(self.wanted)
-            self.of_thread.entries = np.zeros((slots, BUCKETS), np.int32), np.zeros((slots, BUCKETS // 2), np.uint64)
-            self.of_thread.known = np.zeros(slots, np.int64)
-            self.of_thread.meaning = [(np.zeros(0, bool), None)] * slots
-        known = self.of_thread.known
-        data, words = np.frombuffer(lines, np.uint8), np.frombuffer(buffer, np.uint64, len(buffer) // WORD)
-        plain, indices = _parse(data, words, self.separator, self.fields, self.wanted, *self.of_thread.entries, known)
-        if not plain:
+            self.of_thread.entries = Entries(len(self.wanted))
+        entries: Entries = self.of_thread.entries
+        data = np.frombuffer(buffer, np.uint8)
+        numbers = entries.numbers_in(data, len(lines), self.separator, self.fields, self.wanted)
+        if numbers is None:
             return None
         columns = []
-        for slot, of_rows in enumerate(indices):
-            absent, values = self.of_thread.meaning[slot]
-            if len(absent) < known[slot]:
-                absent, values = self._meaning(self.of_thread.entries[1][slot, : known[slot]], self.whole[slot])
-                self.of_thread.meaning[slot] = absent, values
+        for slot, of_rows in enumerate(numbers):
+            known = entries.known[slot]
+            if len(entries.meaning[slot][0]) < known:
+                entries.meaning[slot] = self._meaning(entries.words[slot, :known], self.whole[slot])
+            table, values = entries.meaning[slot]
             if values is None:
                 self.forget()  # or the entry that is no whole number would be there for ever
                 return None
-            if absent.any():
-                of_rows = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(of_rows)
-            columns.append(Distinct(values, of_rows))
+            columns.append(Distinct(values, of_rows, table))
         return columns
 
     def forget(self) -> None:
@@ -93,15 +98,16 @@ class PlainCsv:
 
     def load(self) -> None:
         """Load the compiled code, or compile it, which happens once a machine."""
-        data, words = np.frombuffer(bytearray(b"1\n"), np.uint8), np.frombuffer(bytearray(3 * WORD), np.uint64)
-        table, entries = np.zeros((1, 4), np.int32), np.zeros((1, 2), np.uint64)
-        _parse(data, words, self.separator, 1, np.zeros(1, np.int64), table, entries, np.zeros(1, np.int64))
+        data = np.frombuffer(bytearray(b"1\n".ljust(2 + VECTOR)), np.uint8)
+        Entries(1, 256).numbers_in(data, 2, self.separator, 1, np.zeros(1, np.int64))
 
     def _meaning(self, entries: np.ndarray, whole: bool) -> tuple[np.ndarray, pa.Array | None]:
-        """Which entries are missing, and what the others are; None if they should be whole numbers and one is not."""
+        """Where the values of some entries stand, int32, -1 for a missing one, and the values; None if they should be whole
+        numbers and one is not."""
         absent = np.isin(entries, self.missing)
         entries = np.where(absent, np.uint64(ord("0")), entries)
-        return absent, integers_of(entries) if whole else texts_of(entries, self.encoding)
+        values = integers_of(entries) if whole else texts_of(entries, self.encoding)
+        return np.where(absent, -1, np.arange(len(absent))).astype(np.int32), values
 
 
 def texts_of(words: np.ndarray, encoding: str) -> pa.Array:
@@ -124,67 +130,3 @@ def integers_of(words: np.ndarray) -> pa.Array | None:
     for position in range(WORD):
         numbers = np.where(there[:, position], 10 * numbers + digits[:, position], numbers)
     return pl.Series(np.where(negative, -numbers, numbers)).to_arrow()
-
-
-@numba.njit(nogil=True, cache=True)
-def _parse(data, words, separator, fields, wanted, table, entries, known):
-    """Whether the lines `data` (uint8, the same bytes as `words`) are plain, and for each row the number of its entry among
-    the distinct ones, int32 [wanted, rows].
-
-    The distinct entries are kept from call to call: `entries` as words, uint64 [wanted, buckets / 2], the first `known`
-    (int64 [wanted]) of each field, and `table`, int32 [wanted, buckets], their numbers plus 1 by hash.
-    """
-    rows = 0
-    for byte in data:
-        rows += byte == NEWLINE
-    indices = np.empty((len(wanted), rows), np.int32)
-    if not len(data) or data[-1] != NEWLINE:
-        return False, indices
-    one, last = np.uint64(1), np.uint64(table.shape[1] - 1)
-    # Entry f of a row begins at begins[f] and ends before begins[f + 1] - 1. More separators than fields all go to the last.
-    # All places are unsigned: numba would have to test others for indices that count from the end.
-    begins = np.zeros(fields + 2, np.uint64)
-    at = np.uint64(0)
-    most = np.uint64(fields)
-    for row in range(rows):
-        field = np.uint64(0)
-        begins[0] = at
-        byte = data[at]
-        while byte != NEWLINE:
-            at += one
-            # No branch: the processor could not foresee it.
-            begins[field + one] = at
-            field = min(field + np.uint64(byte == separator), most)
-            byte = data[at]
-        at += one
-        begins[field + one] = at
-        if field + one != most:
-            return False, indices
-        for slot in range(len(wanted)):
-            start = begins[wanted[slot]]
-            size = begins[wanted[slot] + 1] - start - one
-            if size > WORD:
-                return False, indices
-            shift = (start & np.uint64(7)) * np.uint64(8)
-            word = start >> np.uint64(3)
-            # Shifts in two steps, for one by 64 is undefined.
-            entry = (words[word] >> shift) | ((words[word + one] << one) << (np.uint64(63) - shift))
-            spare = np.uint64(8) * (np.uint64(WORD) - size)
-            entry = ((entry << (spare >> np.uint64(1))) << (spare - (spare >> np.uint64(1)))) >> (spare >> np.uint64(1))
-            entry = entry >> (spare - (spare >> np.uint64(1)))
-            bucket = ((entry * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
-            while True:
-                number = table[slot, bucket] - 1
-                if number < 0:
-                    number = known[slot]
-                    if number == entries.shape[1]:
-                        return False, indices
-                    entries[slot, number] = entry
-                    known[slot] = number + 1
-                    table[slot, bucket] = number + 1
-                    break
-                if entries[slot, number] == entry:
-                    break
-                bucket = (bucket + one) & last
-            indices[slot, row] = number
-    return True, indices

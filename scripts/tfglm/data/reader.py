@@ -150,7 +150,7 @@ class InputReader:
         """The kept rows of a block whose first line has the number `first`, and among them those with a value that is not
         finite, by their place in `parsed`. Raises one of UNREADABLE."""
         computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
-        kept = np.flatnonzero(reason == 0)
+        kept = np.flatnonzero(reason == len(self.selection.reasons))
         columns: list[Distinct] = []
         infinite: dict[int, Problem] = {}
         for name in self.settings.columns:
@@ -158,11 +158,12 @@ class InputReader:
             remark = f"column `{name}` is infinite; drop such rows with a condition in data.where"
             problem = Problem("expression", remark)
             infinite = dict.fromkeys(kept[infinite_rows(columns[-1])].tolist(), problem) | infinite
-        counts = np.bincount(reason, minlength=len(self.selection.reasons) + 1)[1:].tolist()
+        counts = np.bincount(
+            reason[reason < len(self.selection.reasons)], minlength=len(self.selection.reasons)
+        ).tolist()
         dropped = Counter(dict(zip(self.selection.reasons, counts, strict=True)))
         missing = patterns(self.settings.columns, columns, len(kept))
-        split = split.take(kept).astype(np.uint8)
-        return KeptRows(split, kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
+        return KeptRows(split.take(kept), kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
 
     def operands(self, parsed: Parsed, first: int) -> dict[str, Distinct]:
         """What the expressions look at; `first` is the number of the first line, or of the first row of a Parquet file."""
@@ -268,7 +269,11 @@ def infinite_rows(column: Distinct) -> np.ndarray:
 
 def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
     """Which of the columns each row lacks, as the names with commas between: the column MISSING."""
-    lacking = {name: column.indices < 0 for name, column in zip(names, columns, strict=True)}
+    lacking = {
+        name: column.through(np.append(np.zeros(len(column.values), bool), True))
+        for name, column in zip(names, columns, strict=True)
+        if column.may_lack
+    }
     lacking = {name: rows for name, rows in lacking.items() if rows.any()}
     if not lacking:
         return Distinct(pl.Series([""]).to_arrow(), np.zeros(rows, np.int32))

@@ -4,13 +4,14 @@ An expression looks at one row alone, so one that uses a single column is evalua
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from tfglm.config import FILE, RANDOM, SPLITS, Layout, SelectionConfig
-from tfglm.data.distinct import Distinct
+from tfglm.data.distinct import Distinct, Recent, joined
 from tfglm.data.kinds import Kind
 from tfglm.data.sql import column_of, dtype_of, expression, parsed
 from tfglm.errors import Problems, UserError, nearest
@@ -33,6 +34,9 @@ KINDS: dict[type[pl.DataType], Kind] = {
 }
 """What a kept column holds, by the type of its values."""
 
+MOST_COMBINATIONS = 2**16
+"""Of the values of several columns; an expression is evaluated once for each if there cannot be more."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -42,19 +46,46 @@ class Query:
     operands: tuple[str, ...]
     derived: tuple[pl.Expr, ...]
     outputs: tuple[pl.Expr, ...]
+    recent: Recent[dict[str, Distinct]] = field(default_factory=Recent, compare=False, repr=False)
 
     def evaluate(self, operands: Mapping[str, Distinct], rows: int) -> dict[str, Distinct]:
         """The outputs by name, [rows] each. Raises one of FAILURES."""
         if len(self.operands) > 1:
-            frame = pl.DataFrame({name: operands[name].decoded() for name in self.operands})
-            return {output.name: column(output) for output in self._select(frame)}
+            return self._evaluate_several([operands[name] for name in self.operands])
         if not self.operands:
             constants = self._select(pl.DataFrame({"": [None]}))
             return {output.name: column(output).take(np.zeros(rows, np.int32)) for output in constants}
         operand = operands[self.operands[0]]
+        if operand.table is None:
+            of_values = self._of_values(operand.values)
+        else:
+            of_values = self.recent.of([operand.values], lambda: self._of_values(operand.values))
+        return {name: operand.mapped(output) for name, output in of_values.items()}
+
+    def _of_values(self, values: pa.Array) -> dict[str, Distinct]:
         # Behind the values stands a missing one, which the index -1 takes.
-        values = pl.Series(self.operands[0], operand.values).extend_constant(None, 1)
-        return {output.name: column(output).take(operand.indices) for output in self._select(values.to_frame())}
+        series = pl.Series(self.operands[0], values).extend_constant(None, 1)
+        return {output.name: column(output) for output in self._select(series.to_frame())}
+
+    def _evaluate_several(self, operands: list[Distinct]) -> dict[str, Distinct]:
+        """For each combination of values that occurs, if these are few, else row by row."""
+        few = joined(operands, MOST_COMBINATIONS)
+        if not few:
+            return self._of_rows(operands)
+        combinations, numbers, occur = few
+        key = tuple(column.numbers.tobytes() for column in combinations)
+        of_values = self.recent.of([column.values for column in operands], lambda: self._of_rows(combinations), key)
+        evaluated = {}
+        for name, output in of_values.items():
+            table = np.zeros(int(occur[-1]) + 1, np.int32)
+            table[occur] = output.indices
+            evaluated[name] = Distinct(output.values, numbers, table)
+        return evaluated
+
+    def _of_rows(self, operands: list[Distinct]) -> dict[str, Distinct]:
+        series = [operand.decoded() for operand in operands]
+        outputs = self._select(pl.DataFrame(dict(zip(self.operands, series, strict=True))))
+        return {output.name: column(output) for output in outputs}
 
     def _select(self, frame: pl.DataFrame) -> list[pl.Series]:
         lazy = frame.lazy()
@@ -99,17 +130,18 @@ class Selection:
         return frozenset(name for query in self.queries for name in query.operands)
 
     def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
-        """The computed columns; for each row 0 if it is kept, else the number of the first condition that it fails, counted
-        from 1; and the number of its split in SPLITS, both uint16 [rows]. Raises one of FAILURES."""
+        """The computed columns; for each row the number of the first of the `reasons` to drop it, their number if it is kept;
+        and the number of its split in SPLITS; both small unsigned integers [rows]. Raises one of FAILURES."""
         outputs: dict[str, Distinct] = {}
         for query in self.queries:
             outputs |= query.evaluate(operands, rows)
-        split = np.full(rows, len(SPLITS), np.uint16)
-        for number in reversed(self.splits):
-            split[is_true(outputs[_SPLIT.format(number)])] = number
-        reason = np.where(split == len(SPLITS), np.uint16(len(self.reasons)), np.uint16(0))
-        for number in range(len(self.reasons) - 1, 0, -1):
-            reason[~is_true(outputs[_WHERE.format(number)])] = number
+        kept = len(self.reasons)
+        split = np.full(rows, len(SPLITS), np.uint8)
+        for number in self.splits:
+            note_first(split, number, outputs[_SPLIT.format(number)], True)
+        reason = np.where(split == len(SPLITS), kept - 1, kept).astype(np.min_scalar_type(kept))
+        for number in range(kept - 1):
+            note_first(reason, number, outputs[_WHERE.format(number + 1)], False)
         return {name: outputs[name] for name in self.computed}, reason, split
 
 
@@ -117,10 +149,12 @@ class Selection:
 _WHERE, _SPLIT = "where {}", "split {}"
 
 
-def is_true(condition: Distinct) -> np.ndarray:
-    """Where a condition is met; one that comes out missing is not."""
-    values = condition.values.to_numpy() != 0
-    return np.append(values, False).take(condition.indices, mode="wrap")
+def note_first(first: np.ndarray, number: int, condition: Distinct, met: bool) -> None:
+    """Set `first`, [rows], to the number of a condition where it was more and the condition is met, or is not; one that comes
+    out missing is not."""
+    truth = np.append(condition.values.to_numpy() != 0, False)
+    table = np.where(truth == met, number, np.iinfo(first.dtype).max).astype(first.dtype)
+    np.minimum(first, condition.through(table), out=first)
 
 
 @dataclass

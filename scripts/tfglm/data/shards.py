@@ -90,13 +90,14 @@ class Shard:
 class Manifest:
     """What an ingested file consists of. `capacity` is the number of rows a reader allots for each shard.
 
-    `sha256` is that of the file; `read` is the number of data rows in it, `dropped` counts by reason those that no shard holds.
-    `digests` has the sha256 of the files that stand beside the manifest, by name; of these CHECKSUMS knows the shards.
+    `xxh128` is the checksum of the file, as `xxh128sum` prints it; `read` is the number of data rows in it, `dropped` counts by
+    reason those that no shard holds. `digests` has the sha256 of the files that stand beside the manifest, by name; of these
+    CHECKSUMS knows the shards.
     """
 
     file: str
     source: str
-    sha256: str
+    xxh128: str
     layout: str
     capacity: int
     columns: tuple[StoredColumn, ...]

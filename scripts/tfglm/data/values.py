@@ -9,6 +9,7 @@ What the layout lists as `missing` is compared with the whole field, quoted or n
 
 import codecs
 import re
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
@@ -146,4 +147,4 @@ def refined(column: Distinct, name: str, how: LayoutColumn, decimal: str) -> Dis
     if wrong.any() and (bad := np.append(wrong, False).take(column.indices, mode="wrap")).any():
         value = column.values[int(column.indices[bad.argmax()])]
         raise Unreadable(f"column `{name}`: {value} is not a {how.type}")
-    return column if values is column.values else Distinct(values, column.indices)
+    return column if values is column.values else replace(column, values=values)

@@ -56,7 +56,7 @@ def refuse_other_rows(models: Sequence[Model]) -> None:
 
 
 ROWS = {
-    "inputs": lambda fit: [(file["file"], file["sha256"]) for file in fit["provenance"]["inputs"]],
+    "inputs": lambda fit: [(file["file"], file["xxh128"]) for file in fit["provenance"]["inputs"]],
     "training rows": lambda fit: f"{fit['rows']:,}",
     "weights": lambda fit: [fit["provenance"]["model"].get(key) for key in ("weights", "frequency", "trials")],
     "selection": lambda fit: fit["provenance"]["data"],

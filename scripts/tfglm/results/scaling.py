@@ -87,7 +87,7 @@ def _compared(fit: Mapping) -> dict:
     """What has to be the same of two networks."""
     provenance = fit["provenance"]
     settings = {key: value for key, value in provenance["model"].items() if key not in MAY_DIFFER}
-    inputs = [(file["file"], file["sha256"]) for file in provenance["inputs"]]
+    inputs = [(file["file"], file["xxh128"]) for file in provenance["inputs"]]
     return settings | {"the input files": inputs, "the selection of rows": provenance["data"]}
 
 
