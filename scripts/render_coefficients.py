@@ -58,6 +58,8 @@ def in_words(fit: dict) -> str:
     separated = (
         f" ({fit['rows_of_separated_levels']:,} of them in separated levels)" if fit["rows_of_separated_levels"] else ""
     )
+    across = fit.get("rows_separated_across_terms", 0)
+    separated += f" ({across:,} of them separated by terms together)" if across else ""
     converged = "converged" if fit["converged"] else "did NOT converge"
     ended = f"{converged} after {fit['iterations']} iterations"
     if not fit["exact"]:

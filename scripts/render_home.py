@@ -240,6 +240,9 @@ def without_estimate(table: pd.DataFrame) -> list[str]:
     ]
     reasons = {
         "Without a finite estimate, as the responses of their rows are all alike (separated)": separated,
+        "Not identified, as only rows that terms separate together tell of them": [
+            name_of(row) for row in table[table["status"] == "not identified"].itertuples()
+        ],
         "Aliased, that is made of other columns and so without a coefficient of their own": aliased,
     }
     return [f"{reason}: {listed(names)}." for reason, names in reasons.items() if names]

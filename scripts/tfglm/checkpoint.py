@@ -36,6 +36,9 @@ COVARIANCE = (
 )
 """What has a variable `covariance/<block>`."""
 
+SEPARATION = ("separating", "separated_rows")
+"""What has a variable `separation/<name>`, if terms separate rows together."""
+
 PATH = ("penalties", "coefficients")
 """What has a variable `path/<name>`."""
 
@@ -44,6 +47,8 @@ def save(fitted: Fitted, design: Design, folder: Path) -> None:
     """Write a checkpoint into `folder`. Numbers keep the types that they have: float64 and whole ones."""
     values = {f"covariance/{name}": getattr(fitted, name) for name in COVARIANCE}
     values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in PATH}
+    if len(fitted.separating):
+        values |= {f"separation/{name}": getattr(fitted, name) for name in SEPARATION}
     for name in BY_TERM:
         values |= {f"{name}/{term}": getattr(fitted, name)[where] for term, where in design.slices.items()}
     write(values, folder / PREFIX)
@@ -77,7 +82,9 @@ def load(design: Design, folder: Path) -> Fitted:
         }
         of_path: dict[str, Any] = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
         covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in COVARIANCE}
-        return Fitted(**by_term, **of_path, **covariance)
+        separated = "separation/separating" in arrays
+        separation: dict[str, Any] = {name: arrays[f"separation/{name}"] for name in SEPARATION if separated}
+        return Fitted(**by_term, **of_path, **covariance, **separation)
     except KeyError as error:
         raise UserError(f"{folder}: the checkpoint has no variable {error}\n  {digests.remedy(folder)}") from error
 

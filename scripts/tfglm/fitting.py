@@ -78,7 +78,7 @@ def _fit(
     with tensorflow_setup.quiet():
         from tfglm import checkpoint, resume
         from tfglm.engine.workload import Workload
-        from tfglm.results.estimates import aliased_by_default
+        from tfglm.results.estimates import aliased_by_default, separated_by_default
         from tfglm.solvers.fit import fit as fit_design
 
     workload = Workload(design, files, "train")
@@ -95,6 +95,7 @@ def _fit(
     checkpoint.save(fitted, design, arguments.checkpoint)
     history.write(arguments.history)
     content = fitted.summary | {"aliased": aliased_by_default(design, fitted)}
+    content |= {"separated_across_terms": separated_by_default(design, fitted)}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)

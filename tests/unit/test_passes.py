@@ -17,7 +17,8 @@ from tfglm.distribute import wire
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine import passes
 from tfglm.engine.cutting import Cutting
-from tfglm.engine.rows import SEPARATED_LEVEL, UNSEEN_LEVEL
+from tfglm.engine.rectified import LEAST, ROUNDS
+from tfglm.engine.rows import LEFT_OUT, SEPARATED_LEVEL, UNSEEN_LEVEL
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.information import assemble, factor, gradient, null_vectors
@@ -168,9 +169,13 @@ def test_what_is_made_of_some_rows_is_freed_with_them(workload):
         gc.unfreeze()
 
 
-@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "null", "separation", "magnitudes"])
+@pytest.mark.parametrize(
+    "name", ["counts", "gradient", "information", "squares", "null", "separation", "magnitudes", "rectifier"]
+)
 def test_a_worker_makes_the_same_of_what_it_is_sent(workload, name):
-    coefficients = state(workload.design, np.random.default_rng(10).normal(0, 0.3, workload.design.size))
+    random, size = np.random.default_rng(10), workload.design.size
+    coefficients = state(workload.design, random.normal(0, 0.3, size)) | {LEFT_OUT: random.normal(size=(2, size))}
+    coefficients |= {ROUNDS: random.normal(size=(1, size)), LEAST: np.zeros(1)}
     ((signature, (call, *_)),) = workload.calls.items()
     ours = getattr(workload.passes(signature), name)
     theirs = passes.pass_of(ours.task.design.text, json.loads(ours.task.settings))

@@ -302,7 +302,7 @@ def blocks(workload: Workload) -> Iterator[Block]:
     """The rows of a workload, each block valid until the next."""
     design = workload.design
     parts = looked_up_parts(design)[1]
-    at_zero = design.by_term(np.zeros(design.size))
+    at_zero = workload.state(np.zeros(design.size))
     for _, _, signature, call in workload.shards_alone():
         for evaluated in workload.passes(signature).evaluated(at_zero, call):
             yield Block(design, parts, evaluated)

@@ -20,7 +20,8 @@ from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
 from tfglm.engine.leverage import TOO_NEAR, leverages
 from tfglm.engine.parts import derivative, eliminated_part, looked_up_parts, nesting, numbers_of, pairs, sum_layout
-from tfglm.engine.rows import CLUSTER, NOT_FINITE, Rows, positions_of, rows_of
+from tfglm.engine.rectified import COUNTED, rectified
+from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, Rows, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
 from tfglm.families import FAMILIES, Terms
 
@@ -100,7 +101,7 @@ class Evaluated:
     """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
 
     def __init__(self, passes: "Passes", rows: Rows, coefficients: np.ndarray, state: Mapping[str, np.ndarray]):
-        self._passes, self.rows, self.coefficients, self._state = passes, rows, coefficients, state
+        self._passes, self.rows, self.coefficients, self.state = passes, rows, coefficients, state
 
     @cached_property
     def numbers(self) -> np.ndarray:
@@ -112,6 +113,10 @@ class Evaluated:
     def eta(self) -> np.ndarray:
         """The linear predictor."""
         return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
+
+    def along(self, direction: np.ndarray) -> np.ndarray:
+        """What a direction [p] adds to the linear predictor."""
+        return self.rows.without_offset(direction, self._passes.parts, self.numbers)
 
     @cached_property
     def reach(self) -> np.ndarray:
@@ -131,13 +136,14 @@ class Evaluated:
         passes, frequency = self._passes, self.rows.frequency
         working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
         last = eliminated_part(passes.design)
-        return working * leverages(self._state, passes.parts, last, self.rows.groups, self.numbers)
+        return working * leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)
 
 
 class Passes:
     """The passes of one design over shards of one signature.
 
-    Their arguments: coefficients, float64 arrays by term; the others as `Workload` makes them. Their sums, where m is
+    Their arguments: coefficients, float64 arrays by term, with what else a pass needs under other names (LEFT_OUT: directions
+    along which rows that move by more than 1 take no part); the others as `Workload` makes them. Their sums, where m is
     the weight of a row, s and t count the parts without groups, k and j those with groups:
 
     - `counts`: `rows`, `weight_sum`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
@@ -155,6 +161,7 @@ class Passes:
     - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
     - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
+    - `rectifier`, of a direction in their place: the sums of `information` of the loss of `rectified`, and what that counts
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
       towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
 
@@ -212,6 +219,16 @@ class Passes:
         over = sum_layout(design, {**self._products(), "alone": Sum("alone"), **alone})
         self.hc2 = Pass(self, "hc2", [Stage(over, partial(self._squares_over, 1))])
         self.hc3 = Pass(self, "hc3", [Stage(over, partial(self._squares_over, 2))])
+        of_rectifier = (
+            {name: Sum(name) for name in ("loss", *COUNTED)} | derivative(design, self.parts) | self._products()
+        )
+        rectifier = Stage(
+            sum_layout(design, of_rectifier),
+            lambda evaluated: rectified(
+                evaluated.rows, self.family, evaluated.along, evaluated.coefficients, evaluated.state
+            ),
+        )
+        self.rectifier = Pass(self, "rectifier", [rectifier])
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
 
@@ -259,7 +276,10 @@ class Passes:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
         for rows in rows_of(self.design, self.signature, call, self._positions):
-            yield Evaluated(self, rows, vector, coefficients)
+            evaluated = Evaluated(self, rows, vector, coefficients)
+            if len(coefficients.get(LEFT_OUT, ())):
+                rows.leave_out(np.any([np.abs(evaluated.along(way)) > 1 for way in coefficients[LEFT_OUT]], axis=0))
+            yield evaluated
 
     @np.errstate(all="ignore")
     def predictions(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> dict[str, np.ndarray]:

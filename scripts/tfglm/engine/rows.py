@@ -34,6 +34,9 @@ NOT_FINITE = -4
 
 LOWEST_FLAG = NOT_FINITE
 
+LEFT_OUT = "left out along"
+"""Stands beside the terms in a state: directions [directions, p], which separate the rows that they move by more than 1."""
+
 CLUSTER = "cluster"
 """Stands beside groupings for the clusters of the standard errors."""
 
@@ -159,6 +162,10 @@ class Rows:
                 finite = np.isfinite(sum(self.numbers(factor)))
                 flag = np.where((flag >= 0) & ~finite, NOT_FINITE, flag)
         return flag
+
+    def leave_out(self, which: np.ndarray) -> None:
+        """Let these rows take no part, as those with a separated level; before anything is asked of the rows but numbers."""
+        self.flag = np.where((self.flag >= 0) & which, np.int32(SEPARATED_LEVEL), self.flag)
 
     @cached_property
     def outside(self) -> np.ndarray:

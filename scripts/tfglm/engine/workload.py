@@ -22,7 +22,7 @@ from tfglm.engine import updates
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.passes import Pass, Passes, Sums
-from tfglm.engine.rows import LOWEST_FLAG, MISSING_VALUE, SEPARATED_LEVEL, UNSEEN_LEVEL, table_keys
+from tfglm.engine.rows import LEFT_OUT, LOWEST_FLAG, MISSING_VALUE, SEPARATED_LEVEL, UNSEEN_LEVEL, table_keys
 from tfglm.errors import UserError
 
 DEFAULT_CUTTING = Cutting()
@@ -33,7 +33,7 @@ class Workload:
 
     `excluded` holds for some groupings the groups (their numbers) whose rows take no part; `unseen` for some factors the level
     that stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
-    file is used.
+    file is used. Rows that one of the directions in `left_out` [directions, p] moves by more than 1 take no part either.
     """
 
     def __init__(
@@ -45,7 +45,9 @@ class Workload:
         unseen: Mapping[str, int] | None = None,
         share: float = 1.0,
         cutting: Cutting = DEFAULT_CUTTING,
+        left_out: np.ndarray | None = None,
     ):
+        self.left_out = np.zeros((0, design.size)) if left_out is None else left_out
         self.design, self.files, self.split = design, files, split
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
         self.cutting = cutting
@@ -55,14 +57,20 @@ class Workload:
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
         """The same shards with other groups left out."""
-        return self._changed(excluded, self.share)
+        return self._changed(excluded, self.share, self.left_out)
+
+    def along(self, left_out: np.ndarray) -> "Workload":
+        """The same shards without the rows that these directions [directions, p] move by more than 1."""
+        return self._changed(self.excluded, self.share, left_out)
 
     def sampled(self, share: float) -> "Workload":
         """The first rows of each file, which are a fair sample of it."""
-        return self._changed(self.excluded, share)
+        return self._changed(self.excluded, share, self.left_out)
 
-    def _changed(self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float) -> "Workload":
-        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share, self.cutting)
+    def _changed(
+        self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float, left_out: np.ndarray
+    ) -> "Workload":
+        other = Workload(self.design, self.files, self.split, excluded, self.unseen, share, self.cutting, left_out)
         other._passes = self._passes  # made once for both
         return other
 
@@ -75,11 +83,20 @@ class Workload:
     def sum(self, executor: Executor, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
         """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
         total: Sums = {}
+        state = dict(coefficients) | self._state_of_rows
         for signature, calls in self._calls_of(name).items():
             pass_: Pass = getattr(self.passes(signature), name)
-            sums = pass_.unpack(executor.sum(pass_.task, calls, dict(coefficients)))
+            sums = pass_.unpack(executor.sum(pass_.task, calls, state))
             total = {key: total[key] + value if total else value for key, value in sums.items()}
         return total
+
+    def state(self, coefficients: np.ndarray) -> dict[str, np.ndarray]:
+        """Coefficients [p] as the passes over these rows take them."""
+        return self.design.by_term(coefficients) | self._state_of_rows
+
+    @property
+    def _state_of_rows(self) -> dict[str, np.ndarray]:
+        return {LEFT_OUT: self.left_out} if len(self.left_out) else {}
 
     @property
     def rows(self) -> int:

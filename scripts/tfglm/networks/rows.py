@@ -108,9 +108,9 @@ class _Offsets:
     """The linear predictor of a fitted regression, by shard and unit."""
 
     def __init__(self, workload: Workload, fitted: Fitted) -> None:
-        self._coefficients = workload.design.by_term(fitted.coefficients)
         self._calls = {}
         workload = predict.without_separated(workload, fitted)
+        self._coefficients = workload.state(fitted.coefficients)
         for file, shard, signature, call in workload.shards_alone():
             self._calls[file.manifest.file, shard.path] = workload.passes(signature), call
 

@@ -149,7 +149,7 @@ class Remarks:
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""
         estimate = row["estimate"]
-        if row["status"] in ("separated", "aliased"):
+        if row["status"] in ("separated", "aliased", "not identified"):
             return row["status"], row["status"]
         if row["status"] == "zero":
             return "zero", "zero"
@@ -167,7 +167,9 @@ class Remarks:
         if kind == "aliased":
             yield f"aliased with {row['aliased_with']}"
         elif kind == "separated":
-            yield "separated: the responses of its rows are all alike, so there is no finite estimate"
+            yield "separated: the responses of its rows are all alike, alone or with other terms, so there is no finite estimate"
+        elif kind == "not identified":
+            yield "not identified: only rows that terms separate together tell of it"
         elif kind == "reference":
             yield "the reference level"
         else:

@@ -42,6 +42,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "reference": {"marker": "s", "s": 13, "facecolors": "white", "edgecolors": GREY},
     "zero": {"marker": "x", "s": 11, "color": GREY, "linewidth": 0.8},
     "aliased": {"marker": "x", "s": 11, "color": GREY, "linewidth": 0.8},
+    "not identified": {"marker": "x", "s": 11, "color": GREY, "linewidth": 0.8},
     "separated": {"s": 18, "facecolors": "white", "edgecolors": MAIN},
     "beyond": {"s": 18, "facecolors": MAIN, "edgecolors": MAIN},
 }

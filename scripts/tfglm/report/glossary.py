@@ -64,7 +64,7 @@ WORDS = {
     "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
     "unequal clusters",
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
-    "rows take no part in the fit",
+    "rows take no part in the fit. Terms can separate rows together, though no level does by itself",
     "shard": "up to 524,288 rows of one input file and one split, a file a column, in random order",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
     "support": "the rows that are of a class",

@@ -218,7 +218,7 @@ def draw_levels(panel: Panel, axes: Axes, shown: Map, colours: Colormap, colour_
     fill: Any
     for row, (latitude, longitude) in sorted(shown.levels, key=lambda level: -level[0].rows):
         size = area(row, shown.most_rows)
-        if row.kind in ("reference", "separated", "aliased"):
+        if row.kind in ("reference", "separated", "aliased", "not identified"):
             marker, fill, edge = "s" if row.kind == "reference" else "X", "white", GREY
         else:
             marker, fill = "o", colours(colour_of(row.estimate))

@@ -11,7 +11,7 @@ from tfglm.design.codings import table_names
 from tfglm.design.references import check_contrasts, coefficient_name
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.results.estimates import Estimates
+from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.reference import Reference, rare_events, reference_of
 
 
@@ -71,7 +71,11 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (estimated.values == 0) & estimated.kept & penalised
-    columns["status"] = np.select([estimated.separated, estimated.aliased, zero], ["separated", "aliased", "zero"], "")
+    columns["status"] = np.select(
+        [estimated.separated, estimated.unidentified, estimated.aliased, zero],
+        ["separated", NOT_IDENTIFIED, "aliased", "zero"],
+        "",
+    )
     if estimated.aliased_with:
         columns["aliased_with"] = [estimated.aliased_with.get(place, "") for place in range(design.size)]
     if not penalised and reference.by_cluster:
@@ -127,8 +131,9 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
     for row, (name, weights) in enumerate(wanted.items()):
         for coefficient, weight in weights.items():
             place = places[coefficient]
-            if estimated.separated[place] or estimated.aliased[place]:
+            if not (estimated.kept[place] or estimated.reference[place]):
                 what = "separated" if estimated.separated[place] else "aliased"
+                what = NOT_IDENTIFIED if estimated.unidentified[place] else what
                 raise UserError(f"{where}.{name}: `{coefficient}` is {what}, so it has no estimate to combine")
             if estimated.left_out[place]:
                 raise UserError(f"{where}.{name}: `{coefficient}` is left out by its coding; write it by the others")

@@ -12,11 +12,17 @@ import scipy.sparse
 
 from tfglm.design.codings import recoding, table_names
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import at_reference, hold, holding_zero, references_first, to_data_scale
+from tfglm.design.parametrisation import NEGLIGIBLE, at_reference, hold, holding_zero, references_first, to_data_scale
 from tfglm.errors import UserError
 from tfglm.results.aliases import aliased_with
 from tfglm.results.reference import FEWEST, Fewest, statistic
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+
+NOT_IDENTIFIED = "not identified"
+"""Status of a coefficient that rows which terms separate together leave open."""
+
+FEASIBLE = 1e-7
+"""Of the largest c'a in the box |a| <= 1, the largest |c| being 1: rounding and the tolerances of a linear program are less."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,8 @@ class Estimates:
     """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
 
     `reference` ones are 0, of which `left_out` ones are in no table; `separated` ones are infinite; `aliased` ones are NaN, and
-    `aliased_with` says by place what each is made of. The others are `kept`. Tests by cluster need `fewest`.
+    `aliased_with` says by place what each is made of. `unidentified` ones are NaN too, since rows that terms separate together
+    leave open whether they are finite, and to which side they are not. The others are `kept`. Tests by cluster need `fewest`.
     """
 
     design: Design
@@ -35,6 +42,7 @@ class Estimates:
     reference: np.ndarray
     separated: np.ndarray
     aliased: np.ndarray
+    unidentified: np.ndarray
     aliased_with: Mapping[int, str]
     df_residual: float
     left_out: np.ndarray
@@ -42,7 +50,7 @@ class Estimates:
 
     @property
     def kept(self) -> np.ndarray:
-        return ~(self.reference | self.separated | self.aliased)
+        return ~(self.reference | self.separated | self.aliased | self.unidentified)
 
     @property
     def statistic(self) -> str:
@@ -81,13 +89,56 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     values = (transform.astype(np.longdouble) @ exact).astype(float)
     values[is_reference] = 0.0
     values[separated] = np.where(fitted.responses[separated] > 0, np.inf, -np.inf)
-    values[aliased] = np.nan
+    across = limits(fitted, transform)
+    across[separated | is_reference] = 0.0
+    aliased &= across == 0
+    values = np.select([aliased | np.isnan(across), across != 0], [np.nan, across], values)
+    separated = separated | np.isinf(across)
     levels = {name: design.categorical_by_name[name].levels[level] for name, level in references.items()}
     made_of = aliased_with(design, aliased, held, basis)
-    flags = is_reference, separated, aliased
+    flags = is_reference, separated, aliased, np.isnan(across)
     return Estimates(
         design, fitted, levels, transform, values, *flags, made_of, df_residual, is_held & recoded.is_left_out
     )
+
+
+def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
+    """What rows that terms separate together make of the rows of a transformation, [rows]: 0 where that is finite, infinite where
+    all directions that separate rows lead to the same end, and NaN where they lead to several, or it is not known.
+
+    Those are the directions with coordinates a, along all but the first of `fitted.separating`, for which M a >= 0 with
+    M = `fitted.separated_rows`. The largest and the smallest of c'a among them are linear programs.
+    """
+    result = np.zeros(transform.shape[0])
+    if not len(fitted.separating):
+        return result
+    from scipy.optimize import linprog  # slow to import
+
+    along, rows = transform @ fitted.separating[1:].T, fitted.separated_rows
+    size = abs(transform).max(axis=1).toarray().ravel()
+    for place in np.flatnonzero((np.abs(along) > NEGLIGIBLE * size[:, None]).any(axis=1)):
+        wanted = along[place] / np.abs(along[place]).max()
+        ends = [
+            len(rows) > 0
+            and -linprog(-sign * wanted, A_ub=-rows, b_ub=np.zeros(len(rows)), bounds=(-1, 1)).fun > FEASIBLE
+            for sign in (1.0, -1.0)
+        ]
+        result[place] = {(True, False): np.inf, (False, True): -np.inf}.get((ends[0], ends[1]), np.nan)
+    return result
+
+
+def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
+    """What fit.json says of coefficients that have no finite estimate since terms separate rows together, in the table whose
+    reference levels are the first that can be."""
+    if not len(fitted.separating):
+        return []
+    plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
+    table, names = estimated(plain, fitted, {}, np.nan), table_names(design)
+    ends = {np.inf: "infinite", -np.inf: "minus infinite"}
+    return [
+        {"term": names[place][0], "level": names[place][1], "estimate": ends.get(table.values[place], "not identified")}
+        for place in np.flatnonzero((table.separated & (fitted.status != SEPARATED)) | table.unidentified)
+    ]
 
 
 def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:

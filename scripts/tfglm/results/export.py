@@ -21,6 +21,7 @@ from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.results.estimates import Estimates
+from tfglm.results.predict import left_out
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
 MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp, "softmax": tf.nn.softmax}
@@ -136,6 +137,7 @@ class Exported(tf.Module):
         self.covariates = Covariates(design, substitutes, "models")
         coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
         self._coefficients = tf.constant(coefficients, tf.float64)
+        self._left_out = [tf.constant(direction, tf.float64) for direction in left_out(fitted)]
 
     def save(self, folder: Path) -> None:
         """Write the SavedModel."""
@@ -150,7 +152,10 @@ class Exported(tf.Module):
         """That of rows, given by column, [rows]."""
         inputs = self.covariates.read(columns)
         eta = inputs.offset + linear_predictor(self._coefficients, self.covariates.parts, inputs.groups, inputs.numbers)
-        return tf.where(inputs.known & tf.math.is_finite(eta), eta, tf.constant(np.nan, tf.float64))
+        known = inputs.known & tf.math.is_finite(eta)
+        for direction in self._left_out:
+            known &= tf.abs(linear_predictor(direction, self.covariates.parts, inputs.groups, inputs.numbers)) <= 1
+        return tf.where(known, eta, tf.constant(np.nan, tf.float64))
 
 
 def numbers_of(factor: Numeric, column: tf.Tensor) -> Sequence[tf.Tensor]:

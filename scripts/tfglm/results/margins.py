@@ -23,7 +23,7 @@ from tfglm.families import FAMILIES
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
-from tfglm.results.estimates import choose_references
+from tfglm.results.estimates import NOT_IDENTIFIED, choose_references
 from tfglm.results.predict import without_separated
 from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
@@ -250,7 +250,8 @@ class Inference:
         rare
             Of which there are too few events for a test by cluster, [averages].
         """
-        status = np.where((status == "") & ~self.fitted.estimable(derivative), "aliased", status)
+        lost = NOT_IDENTIFIED if len(self.fitted.separating) else "aliased"
+        status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
         estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
         if self.design.penalised or not np.isfinite(self.fitted.dispersion):
             only = PENALISED if self.design.penalised else NO_ERRORS

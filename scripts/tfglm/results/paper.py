@@ -110,7 +110,7 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     """That of a row of a table of coefficients; empty without."""
     if coefficient is None:
         return Cell()
-    if coefficient["status"] in ("separated", "aliased"):
+    if coefficient["status"] in ("separated", "aliased", "not identified"):
         return Cell(coefficient["status"])
     estimate = float(coefficient["estimate"])
     if "posterior_sd" in coefficient.index:

@@ -27,6 +27,9 @@ WITHOUT_PREDICTION = {
 }
 """Why a row has no prediction."""
 
+MOVED_ABOVE = 1e-5
+"""Times the largest entry of a direction: it moves a row, and not by rounding."""
+
 OUTSIDE = "outside the range of a spline"
 
 
@@ -41,19 +44,29 @@ class Scored(NamedTuple):
 def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Iterator[Scored]:
     """The rows of each shard of a workload."""
     workload = without_separated(workload, fitted)
-    coefficients = workload.design.by_term(fitted.coefficients)
+    coefficients = workload.state(fitted.coefficients)
     for file, shard, signature, call in workload.shards_alone():
         yield Scored(file, shard, getattr(workload.passes(signature), pass_)(coefficients, *call))
 
 
 def without_separated(workload: Workload, fitted: Fitted) -> Workload:
-    """The workload without the rows of separated levels, whose linear predictor is not finite."""
+    """The workload without the rows of separated levels, and those that terms separate together: their linear predictor is not
+    finite, or not known."""
     separated = {
         part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
         for part in workload.design.parts
         if part.grouping and not part.multiplier
     }
-    return workload.without(separated)
+    return workload.without(separated).along(left_out(fitted))
+
+
+def left_out(fitted: Fitted) -> np.ndarray:
+    """Directions that move by more than 1 the rows of which a fit whose terms separate rows together tells nothing, [directions,
+    p]."""
+    if not len(fitted.separating):
+        return np.zeros((0, len(fitted.coefficients)))
+    first, *others = fitted.separating
+    return np.vstack([2 * first, *(other / (MOVED_ABOVE * np.abs(other).max()) for other in others)])
 
 
 Estimate = Callable[[Scored], dict[str, pa.Array]]

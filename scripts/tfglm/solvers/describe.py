@@ -24,7 +24,7 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
     fitted
         Its coefficients and their covariance.
     counts
-        Of all rows: those of separated groups are in them, but in none of the likelihoods, as if they had not been there.
+        Of all rows: separated ones are in them, but in none of the likelihoods, as if they had not been there.
     settings
         Of the solver.
     tests
@@ -44,7 +44,12 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
     report["likelihood_ratio_tests"] = tests
     warnings = remarks.on_near(design, near)
     if solution.has_covariance:
-        warnings = [*remarks.on_dispersion(solution), *remarks.on_incidental_parameters(solution), *warnings]
+        warnings = [
+            *remarks.on_separation(solution),
+            *remarks.on_dispersion(solution),
+            *remarks.on_incidental_parameters(solution),
+            *warnings,
+        ]
     elif solution.is_perfect:
         warnings.append(remarks.on_perfect_fit(design))
     else:
@@ -59,6 +64,8 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
 def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig) -> dict:
     """The figures of a fit by any solver."""
     problem, design = solution.problem, solution.problem.design
+    across = problem.separation.rows if problem.separation else 0
+    unknown = (fitted.status == ALIASED) | (fitted.status == EMPTY)
     report: dict = {
         "model": design.model,
         "formula": design.formula,
@@ -70,10 +77,11 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
         "certificate": solution.certificate,
         "iterations": solution.iterations,
         "rows": int(counts["rows"]),
-        "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]),
+        "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]) - across,
+        "rows_separated_across_terms": across,
         "coefficients": int(np.count_nonzero(fitted.status == FREE)),
-        "coefficients_aliased": int(np.count_nonzero((fitted.status == ALIASED) | (fitted.status == EMPTY))),
-        "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)),
+        "coefficients_aliased": int(np.count_nonzero(unknown)) - problem.separated_across,
+        "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)) + problem.separated_across,
         **goodness_of_fit(solution),
     }
     if problem.l1 or problem.l2:

@@ -9,6 +9,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import elastic_net, newton, online, path
+from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
 from tfglm.solvers.fitted import Fitted
@@ -53,7 +54,7 @@ def fit(
     Raises
     ------
     UserError
-        If the family cannot have the responses, if terms separate them, or if the solver goes astray.
+        If the family cannot have the responses, if terms separate all of them, or if the solver goes astray.
     """
     design = workload.design
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
@@ -64,13 +65,16 @@ def fit(
     # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.
     learn = partial(online.solve, settings=settings, held_out=held_out, reporter=reporter)
     start = begin(problem, limits, reporter, learn if settings.online_solver else None)
-    # 3. Solve.
-    solution = solve(start, settings, reporter, held_out)
+    # 3. Solve; if terms separate rows together, without these rows.
+    begin_again = partial(begin, limits=limits, reporter=reporter)
+    run = partial(solve, settings=settings, reporter=reporter, held_out=held_out)
+    solution = solve_across(start, run, begin_again, reporter.tell)
     fitted, tests = estimates(solution, counts), []
 
     def fit_without(term: str) -> Solution:
         less = prepare(workload, executor, counts, reporter.tell, term)
-        return newton.solve(begin(less, limits, reporter), settings.max_iterations, reporter)
+        least = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
+        return solve_across(begin_again(less), least, begin_again, reporter.tell)
 
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
     if solution.has_covariance and not solution.path:

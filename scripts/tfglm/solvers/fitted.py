@@ -40,6 +40,10 @@ class Fitted:
     (solvers.clustered), there is what its degrees of freedom need: `cluster_information`, the lower triangle of the information
     matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`.
 
+    `separating` [directions, p] are those that separate rows across terms: the first moves all of these rows, the others with
+    `null_vectors` span all directions that change no prediction for the rows of the likelihood. `separated_rows` [rows, others]
+    is how the others move each separated row towards its response, rows that are alike once.
+
     A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
     online fit or a lasso, the dispersion is NaN. `path_coefficients` [penalties, p] are those of all penalties of a path.
     """
@@ -65,6 +69,8 @@ class Fitted:
     cluster_rho: float = 0.0
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    separated_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
 
     def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -104,13 +110,15 @@ class Fitted:
         return Clustered(information, self.cluster_constant, float(self.cluster_rho))
 
     def estimable(self, rows: np.ndarray) -> np.ndarray:
-        """Which combinations of the coefficients [rows, p] are the same along every direction that changes no prediction, [rows].
+        """Which combinations of the coefficients [rows, p] are the same along every direction that changes no prediction for the
+        rows of the likelihood, [rows].
 
         The largest entry of a direction is about 1 and its rounding errors are far below NEGLIGIBLE, which is why they are
         compared with the largest weight of the combination, not with those that meet them.
         """
         largest = np.abs(rows).max(axis=1, initial=0.0)
-        return (np.abs(rows @ self.null_vectors.T) <= NEGLIGIBLE * largest[:, None]).all(axis=1)
+        along = np.abs(rows @ np.vstack([self.null_vectors, *self.separating[1:]]).T)
+        return (along <= NEGLIGIBLE * largest[:, None]).all(axis=1)
 
     def on_free(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """The columns of a transformation that belong to free coefficients, [rows, q + m]."""

@@ -9,6 +9,7 @@ import scipy.linalg
 from tfglm.config.std_errors import ROBUST
 from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
+from tfglm.solvers.across import separated_rows
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble
@@ -33,7 +34,9 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
         status=problem.status,
         rows=by_coefficient(problem.design, counts, "rows"),
         responses=by_coefficient(problem.design, counts, "response"),
-        null_vectors=problem.null_vectors,
+        null_vectors=problem.null_vectors[: problem.separation.before] if problem.separation else problem.null_vectors,
+        separating=problem.separating,
+        separated_rows=separated_rows(problem) if problem.separation else np.zeros((0, 0)),
         dispersion=dispersion,
         path_penalties=np.array([point.penalty for point in points]),
         path_coefficients=np.array(coefficients).reshape(len(points), problem.design.size),

@@ -1,4 +1,4 @@
-"""Likelihood ratio tests of terms with separated levels, whose Wald test would leave these levels out."""
+"""Likelihood ratio tests of terms with separated coefficients, whose Wald test would leave these out."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,15 @@ from tfglm.design.terms import Term
 from tfglm.errors import UserError
 from tfglm.solvers.fitted import SEPARATED
 from tfglm.solvers.problem import Solution
+from tfglm.solvers.separation import terms_in
 
 
 def likelihood_ratios(
     full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None]
 ) -> list[dict[str, object]]:
-    """Test the terms with separated levels, which have no Wald test.
+    """Test the terms with separated coefficients, which have no Wald test.
 
-    The rows of separated levels have loss 0 in the full model, and so are in both likelihoods.
+    Separated rows have loss 0 in the full model, and so are in both likelihoods.
 
     Parameters
     ----------
@@ -33,9 +34,11 @@ def likelihood_ratios(
     """
     tests: list[dict[str, object]] = []
     problem = full.problem
+    involved = terms_in(problem.design, np.abs(problem.separating).max(axis=0, initial=0.0))
     for term in problem.design.terms:
         separated = int(np.count_nonzero(problem.status[problem.design.slices[term.name]] == SEPARATED))
-        if not separated or not is_testable(problem.design, term):
+        across = bool(problem.separation) and term.name in involved
+        if not (separated or across) or not is_testable(problem.design, term):
             continue
         tell(f"without {term.name}, for its likelihood ratio test:")
         try:
@@ -44,7 +47,8 @@ def likelihood_ratios(
             tests.append({"term": term.name, "problem": str(error).splitlines()[0]})
             continue
         difference = 2 * (less.state.loss - full.state.loss)
-        df = problem.free_count + separated - less.problem.free_count
+        df = problem.free_count + separated + problem.separated_across
+        df -= less.problem.free_count + less.problem.separated_across
         tests.append({"term": term.name, "chi_squared": difference, "df": df})
     return tests
 
@@ -52,6 +56,11 @@ def likelihood_ratios(
 def is_testable(design: Design, term: Term) -> bool:
     """Whether the model without the term is another one that can be fitted; and with classical standard errors alone, since the
     test takes the family's variance for true as they do."""
-    inside = any(term is not other and set(term.categorical) <= set(other.categorical) for other in design.terms)
+    inside = any(
+        term is not other
+        and set(term.categorical) <= set(other.categorical)
+        and set(term.numeric) <= set(other.numeric)
+        for other in design.terms
+    )
     enough = len(design.terms) >= 2 + (design.intercept is not None)
     return not inside and enough and design.std_errors == "classical"

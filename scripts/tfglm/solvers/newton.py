@@ -8,7 +8,7 @@ information matrix I of the loss, and H = I + diag(ridge):
 3. The step is -H^-1 g, and lambda^2 = g'H^-1 g / dispersion the square of its length in standard errors.
 4. If I is older than b: when steps with it have become slow, or would end here, sum it at b and go to 2.
 5. End if lambda^2 is small enough and steps no longer make it much smaller, or after so many steps. A step that is long where
-   lambda^2 is small leads to infinity: terms separate the response, and are refused by name.
+   lambda^2 is small leads to infinity: terms separate the response (solvers.across), unless all rows are known to overlap.
 6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps).
 7. Sum I there, in the same pass, if it is due; factor H; go to 2.
 """
@@ -23,7 +23,7 @@ from tfglm.solvers import inference
 from tfglm.solvers.information import Factored, factor
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
-from tfglm.solvers.separation import DRIFTING_ABOVE, refuse_separation
+from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
 from tfglm.solvers.steps import MOST_STEPS, Since, line_search
 
 CONVERGED_BELOW = 1e-12
@@ -38,8 +38,9 @@ SLOW = 0.1
 
 
 def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
-    """The minimum of F, from `start`; with no iterations, how far the start is from it. Raises UserError if terms separate the
-    response, if the information matrix is singular, and if no residual variance is left to estimate."""
+    """The minimum of F, from `start`; with no iterations, how far the start is from it. Raises Drifting if terms separate the
+    response, or without iterations UserError; that too if the information matrix is singular, and if no residual variance is left
+    to estimate."""
     problem = start.problem
     counts, design = problem.counts, problem.design
     df_residual = float(counts["rows"]) - problem.free_count
@@ -89,7 +90,7 @@ class NewtonSearch:
     step: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def run(self) -> None:
-        """Raises UserError if terms separate the response, and if the information matrix is singular."""
+        """Raises Drifting if terms separate the response, and UserError if the information matrix is singular."""
         self._factorise()  # 1.
         while not self.problem.is_perfect(self.state, self.factored.blocks):  # 2.
             gradient = self.problem.gradient(self.state)  # 3.
@@ -113,13 +114,14 @@ class NewtonSearch:
         self.lambda_squared = np.nan
 
     def _factorise(self) -> None:
-        """Factor H at `state`. Raises UserError if it is singular, because terms separate the response or for another reason."""
+        """Factor H at `state`. Raises Drifting or UserError if it is singular, because terms separate the response or for another
+        reason."""
         problem = self.problem
         try:
             self.factored, self.since = factor(self.state.information.penalised(problem.ridge)), Since()
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
-            self._refuse_separation()
+            self._tell_separation()
             raise UserError(
                 f"models.{problem.design.model}: the information matrix is singular after {self.iteration} iterations, though "
                 f"no term is aliased and none was seen to separate the response\n  leave out the terms whose numbers are the "
@@ -143,7 +145,7 @@ class NewtonSearch:
         closer = self.is_exact and self.lambda_squared > PRECISE_BELOW and closing_in
         ends = (near and not closer) or self.iteration == self.max_iterations
         if (near or ends) and self._is_drifting:
-            self._refuse_separation()
+            self._tell_separation()
         return ends
 
     def _go(self, square: float) -> tuple[State, Since] | None:
@@ -163,11 +165,15 @@ class NewtonSearch:
 
         trial = line_search(problem, self.state, self.step, since, is_due, problem.at, self.reporter.live)
         if trial is None and self._is_drifting:
-            self._refuse_separation()
+            self._tell_separation()
         return trial
 
-    def _refuse_separation(self) -> None:
-        refuse_separation(self.problem.workload, self.problem.executor, [self.step, self.state.coefficients])
+    def _tell_separation(self) -> None:
+        problem, coefficients = self.problem, self.state.coefficients
+        if not self.is_exact or not self.max_iterations:
+            refuse_separation(problem.workload, problem.executor, [self.step, coefficients])
+        elif can_separate(problem.design) and not (problem.overlaps or problem.ridge.any()):
+            raise Drifting(coefficients, self.iteration)
 
     def _report(self) -> None:
         objective, square = self.problem.objective(self.state), self.lambda_squared

@@ -45,13 +45,28 @@ class State:
 
 
 @dataclass(frozen=True)
+class Separation:
+    """Rows that terms separate together, and that have left the likelihood.
+
+    `workload` still has them. The `direction` [p] moves each of these `rows` by 1 or more, and no other one. `before` is how many
+    null vectors there were before they left.
+    """
+
+    workload: Workload
+    direction: np.ndarray
+    before: int
+    rows: int
+
+
+@dataclass(frozen=True)
 class Problem:
     """The objective F, and which coefficients are free in it.
 
     `counts` are the sums of a counts pass over the workload's rows; `status` [p] says what each coefficient is (solvers.fitted).
     The coefficients `held` at zero make the others unique: `null_vectors` [held, p] are the directions that change no
     prediction, one for each. `null_coefficients` [p] and `null_loss` are the model with nothing but an intercept. `l1` and `l2`
-    are the penalties beside the mean loss of a row, `lasso` and `ridge` [p] those beside the loss of all rows.
+    are the penalties beside the mean loss of a row, `lasso` and `ridge` [p] those beside the loss of all rows. `separation` is
+    what terms separate together, if that is known, and `overlaps` says that they separate nothing else.
     """
 
     workload: Workload
@@ -66,6 +81,8 @@ class Problem:
     l2: float
     lasso: np.ndarray
     ridge: np.ndarray
+    separation: Separation | None = None
+    overlaps: bool = False
 
     @property
     def design(self) -> Design:
@@ -82,6 +99,19 @@ class Problem:
     @property
     def free_count(self) -> int:
         return int(np.count_nonzero(self.free))
+
+    @property
+    def separating(self) -> np.ndarray:
+        """The direction that separates rows, and those that with it span all that change no prediction for the others alone,
+        [directions, p]; none if nothing is separated across terms."""
+        if not self.separation:
+            return np.zeros((0, self.design.size))
+        return np.vstack([self.separation.direction, self.null_vectors[self.separation.before :]])
+
+    @property
+    def separated_across(self) -> int:
+        """How many coefficients more the separated rows would identify, were they not infinite."""
+        return max(len(self.separating) - 1, 0)
 
     @property
     def weight_sum(self) -> float:

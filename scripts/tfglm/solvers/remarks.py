@@ -5,6 +5,7 @@ import numpy as np
 from tfglm.design.design import Design
 from tfglm.solvers.inference import Near
 from tfglm.solvers.problem import Solution
+from tfglm.solvers.separation import terms_in
 
 OVERDISPERSED_ABOVE = 1.25
 """Pearson dispersion from which a test at 5 % with the family's own variance rejects in more than 8 % of samples without an
@@ -38,6 +39,20 @@ def on_dispersion(solution: Solution) -> list[str]:
     return [
         f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "
         f"and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
+    ]
+
+
+def on_separation(solution: Solution) -> list[str]:
+    """That terms separate rows together."""
+    problem = solution.problem
+    if not problem.separation:
+        return []
+    names = ", ".join(f"`{term}`" for term in terms_in(problem.design, np.abs(problem.separation.direction)))
+    rows = problem.separation.rows
+    return [
+        f"{names} separate {rows:,} rows by their response, though no level does by itself: these rows have left the likelihood, "
+        f"and the coefficients that only they would tell are infinite or not identified. All others are those of the fit without "
+        f"these rows. For finite estimates add a penalty, `l2`"
     ]
 
 

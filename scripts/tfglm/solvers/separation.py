@@ -17,6 +17,14 @@ DRIFTING_ABOVE = 1e-3
 all the same, but each step is as long as the one before."""
 
 
+class Drifting(Exception):
+    """The steps of a solver lead to infinity, as far as it can tell; after so many they have come to these `coefficients` [p]."""
+
+    def __init__(self, coefficients: np.ndarray, iterations: int):
+        super().__init__("the steps lead to infinity")
+        self.coefficients, self.iterations = coefficients, iterations
+
+
 def leave_out_separated(
     workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
 ) -> tuple[Workload, Sums]:
@@ -86,21 +94,33 @@ def refuse_separation(workload: Workload, executor: Executor, directions: Sequen
     """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
     infinity. The terms in it are named, or one number among them that does it alone."""
     design = workload.design
-    if FAMILIES[design.family].quadratic:
+    if not can_separate(design):
         return
     for direction in directions:
         size = np.abs(direction)
         if not (np.all(np.isfinite(size)) and size.max(initial=0.0) > 0):
             continue
-        rows = moved(workload, executor, direction)
-        if separates(rows):
-            involved = [term for term in terms_in(design, size) if term != INTERCEPT]
-            for term in involved if len(involved) > 1 else []:
-                alone = by_itself(workload, executor, direction, term)
-                if alone:
-                    involved, rows = [term], alone
-                    break
+        if separates(moved(workload, executor, direction)):
+            involved, rows = name_or_terms(workload, executor, direction)
             raise UserError(separation(design, involved, int(rows["along"]), int(rows["left"])))
+
+
+def can_separate(design: Design) -> bool:
+    """Whether the responses of the family have an end that a mean comes to only at infinity."""
+    family = FAMILIES[design.family]
+    return not family.quadratic and bool(np.isfinite([family.smallest, family.largest]).any())
+
+
+def name_or_terms(workload: Workload, executor: Executor, direction: np.ndarray) -> tuple[list[str], Sums]:
+    """The terms in a direction that separates rows, or the one number among them that does so alone; and what it does to the
+    rows."""
+    design = workload.design
+    involved = terms_in(design, np.abs(direction))
+    for term in involved if len(involved) > 1 else []:
+        alone = by_itself(workload, executor, direction, term)
+        if alone:
+            return [term], alone
+    return involved, moved(workload, executor, direction)
 
 
 def moved(workload: Workload, executor: Executor, direction: np.ndarray) -> Sums:
@@ -112,8 +132,12 @@ def separates(rows: Sums) -> bool:
 
 
 def terms_in(design: Design, size: np.ndarray) -> list[str]:
-    """The terms whose coefficients, of this size in a direction, have a part in it."""
-    return [term for term, where in design.slices.items() if size[where].max() > DRIFTING_ABOVE * size.max()]
+    """The terms, but for the intercept, whose coefficients, of this size in a direction, have a part in it."""
+    return [
+        term
+        for term, where in design.slices.items()
+        if term != INTERCEPT and size[where].max() > DRIFTING_ABOVE * size.max()
+    ]
 
 
 MOST_CUTS = 60

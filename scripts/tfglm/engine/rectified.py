@@ -1,0 +1,67 @@
+"""What rows contribute to the search for directions that separate them (solvers.rectifier)."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tfglm.engine.rows import Rows
+from tfglm.families.family import Family
+
+ROUNDS, LEAST = "directions of earlier rounds", "least margins of earlier rounds"
+"""Names in the state of a pass `rectifier`, beside the terms: [rounds, p] and [rounds]."""
+
+LADDER = (1e-3, 1e-4, 1e-5, 1e-6)
+"""By how much a margin falls short of 1: of each, the pass counts the rows that do by more. Less than the last is rounding."""
+
+COUNTED = ("candidate", *(f"short_{step}" for step in range(len(LADDER))))
+"""What it counts."""
+
+
+def side(rows: Rows, family: Family) -> np.ndarray:
+    """To which side a row may be moved without end: -1 or 1, as its response is the smallest or the largest that the family has;
+    0 if it lies between, or if the row takes no part. [rows]"""
+    sides = (rows.y == family.largest).astype(float) - (rows.y == family.smallest)
+    return np.where(rows.kept, sides, 0.0)
+
+
+def rectified(
+    rows: Rows,
+    family: Family,
+    along: Callable[[np.ndarray], np.ndarray],
+    direction: np.ndarray,
+    state: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray | float]:
+    """Loss of rows, its derivatives by what a direction adds to their linear predictor, and counts.
+
+    A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row whose response lies between the ends, or which in an earlier
+    round had less than the least margin, is not to be moved: its loss is movement^2 / 2.
+
+    Parameters
+    ----------
+    rows
+        Some rows.
+    family
+        Says which responses are at an end.
+    along
+        What a direction [p] adds to their linear predictor, [rows].
+    direction
+        The direction, [p].
+    state
+        ROUNDS and LEAST.
+
+    Returns
+    -------
+    `loss`, `residual` and `weight` (the first and second derivative), and COUNTED, [rows] each.
+    """
+    sides, kept, movement = side(rows, family), rows.kept, along(direction)
+    candidate = sides != 0
+    for of_round, least in zip(state[ROUNDS], state[LEAST], strict=True):
+        candidate &= sides * along(of_round) >= least
+    short = np.where(candidate, np.maximum(1.0 - sides * movement, 0.0), 0.0)
+    residual = np.where(candidate, -sides * short, np.where(kept, movement, 0.0))
+    return {
+        "loss": 0.5 * residual**2,
+        "residual": residual,
+        "weight": np.where(candidate, short > 0, kept).astype(float),
+        **dict(zip(COUNTED, [candidate, *(short > step for step in LADDER)], strict=True)),
+    }
