@@ -61,7 +61,8 @@ def in_words(fit: dict) -> str:
     across = fit.get("rows_separated_across_terms", 0)
     separated += f" ({across:,} of them separated by terms together)" if across else ""
     converged = "converged" if fit["converged"] else "did NOT converge"
-    ended = f"{converged} after {fit['iterations']} iterations"
+    iterations = fit["iterations"]
+    ended = f"{converged} after {iterations} iteration{'' if iterations == 1 else 's'}"
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"

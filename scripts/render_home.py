@@ -107,7 +107,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "response": response,
         "unit": unit,
         "measures": quality.measures(metrics, response, unit),
-        "how_well": quality.in_words(fit, metrics),
+        "how_well": quality.in_words(fit, metrics, unit),
         "pages": links([path for path in about.pages if path.parent == folder], about.folder),
     }
     if fit.get("kind") == "network":
@@ -263,7 +263,7 @@ def provenance(fits: list[dict]) -> dict:
     first = next(iter(provenances.values()))
     config = {"data": first["data"], "models": {name: provenance["model"] for name, provenance in provenances.items()}}
     return {
-        "inputs": pd.DataFrame(first["inputs"]),
+        "inputs": pd.DataFrame(first["inputs"]).assign(rows=lambda inputs: inputs["rows"].map("{:,}".format)),
         "versions": ", ".join(f"{name} {version}" for name, version in first["versions"].items()),
         "by_chance": [fit["model"] for fit in fits if "online" in fit and not fit["online"]["synchronous"]],
         "config": yaml.safe_dump(config, sort_keys=False),

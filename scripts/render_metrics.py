@@ -15,6 +15,21 @@ from tfglm.report.pages import four_digits, render
 from tfglm.report.words import Words
 from tfglm.results import options
 
+NAMES = {
+    "auc": "AUC",
+    "auc_bound": "AUC, off by at most",
+    "brier": "Brier score",
+    "calibration_slope_std_error": "calibration slope, standard error",
+    "calibration_in_the_large_std_error": "calibration in the large, standard error",
+    "f1": "F1",
+    "mae": "mean absolute error",
+    "rmse": "root mean square error",
+    "r_squared": "R squared",
+    "d_squared": "deviance explained",
+    "null_accuracy": "accuracy of the most frequent class alone",
+}
+"""What readers call a metric; others have the name of their key."""
+
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
@@ -32,7 +47,7 @@ def main(arguments: argparse.Namespace) -> None:
     numbers = [(name, value) for name, value in metrics.items() if isinstance(value, int | float)]
     groups = {column: readable(pd.DataFrame(levels)) for column, levels in metrics.get("by", {}).items()}
     table = readable(pd.DataFrame(numbers, columns=["metric", "value"], dtype=object))
-    table["metric"] = table["metric"].str.replace("_", " ")
+    table["metric"] = [NAMES.get(name, name.replace("_", " ")) for name, _ in numbers]
     classes = readable(pd.DataFrame(metrics["classes"])) if "classes" in metrics else None
     page = render(
         "metrics",

@@ -22,19 +22,21 @@ def run(folder: Path) -> None:
         r"on 68,767 rows kept back AUC 0\.\d{4}, accuracy 7\d\.\d % \(the most frequent outcome alone has 7\d\.\d %\)"
     )
     expected = [
-        "Reading data: 3 jobs",
+        "Reading data: 4 jobs",
         "Preparing models: 4 jobs",
         "Fitting models: 6 jobs",
         "Writing tables: 6 jobs",
-        "Drawing pages: 8 jobs",
+        "Drawing pages: 7 jobs",
         "",
         rf"late_arrival: binomial, 258,579 rows, \d+ coefficients; {quality}",
         r"arrival_delay: gaussian, 258,579 rows, \d+ coefficients; on 68,767 rows kept back R squared 0\.\d{4}",
         "The page to open: results/flights/index.html",
     ]
     lines = printed.splitlines()
-    # In whatever order the stages begin: the rows are drawn as soon as they are counted.
-    for line, pattern in zip(sorted(lines[:5]) + lines[5:], sorted(expected[:5]) + expected[5:], strict=True):
+    # The history of a fit may be drawn before its first table is written.
+    for line, pattern in zip(
+        lines[:3] + sorted(lines[3:5]) + lines[5:], expected[:3] + sorted(expected[3:5]) + expected[5:], strict=True
+    ):
         assert re.fullmatch(pattern, line), printed
 
 

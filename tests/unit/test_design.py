@@ -83,6 +83,7 @@ REFUSED = {
     "late ~ log(zero)": "`log(zero)`: log() is not finite for the value 0, which 2 training rows have",
     "late ~ log(poly(delay, 2))": "log() cannot be applied to the several columns inside it",
     "late ~ log(carrier)": "`log(carrier)`: `carrier` is text",
+    "late ~ carrier + Intercept": "`Intercept` is what the constant is called in all tables; give the column another name",
     "late ~ carrier | month": "has several parts (`|`), which is not supported",
     "late ~ carrier**1000000000": "stands for more than 1,000 terms; leave out interactions",
     "late ~ (carrier + month + delay + zero)**30": "stands for more than 1,000 terms; leave out interactions",

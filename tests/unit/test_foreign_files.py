@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flights import content
-from tfglm.config import Config, Layout, load, load_layout
+from tfglm.config import Config, Layout, load, load_layout, words_of_columns
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import IngestedFile
 from tfglm.survey.dialect import separator_of
@@ -89,7 +89,8 @@ def test_the_config_says_what_the_columns_hold_and_what_is_clustered():
     Path("x.csv").write_text(as_csv(sales(), ";", ","), encoding="utf-8")
     config, layout, _, said = surveyed("x.csv")
     assert (layout.separator, layout.decimal, layout.columns["Tag"].format) == (";", ",", "%d.%m.%Y")
-    assert config.data.derive == {"month": "EXTRACT(MONTH FROM Tag)", "weekday": "EXTRACT(ISODOW FROM Tag)"}
+    assert layout.derive == {"month": "EXTRACT(MONTH FROM Tag)", "weekday": "EXTRACT(ISODOW FROM Tag)"}
+    assert words_of_columns([layout], config.data)["weekday"]["labels"]["7"] == "Sun" and not config.data.derive
     assert "columns are separated by semicolons\n  decimals are written with a comma" in said
     text = Path("x/x.yaml").read_text()
     assert "#   Grosse  numbers                1  " in text and "2013-01-01 to 2013-04-1" in text

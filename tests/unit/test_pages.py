@@ -9,9 +9,9 @@ import compare as compare_script
 from browser import faults
 from tfglm.report.coefficients import sheet
 from tfglm.report.pages import TEMPLATES, render
-from tfglm.report.quality import measures
+from tfglm.report.quality import in_words, measures
 from tfglm.report.sentences import Told
-from tfglm.report.words import NO_WORDS, Words, minus
+from tfglm.report.words import NO_WORDS, Words, fixed, minus
 from tfglm.results import compare, held_out, nested
 
 HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
@@ -232,3 +232,20 @@ def test_coefficients_stand_by_term_with_aligned_decimals_labels_and_intervals_o
 )
 def test_a_negative_number_has_a_minus_sign(text, shown):
     assert minus(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-0.004, "0.00"), (-0.005001, "−0.01"), (-1234.5, "−1,234.50"), (0.0, "0.00")]
+)
+def test_what_is_zero_to_the_decimals_shown_has_no_minus(value, shown):
+    assert fixed(value, 2) == shown
+
+
+def test_how_far_predictions_are_off_has_the_unit_of_the_response():
+    metrics = {"rows": 68767, "mae": 27.38061, "rmse": 41.9735, "mean_prediction": -0.5, "mean_response": 4248.3}
+    told = in_words({"r_squared": 0.0784}, metrics, "minutes")
+    assert told == (
+        "The model explains 7.8 % of the deviance of the rows it was fitted to. On 68,767 rows kept back its predictions are off "
+        "by 27.38 minutes on average (root mean square 41.97 minutes); the mean prediction is −0.5 minutes, the mean response "
+        "4,248 minutes."
+    )

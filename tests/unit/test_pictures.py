@@ -149,7 +149,10 @@ def test_precision_begins_where_enough_events_are_predicted(tmp_path):
     metrics = {
         "curve": curve.to_dict("list"), "events": 1000, "mean_response": 0.2, "auc": 0.6, "average_precision": 0.3,
         "threshold": 0.5, "accuracy": 0.79, "lift": [{"decile": 1, "lift": 2.0, "share_of_events": 0.2}],
-        "calibration": [{"rows": 10, "predicted": 0.1, "observed": 0.2, "lower": 0.1, "upper": 0.3}],
+        "calibration": [
+            {"rows": 10, "predicted": 0.1, "observed": 0.2, "lower": 0.1, "upper": 0.3},
+            {"rows": 9, "predicted": 0.1, "observed": 0.0, "lower": 2.8e-17, "upper": 0.3},  # by rounding
+        ],
         "calibration_slope": None, "true_negative": 4, "false_positive": 3, "false_negative": 2, "true_positive": 1,
     }  # fmt: skip
     evaluation.binomial_plot(metrics, "title", [tmp_path / "plot.svg"])

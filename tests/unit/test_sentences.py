@@ -83,6 +83,19 @@ def averages(*rows: tuple) -> dict:
     return slopes(frame.assign(ci_lower=frame["estimate"] - 0.02, ci_upper=frame["estimate"] + 0.02))
 
 
+def test_a_column_may_have_the_name_of_a_function_or_an_argument():
+    rows = [("C", "9E", "9E", 0.0, ""), ("C", "EV", "9E", 0.4, ""), ("df", "", "", 0.1, "")]
+    others = [("C(month)", "1", "1", 0.0, ""), ("C(month)", "2", "1", 0.4, ""), ("bs(hour, df=6)", "1", "", 0.3, "")]
+    of_c, of_df, *_ = tell(table(*rows, *others), model())
+    assert "with C EV than with 9E" in of_c.sentences[0] and "for each unit more of df" in of_df.sentences[0]
+
+
+def test_the_merged_rare_levels_are_told_only_if_no_other_level_differs():
+    rare = ("carrier", "(rare)", "9E", 0.9, "")
+    assert told(table(*CARRIERS, rare)) == told(table(*CARRIERS))
+    assert "with carrier (rare) than" in told(table(*CARRIERS[:2], rare))[0]
+
+
 @pytest.mark.parametrize("other", ["carrier:hour", "carrier:C(month)"])
 def test_a_column_that_stands_in_several_terms_has_no_single_effect(other):
     coefficients = table(*CARRIERS, (other, "EV", "9E", 0.3, ""))

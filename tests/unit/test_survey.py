@@ -1,18 +1,22 @@
 """What `snakemake init` makes of a file: a layout and a config that run, or a message that says why not and what to do."""
 
 import gzip
+import re
 from pathlib import Path
 
 import numpy as np
+import patsy
 import polars as pl
 import pytest
 import yaml
+from statsmodels.stats.outliers_influence import variance_inflation_factor
 
 from configs import message
 from runs import write_asa
 from tfglm.config import Config, Layout, load, load_layout, shipped_layouts
 from tfglm.data.ingest import ingest
 from tfglm.errors import UserError
+from tfglm.survey.collinear import inflation
 from tfglm.survey.init import init
 from tfglm.survey.layout import flight_layout
 
@@ -89,19 +93,22 @@ def test_columns_are_typed_by_their_values_and_named_so_that_formulas_can_hold_t
             "random": chosen(ROWS, "1", "2.50", "?"),
             "1st": chosen(ROWS, "15.00", "-"),
             "yes": chosen(ROWS, "None", "some", "?"),
+            "Intercept": RANDOM.normal(0, 1, ROWS),
             "a b": chosen(ROWS, "31.12.2020", "01.02.2021"),
             "a-b": chosen(ROWS, "2020-12-31", "2021-02-01"),
             "plz": chosen(ROWS, "01234", "99999"),
             "bought": chosen(ROWS, 0, 1),
         },
     )
-    config, layout, _ = surveyed(source)
+    config, layout, said = surveyed(source)
+    assert "columns without a name, which are not read: 1" in said
     assert {name: (column.source, column.type) for name, column in layout.columns.items()} == {
         "Grosse_cm": ("Größe (cm)", "number"),
         "group_column": ("group", "string"),
         "random_column": ("random", "number"),
         "column_1st": ("1st", "integer"),
         "yes": ("yes", "string"),
+        "Intercept_column": ("Intercept", "number"),
         "a_b": ("a b", "date"),
         "a_b_2": ("a-b", "date"),
         "plz": ("plz", "string"),
@@ -208,6 +215,54 @@ def test_a_file_of_many_columns_starts_with_eight_covariates():
     config, _, said = surveyed(written("x.csv", **numbers, y=RANDOM.normal(0, 1, ROWS)))
     assert formula(config) == "y ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7"
     assert "x9: a further covariate; 8 are enough to begin with" in said
+
+
+def test_levels_of_few_rows_are_merged():
+    town = ["a small town"] * 3 + ["a village"] * 9 + chosen(ROWS - 12, "Bonn", "Ulm")
+    config, _, _ = surveyed(written("x.csv", town=town, size=chosen(ROWS, "s", "m"), y=RANDOM.normal(0, 1, ROWS)))
+    assert config.data.rare == {"town": 10} and formula(config) == "y ~ town + size"
+
+
+def test_covariates_that_determine_each_other_are_not_taken_together():
+    state = np.array(chosen(ROWS, *"abcdef"))
+    height = np.array([ord(each) for each in state]) ** 2.0
+    columns = {
+        "state": state,
+        "country": np.where(state < "d", "north", "south"),
+        "district": np.char.add(state, chosen(ROWS, "1", "2")),
+        "height": height + RANDOM.normal(0, 0.1, ROWS),
+        "metres": height,
+        "feet": RANDOM.normal(0, 1, ROWS),
+    }
+    config, _, said = surveyed(written("x.csv", **columns, y=RANDOM.normal(0, 1, ROWS)))
+    assert formula(config) == "y ~ state + feet"
+    assert "Left out: country: determined by state" in said
+    assert (
+        "Left out: district: each of its values has one and the same state, so their effects could not be told" in said
+    )
+    assert re.search(r"Left out: height: nearly determined by the other terms \(VIF [0-9,]+\)", said)
+    assert "Left out: metres: determined by the other terms" in said
+
+
+def test_a_factor_that_determines_a_number_comes_too_late():
+    town = np.array(chosen(ROWS, *"abcdef"))
+    latitude = np.array([ord(each) for each in town]) ** 2
+    config, _, said = surveyed(written("x.csv", latitude=latitude, town=town, y=RANDOM.normal(0, 1, ROWS)))
+    assert formula(config) == "y ~ latitude"
+    assert "Left out: town: with it latitude would be determined by the other terms" in said
+
+
+def test_inflation_factors_are_those_of_regressions_on_the_others():
+    rows = 500
+    x = RANDOM.normal(0, 1, rows)
+    frame = pl.DataFrame(
+        {"x": 1e6 + x, "letter": chosen(rows, *"abc"), "z": x + RANDOM.normal(0, 0.5, rows), "w": np.ones(rows)}
+    )
+    covariates = patsy.dmatrix("x + C(letter) + z", frame.to_pandas())
+    names = covariates.design_info.column_names
+    expected = {name: variance_inflation_factor(np.asarray(covariates), names.index(name)) for name in ("x", "z")}
+    assert inflation(frame, {"letter"}) == pytest.approx(expected | {"w": 1.0}, rel=1e-8)
+    assert inflation(frame.select("x", y=2 * pl.col("x")), set()) == {"x": np.inf, "y": np.inf}
 
 
 # Kinds of files -----------------------------------------------------------------------------------------------------------

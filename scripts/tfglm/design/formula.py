@@ -8,6 +8,7 @@ from typing import Any
 
 from tfglm.design import arithmetic
 from tfglm.design.hints import hints
+from tfglm.design.terms import INTERCEPT
 from tfglm.design.transforms import TRANSFORMS, Call
 from tfglm.errors import Problems, UserError, short
 
@@ -102,6 +103,11 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
             if str(term) != "1":
                 factors = [parse_factor(factor.expr, str(term), where) for factor in term.factors]
                 terms.append(FormulaTerm(tuple(factors)))
+                if terms[-1].name == INTERCEPT:
+                    raise UserError(
+                        f"{where}: `{INTERCEPT}` is what the constant is called in all tables; give the column another name in "
+                        "its layout or under data.derive"
+                    )
     problems.check()
     if not terms:
         raise UserError(f"{where}: `{shown}` has no terms besides the intercept; add a column, as in `late ~ carrier`")

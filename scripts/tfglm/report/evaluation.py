@@ -157,7 +157,8 @@ def draw_residuals(panel: Panel, table: pd.DataFrame) -> None:
 def with_intervals(panel: Panel, table: pd.DataFrame, values: pd.Series, told: str) -> None:
     """Points at the mean predictions of groups, with the intervals of their mean responses."""
     axes = panel.axes[0]
-    errors = [table["observed"] - table["lower"], table["upper"] - table["observed"]]
+    # A limit may be beyond the share itself by rounding, as that of no events is.
+    errors = [(table["observed"] - table["lower"]).clip(0), (table["upper"] - table["observed"]).clip(0)]
     axes.errorbar(table["predicted"], values, yerr=errors, fmt="o", markersize=3, color=MAIN, elinewidth=1)
     for ends, group in zip(halfway(table["predicted"].to_numpy()), table.to_dict("records"), strict=True):
         told_of = f"{told} ({{lower:.4g}} to {{upper:.4g}}), {{rows:,.0f}} rows"

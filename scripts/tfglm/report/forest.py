@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from tfglm.errors import short
 from tfglm.report.coefficient_rows import CURVED, Heading, Row, rows_and_scale
@@ -31,8 +33,8 @@ HEADING_ROWS, CURVE_ROWS = 2.4, 15
 ABOVE, BELOW = 0.22, 0.5
 """Inches for the ticks at both ends of a column."""
 
-LONGEST_LABEL, LETTER = 26, 0.062
-"""Letters of a label, and the inches that one takes."""
+LONGEST_LABEL, LABEL_SIZE = 24, 7.5
+"""Letters of a label, and the size of its font in points."""
 
 Item = Heading | Row | Curve
 
@@ -95,8 +97,7 @@ def coefficient_plot(
     width = COLUMN_WIDTH * max(abreast, MAP_COLUMNS if maps else 1)
     below = [shown.height(MAP_COLUMNS * COLUMN_WIDTH) for shown in maps]
     picture = Picture(title, max(width, 0.085 * len(title)), TITLE_HEIGHT + sum(heights) + sum(below))
-    margin = 0.12 + LETTER * max([4, *(len(row.label) for row in rows if isinstance(row, Row))])
-    margin = min(margin, 0.12 + LETTER * LONGEST_LABEL)
+    margin = 0.12 + max([0.25, *(width_of(row.label) for row in rows if isinstance(row, Row))])
     top = TITLE_HEIGHT
     for band, height in zip(bands, heights, strict=True):
         for place, column in enumerate(band):
@@ -107,6 +108,13 @@ def coefficient_plot(
         draw_map(picture.panel(0, top, MAP_COLUMNS * COLUMN_WIDTH, height), shown, scale.ratio, label)
         top += height
     picture.write(paths)
+
+
+def width_of(label: str) -> float:
+    """The inches that a label takes."""
+    font = FontProperties(size=LABEL_SIZE)
+    width, _, _ = text_to_path.get_text_width_height_descent(literal(short(label, LONGEST_LABEL)), font, ismath=False)
+    return width / 72
 
 
 def size(item: Item) -> float:
@@ -189,19 +197,21 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float]], scale: Scale) -> No
     lower = [max(row.lower, scale.low) for row, _ in with_interval]
     upper = [min(row.upper, scale.high) for row, _ in with_interval]
     axes.hlines([place for _, place in with_interval], lower, upper, color=MAIN, linewidth=1.1)
+    # Arrows are inside the axis: outside is the name of the level.
+    inset = 0.02 * (scale.high - scale.low)
     points: dict[tuple[str, str | None], list[tuple[float, float]]] = defaultdict(list)
     for row, place in rows:
         arrow = None
         at = 0.0 if math.isnan(row.estimate) else row.estimate
         if row.kind in ("separated", "beyond"):
-            arrow, at = (">", scale.high) if row.estimate > 0 else ("<", scale.low)
+            arrow, at = (">", scale.high - inset) if row.estimate > 0 else ("<", scale.low + inset)
         points[row.kind, arrow].append((at, place))
         axes.text(
             -0.02,
             place,
-            literal(short(row.label, LONGEST_LABEL - 2)),
+            literal(short(row.label, LONGEST_LABEL)),
             transform=across,
-            fontsize=7.5,
+            fontsize=LABEL_SIZE,
             ha="right",
             va="center",
         )
@@ -219,8 +229,8 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float]], scale: Scale) -> No
             )
     # Where an interval goes on beyond the axis.
     for marker, edge, beyond in (
-        ("<", scale.low, [place for row, place in with_interval if row.lower < scale.low]),
-        (">", scale.high, [place for row, place in with_interval if row.upper > scale.high]),
+        ("<", scale.low + inset, [place for row, place in with_interval if row.lower < scale.low]),
+        (">", scale.high - inset, [place for row, place in with_interval if row.upper > scale.high]),
     ):
         axes.scatter([edge] * len(beyond), beyond, marker=marker, s=9, color=MAIN, clip_on=False, zorder=3)
     for (kind, arrow), places in points.items():

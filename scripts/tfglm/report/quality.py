@@ -30,15 +30,14 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[Measure]
         shown.append(accuracy(metrics, max(mean, 1 - mean), always))
     if metrics.get("auc") is not None:
         shown.append(Measure("AUC", f"{metrics['auc']:.3f}", "0.500", "by chance"))
-    in_units = f" {unit}" if unit else ""
     if "rmse" in metrics and metrics.get("r_squared") is not None and metrics["r_squared"] < 1:
         # R squared compares with the mean of these very rows.
         alone = metrics["rmse"] / (1 - metrics["r_squared"]) ** 0.5
         shown.append(
             Measure(
                 "root mean square error",
-                f"{four_that_count(metrics['rmse'])}{in_units}",
-                f"{four_that_count(alone)}{in_units}",
+                f"{four_that_count(metrics['rmse'])}{in_units(unit)}",
+                f"{four_that_count(alone)}{in_units(unit)}",
                 "always the mean of these rows",
             )
         )
@@ -46,6 +45,11 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[Measure]
         explained = str(minus(f"{100 * metrics['d_squared']:.1f}"))
         shown.append(Measure("deviance explained", f"{explained} %", "0 %", "always the mean of these rows"))
     return shown
+
+
+def in_units(unit: str | None) -> str:
+    """What follows a number of them."""
+    return f" {unit}" if unit else ""
 
 
 def accuracy(metrics: Mapping, alone: float, always: str) -> Measure:
@@ -65,8 +69,9 @@ def beside_baseline(metrics: Mapping) -> str:
     )
 
 
-def in_words(fit: Mapping, metrics: Mapping) -> str:
-    """How much of the responses the model explains, and how it predicts rows that it has not seen."""
+def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
+    """How much of the responses the model explains, and how it predicts rows that it has not seen. `unit` is that of the
+    response."""
     explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
     text = (
         ""
@@ -89,12 +94,15 @@ def in_words(fit: Mapping, metrics: Mapping) -> str:
             f"predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the rows had the event"
         )
         slope = metrics["calibration_slope"]
-        text += "" if slope is None else f"; calibration slope {slope:.3f} (1 is ideal)"
+        text += "" if slope is None else f"; calibration slope {minus(f'{slope:.3f}')} (1 is ideal)"
     elif "rmse" in metrics:
+        off, root, predicted, observed = (
+            f"{minus(four_that_count(value))}{in_units(unit)}"
+            for value in (metrics["mae"], metrics["rmse"], mean, response)
+        )
         text += (
-            f"its predictions are off by {four_digits(metrics['mae'])} on average (root mean square "
-            f"{four_digits(metrics['rmse'])}); the mean prediction is {four_digits(mean)}, "
-            f"the mean response {four_digits(response)}"
+            f"its predictions are off by {off} on average (root mean square {root}); the mean prediction is {predicted}, "
+            f"the mean response {observed}"
         )
     else:
         text += "all responses are alike"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from tfglm.data.kinds import RARE
 from tfglm.report.words import Words, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
@@ -107,8 +108,8 @@ def tell(table: pd.DataFrame, model: Model) -> list[Told]:
 
 
 def columns_in(term: str) -> list[str]:
-    """The columns of a term, and the words of its functions."""
-    return re.findall(r"\w+", term)
+    """The columns of a term: no functions, nor their arguments."""
+    return re.findall(r"\b[^\W\d]\w*\b(?!\s*[(=])", term)
 
 
 def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
@@ -159,7 +160,8 @@ def of_factor(term: str, rows: pd.DataFrame, model: Model) -> Told:
     if 2 * len(entangled) > len(tested):
         # What the others then look like depends on what these have taken.
         return Told(term, [], NEARLY_DETERMINED)
-    clear = [(level, effect) for level, effect in clear if level not in entangled] or clear
+    # What is merged is the same only in being rare.
+    clear = [(level, effect) for level, effect in clear if level not in (*entangled, RARE)] or clear
     well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
     return Told(
         term,

@@ -59,8 +59,10 @@ def minus(text: object) -> object:
 
 
 def decimals_of(errors: pd.Series) -> int:
-    """So many decimals that the smallest of some standard errors keeps two digits."""
+    """So many decimals that the smallest of some standard errors keeps two digits. What is rounding error beside most of them
+    does not count."""
     positive = errors[(errors > 0) & errors.map(math.isfinite)]
+    positive = positive[positive > 1e-6 * positive.median()]
     return 2 if positive.empty else min(max(1 - math.floor(math.log10(positive.min())), 0), 12)
 
 
@@ -73,7 +75,8 @@ def fixed(value: float, decimals: int, no_zeros: bool = False) -> str:
         return ""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    short = f"{value:,.{min(decimals, 6)}f}"
+    # No minus before what is 0 to these decimals.
+    short = f"{value:z,.{min(decimals, 6)}f}"
     all_zeros = value != 0 and float(short.replace(",", "")) == 0 and (no_zeros or decimals > 6)
     return str(minus(f"{value:.2e}" if all_zeros or abs(value) >= 1e7 else short))
 

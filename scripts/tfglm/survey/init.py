@@ -71,6 +71,8 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
     for remark in writing_remarks(layout):
         say(f"  {remark}")
     say("\n".join(account(columns)))
+    if not known and "" in header:
+        say(f"  columns without a name, which are not read: {header.count(''):,}")
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
     doubtful = {} if known else doubtful_dates(layout, values)
@@ -87,7 +89,10 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
         calendar=calendar,
         columns=columns,
     )
-    texts = {config_path: text} if known else {layout_path: layout_text(source, layout, doubtful), config_path: text}
+    texts = {config_path: text}
+    if not known:
+        labels = {name: calendar.labels[name] for name in proposal.derive}
+        texts = {layout_path: layout_text(source, layout, doubtful, proposal.derive, labels)} | texts
     check(texts, config_path, layout_path, path)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())

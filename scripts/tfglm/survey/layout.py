@@ -17,6 +17,7 @@ from tfglm.data.parquet_files import natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
 from tfglm.data.values import DECIMAL
+from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError, short
 from tfglm.survey.dialect import Dialect
 from tfglm.survey.types import MARKS, decimal_of, is_code, missing_marks, type_of
@@ -108,9 +109,9 @@ def names_for(header: Sequence[str]) -> dict[str, str]:
 
 
 def is_a_name(word: str) -> bool:
-    """Whether SQL takes a word for a column, as it does not take `group` and `null`."""
+    """Whether SQL takes a word for a column, as it does not take `group` and `null`, and no table has a row of that name."""
     try:
-        return word not in (FILE, RANDOM) and parsed(word, "").meta.root_names() == [word]
+        return word not in (FILE, RANDOM, INTERCEPT) and parsed(word, "").meta.root_names() == [word]
     except UserError:
         return False
 

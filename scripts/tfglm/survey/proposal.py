@@ -1,7 +1,7 @@
 """A regression to start from: which column could be the response, and which others could explain it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -10,6 +10,7 @@ from tfglm.errors import UserError
 from tfglm.families.binomial import Binomial
 from tfglm.families.family import Family
 from tfglm.families.gaussian import Gaussian
+from tfglm.survey import collinear
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import Column, described
 from tfglm.survey.layout import FLIGHTS
@@ -56,13 +57,15 @@ class Response:
 @dataclass(frozen=True)
 class Proposal:
     """A response, the terms of a formula that may explain it, by their columns, and why other columns have none. `derive` are
-    columns that terms need, and `cluster` is the one within whose values errors may be alike, if any."""
+    columns that terms need, `cluster` is the one within whose values errors may be alike, if any, and `rare` are factors of
+    which some levels have too few rows to tell anything."""
 
     response: Response
     terms: dict[str, str]
     left_out: dict[str, str]
     derive: dict[str, str] = field(default_factory=dict)
     cluster: str = ""
+    rare: frozenset[str] = frozenset()
 
     @property
     def formula(self) -> str:
@@ -110,12 +113,18 @@ def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, f
     if calendar.clustered:
         complete = complete.drop_nulls(calendar.date)
     chosen: dict[str, str] = {}
+    factors: set[str] = set()
     left_out: dict[str, str] = {}
     coefficients = 0
+    rare: set[str] = set()
     for name, term in terms.items():
         column = by_name[name]
         is_factor = column.kind == "text" or term != name
         size = column.values - 1 if is_factor else 1
+        # Those of flights are known, and a level that tells nothing is seen to.
+        if column.kind == "text" and not flights and (few := levels_of_few_rows(rows[name])):
+            size -= few - 1
+            rare.add(name)
         reason = unsuitable(column, len(rows), any_levels=flights)
         if column.name == calendar.date and calendar.derive:
             reason = f"a date; {' and '.join(calendar.derive)} are derived from it"
@@ -124,16 +133,18 @@ def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, f
             reason = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
         if not reason:
             remaining = complete.drop_nulls(name)
-            reason = obstacle(remaining, [*chosen, name], is_factor, coefficients + size, response)
+            with_it = factors | {name} if is_factor else factors
+            reason = obstacle(remaining, [*chosen, name], with_it, coefficients + size, response)
         if reason:
             left_out[name] = reason
         else:
-            chosen[name], complete, coefficients = term, remaining, coefficients + size
+            chosen[name], factors, complete, coefficients = term, with_it, remaining, coefficients + size
     if not chosen:
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"no column could explain `{response.name}`, so there is no formula to write{reasons}")
     derive = {name: sql for name, sql in calendar.derive.items() if name in chosen}
-    return Proposal(response, chosen, left_out, derive, calendar.date if calendar.clustered else "")
+    cluster = calendar.date if calendar.clustered else ""
+    return Proposal(response, chosen, left_out, derive, cluster, frozenset(rare & chosen.keys()))
 
 
 def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
@@ -157,7 +168,7 @@ def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
 
 
 def obstacle(
-    complete: pl.DataFrame, names: Sequence[str], is_factor: bool, coefficients: int, response: Response
+    complete: pl.DataFrame, names: Sequence[str], factors: Collection[str], coefficients: int, response: Response
 ) -> str | None:
     """Why the last of some columns cannot join the others; None if it can.
 
@@ -167,8 +178,8 @@ def obstacle(
         The rows that lack none of the columns.
     names
         The covariates chosen so far, and the one in question.
-    is_factor
-        Whether that is a factor.
+    factors
+        Which of these are factors.
     coefficients
         How many coefficients they have together.
     response
@@ -180,9 +191,14 @@ def obstacle(
     bearing = others_than_the_most_frequent(complete[RESPONSE]) if binomial else len(complete)
     if coefficients > bearing // FEWEST_ROWS:
         return f"{bearing:,} rows{' of the rarer outcome' if binomial else ''} are too few for {coefficients:,} coefficients"
-    if binomial and tells(complete.select(value=names[-1], response=RESPONSE), is_factor):
+    if binomial and tells(complete.select(value=names[-1], response=RESPONSE), names[-1] in factors):
         return f"tells {response.name} by itself"
-    return None
+    return collinear.obstacle(complete.select(names), factors)
+
+
+def levels_of_few_rows(values: pl.Series) -> int:
+    """How many values have fewer than FEWEST_ROWS rows each."""
+    return int((values.drop_nulls().alias("value").value_counts()["count"] < FEWEST_ROWS).sum())
 
 
 def others_than_the_most_frequent(values: pl.Series) -> int:

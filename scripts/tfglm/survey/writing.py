@@ -10,7 +10,7 @@ import yaml
 from tfglm.config import Layout
 from tfglm.survey.calendar import Calendar
 from tfglm.survey.columns import MEANINGS, Column
-from tfglm.survey.proposal import FEW_VALUES, Proposal
+from tfglm.survey.proposal import FEW_VALUES, FEWEST_ROWS, Proposal
 
 SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
 
@@ -64,9 +64,8 @@ def config_text(
     ]
     if bad_rows:
         lines += ["  # Some lines cannot be read: they are counted and dropped.", "  bad_rows: drop"]
-    derive = response.derive | proposal.derive
-    if derive:
-        lines += ["  # New columns, in SQL.", "  derive:", *pairs(derive, 4)]
+    if response.derive:
+        lines += ["  # New columns, in SQL.", "  derive:", *pairs(response.derive, 4)]
     if response.where:
         lines += ["  # Only rows that meet these conditions take part.", "  where:", *pairs(response.where, 4)]
     lines += [
@@ -77,6 +76,12 @@ def config_text(
         "  # What models may use. A row that lacks one of these is dropped, and counted on the page data/rows.html.",
         f"  columns: [{', '.join(map(quoted, proposal.columns))}]",
     ]
+    if proposal.rare:
+        merged = [f"    {quoted(name)}: {FEWEST_ROWS}" for name in proposal.columns if name in proposal.rare]
+        lines += [
+            "  # Levels with fewer training rows than this are merged into one, (rare): by itself each would tell nothing."
+        ]
+        lines += ["  rare:", *merged]
     if proposal.left_out:
         lines += ["  # Left out:", *(f"  #   {name}: {reason}" for name, reason in proposal.left_out.items())]
     lines += [
@@ -128,8 +133,28 @@ def writing_remarks(layout: Layout) -> list[str]:
     return remarks
 
 
-def layout_text(source: str, layout: Layout, doubtful: Mapping[str, str]) -> str:
-    """A layout of its own, as YAML. `doubtful` are remarks on columns."""
+def layout_text(
+    source: str,
+    layout: Layout,
+    doubtful: Mapping[str, str],
+    derive: Mapping[str, str],
+    labels: Mapping[str, Mapping[str, str]],
+) -> str:
+    """A layout of its own, as YAML.
+
+    Parameters
+    ----------
+    source
+        The file.
+    layout
+        How it is read.
+    doubtful
+        Remarks on columns.
+    derive
+        Columns that a model needs besides.
+    labels
+        What pages show in place of their values.
+    """
     lines = [
         f"# How the columns of {source} are called (left), what its header calls them (source), and what they hold.",
         f"missing: {json.dumps(layout.missing, ensure_ascii=False)} # what stands for a missing value",
@@ -150,11 +175,18 @@ def layout_text(source: str, layout: Layout, doubtful: Mapping[str, str]) -> str
         remark = f" # {doubtful[name]}" if name in doubtful else ""
         lines.append(f"  {quoted(name)}: {column.type if len(entries) == 1 else f'{{{shown}}}'}{remark}")
     if layout.derive:
-        lines += ["derive: # numbers that are written with more than digits", *pairs(layout.derive, 2)]
+        lines += ["# Numbers that are written with more than digits.", "derive:", *pairs(layout.derive, 2)]
+    if derive:
+        lines += ["# Made of the date."] + ([] if layout.derive else ["derive:"]) + pairs(derive, 2)
+    if labels:
+        lines += ["describe: # what pages and pictures show in place of the numbers"]
+        for name, called in labels.items():
+            shown = ", ".join(f"{value}: {label}" for value, label in called.items())
+            lines.append(f"  {quoted(name)}: {{labels: {{{shown}}}}}")
     return "\n".join(lines) + "\n"
 
 
-def pairs(entries: dict[str, str], indent: int) -> list[str]:
+def pairs(entries: Mapping[str, str], indent: int) -> list[str]:
     return [f"{'':{indent}}{quoted(key)}: {quoted(value)}" for key, value in entries.items()]
 
 
