@@ -51,6 +51,11 @@ def column_problems(config: Config, layouts: Collection[Layout], unparsed: Colle
             problems.append(
                 f"{listed(of_column)}: no column `{short(column)}`{hint or ';'} data.columns has {', '.join(kept)}"
             )
+    problems += [
+        f"terms.{name}: the layout has a column of this name, so that a formula could mean either; rename the terms"
+        for name in config.terms
+        if name in offered
+    ]
     return [short(problem, LONGEST_MESSAGE) for problem in problems]
 
 

@@ -293,7 +293,7 @@ def covariates_of(model: RowsConfig) -> list[str]:
 
 
 def columns_of(formula: str) -> list[str]:
-    """The names in a formula that are neither functions nor their keywords; its grammar is checked with the design."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%", " ", formula)
+    """The names in a formula that are neither functions, their keywords, nor codings; its grammar is checked with the design."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b", " ", formula)
     names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
     return [name for name in names if name not in ("True", "False", "None")]

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from tfglm.config.base import LONGEST_FILE_NAME, MOST_FILES, MOST_MODELS, Name, Section, no_duplicates
+from tfglm.config.base import (
+    LONGEST_FILE_NAME,
+    MOST_EXPRESSIONS,
+    MOST_FILES,
+    MOST_MODELS,
+    Name,
+    Section,
+    Text,
+    no_duplicates,
+)
 from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
@@ -15,6 +24,7 @@ from tfglm.config.models import ModelConfig, covariates_of
 from tfglm.config.networks import NetworkConfig
 from tfglm.config.pictures import PicturesConfig
 from tfglm.config.tables import TablesConfig
+from tfglm.config.terms import check_terms, expanded_model
 from tfglm.errors import Problems, UserError, nearest, short
 
 Folder = Annotated[
@@ -41,6 +51,12 @@ class Config(Section):
         max_length=MOST_MODELS,
         description="Neural networks, by name: over the same rows, evaluated as the regressions are. The name is the folder "
         "under `models/` in that of the results.",
+    )
+    terms: dict[Name, Text] = Field(
+        default={},
+        max_length=MOST_EXPRESSIONS,
+        description="Lists of terms under a name that formulas use: with `calendar: C(month) + C(weekday)` the formula "
+        "`late ~ carrier * calendar` has them all.",
     )
     fit: list[str] | None = Field(
         default=None,
@@ -69,6 +85,19 @@ class Config(Section):
         default=TablesConfig(), description="How the tables for papers look, which `snakemake tables` writes."
     )
     cluster: ClusterConfig = Field(default=ClusterConfig(), description="What a model is fitted on. Changes no result.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _terms_by_name(cls, raw: Any) -> Any:
+        """Formulas with what their names of terms stand for; those of a sweep too, as pydantic takes what follows first."""
+        terms = raw.get("terms") if isinstance(raw, dict) else None
+        if not isinstance(terms, dict):
+            return raw
+        sections = {key: raw[key] for key in ("models", "networks") if isinstance(raw.get(key), dict)}
+        return raw | {
+            key: {name: expanded_model(model, terms) for name, model in models.items()}
+            for key, models in sections.items()
+        }
 
     @model_validator(mode="before")
     @classmethod
@@ -130,6 +159,12 @@ class Config(Section):
                 )
             if offset and self.models[offset].family != network.family:
                 raise ValueError(f"networks.{name}.offset_from: `{offset}` is of another family; use the same")
+        return self
+
+    @model_validator(mode="after")
+    def _terms_are_no_columns(self) -> "Config":
+        columns = dict.fromkeys(self.data.derive, "data.derive") | dict.fromkeys(self.data.columns, "data.columns")
+        check_terms(self.terms, columns)
         return self
 
     @model_validator(mode="after")

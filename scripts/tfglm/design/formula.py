@@ -3,7 +3,8 @@
 import ast
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tfglm.design import arithmetic
@@ -27,7 +28,7 @@ class FormulaFactor:
     """One factor of a term: `name` as it was written, its column, and what is done with the column's values.
 
     `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
-    functions applied to numbers, the innermost first.
+    functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FormulaFactor:
     reference: str | None = None
     calls: tuple[Call, ...] = ()
     coding: str | None = None
+    is_indicator: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,17 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     for term in parsed.rhs:
         with problems.collected():
             if str(term) != "1":
-                factors = [parse_factor(factor.expr, str(term), where) for factor in term.factors]
-                terms.append(FormulaTerm(tuple(factors)))
+                factors = [each for factor in term.factors for each in parse_factors(factor.expr, str(term), where)]
+                # `i(month, x)` and `x` may have a factor in common.
+                terms.append(FormulaTerm(tuple({factor.name: factor for factor in factors}.values())))
                 if terms[-1].name == INTERCEPT:
                     raise UserError(
                         f"{where}: `{INTERCEPT}` is what the constant is called in all tables; give the column another name in "
                         "its layout or under data.derive"
                     )
     problems.check()
+    terms = once_each(terms, where)
+    check_indicators(terms, intercept, where)
     if not terms:
         raise UserError(f"{where}: `{shown}` has no terms besides the intercept; add a column, as in `late ~ carrier`")
     return ParsedFormula(response[0].expr, intercept, tuple(terms))
@@ -144,6 +149,70 @@ def power(terms: float, exponent: str) -> float:
         return max(terms ** float(exponent), float(exponent))
     except OverflowError:
         return math.inf
+
+
+def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]:
+    """One factor; of fixest's `i(month, distance, ref=1)` the two that it stands for."""
+    if not expression.startswith("i("):
+        return [parse_factor(expression, term, where)]
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise not_supported(term, where) from None
+    match node:
+        case ast.Call(args=[ast.Name(column), *others], keywords=keywords) if len(others) <= 1 and all(
+            keyword.arg == "ref" for keyword in keywords
+        ):
+            reference = level_of(keywords[0].value, term, where) if keywords else None
+            levels = FormulaFactor(f"C({column})", column, True, reference, is_indicator=reference is not None)
+            return [levels, *(parse_factor(ast.unparse(other), term, where) for other in others)]
+    raise UserError(
+        f"{where}: `{short(term)}`: i() takes a column, a number that it multiplies, and ref, as in i(month, distance, ref=1)"
+    )
+
+
+def level_of(node: ast.expr, term: str, where: str) -> str:
+    """A level that a formula names."""
+    try:
+        level = ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        level = None
+    if type(level) not in (int, str):
+        raise UserError(f"{where}: `{short(term)}`: ref is one level, as in i(month, ref=1) or i(carrier, ref='AA')")
+    return str(level)
+
+
+def once_each(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
+    """Terms by the number of their factors, each once: `C(month) + i(month, ref=1)` are one. Raises UserError for one with two
+    reference levels."""
+    by_name: dict[str, FormulaTerm] = {}
+    for term in sorted(terms, key=lambda term: len(term.factors)):
+        before = by_name.setdefault(term.name, term)
+        for factor, other in zip(before.factors, term.factors, strict=True):
+            if factor.reference and other.reference and factor.reference != other.reference:
+                raise UserError(
+                    f"{where}: `{factor.name}` has two reference levels, {factor.reference} and {other.reference}"
+                )
+        if any(factor.reference for factor in term.factors):
+            by_name[term.name] = term
+    return list(by_name.values())
+
+
+def check_indicators(terms: Sequence[FormulaTerm], intercept: bool, where: str) -> None:
+    """Raise UserError for `i(month, distance, ref=1)` where no other term has the effect at the reference level: it would be held
+    at zero there, which a coefficient for each level does not do."""
+    names = [{factor.name for factor in term.factors} for term in terms]
+    for term in terms:
+        for factor in (factor for factor in term.factors if factor.is_indicator):
+            others = [other.name for other in term.factors if other.name != factor.name]
+            # Without an intercept the first factor has a coefficient for each level.
+            has_constant = intercept or (len(terms[0].factors) == 1 and terms[0] is not term)
+            if set(others) not in names and not (has_constant and not others):
+                effect = ":".join(others) or "1"
+                raise UserError(
+                    f"{where}: `{term.name}`: i() with ref={factor.reference} compares with the effect of `{effect}` at that "
+                    f"level, which no term has; add `{effect}`, or leave ref out for an effect at each level"
+                )
 
 
 def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:

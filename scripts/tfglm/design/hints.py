@@ -12,6 +12,8 @@ HINTS = {
     r"\bstrata\(": "write a column of strata as a term, `origin` or C(month)",
     r"\|": "there are no random or absorbed effects: write the groups as a term, and `std_errors: cluster(column)` for rows "
     "that may be alike",
+    r"\bi\([^)]*\b(?:keep|bin\d?|ref2|sparse|f\d?)\s*=": "of fixest's i() there is ref alone; merge levels under data.derive",
+    r"\.\.\w+|(?<![\w.])\.\[": "a list of terms has a name under `terms`, and stands in formulas by it",
     r"\*\*|\^|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",
     r"\{": "for arithmetic write I(distance/100)",
     r"\b(?:exp2|exp10)\(": "write I(2^delay) and I(10^delay)",

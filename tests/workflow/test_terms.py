@@ -1,0 +1,64 @@
+"""Lists of terms under a name: what formulas become of them, and which names are refused."""
+
+import copy
+
+import pytest
+
+from configs import MINIMAL, message
+from tfglm.config import load
+from tfglm.design.formula import parse
+
+TERMS = {"calendar": "C(month) + C(weekday)", "known_before": "carrier + calendar"}
+
+
+def config_of(terms, formula="late ~ known_before * distance - calendar:distance + bs(dep_hour, df=4)", **sections):
+    raw = copy.deepcopy(MINIMAL) | {"terms": terms} | sections
+    raw["models"]["late_arrival"]["formula"] = formula
+    raw["models"]["late_arrival"].pop("reference", None)
+    return raw
+
+
+def test_a_formula_has_the_terms_of_their_name():
+    config = load(config_of(TERMS), "c.yaml")
+    formula = config.models["late_arrival"].formula
+    assert formula == (
+        "late ~ (carrier + (C(month) + C(weekday))) * distance - (C(month) + C(weekday)):distance + bs(dep_hour, df=4)"
+    )
+    terms = [term.name for term in parse(formula, "f").terms]
+    assert terms == ["carrier", "C(month)", "C(weekday)", "distance", "bs(dep_hour, df=4)", "carrier:distance"]
+    assert set(config.covariates_of("late_arrival")) == {"carrier", "month", "weekday", "distance", "dep_hour"}
+
+
+def test_sweeps_and_networks_use_them_too_and_another_config_without_them_is_the_same():
+    raw = config_of(TERMS)
+    raw["models"]["late_arrival"]["sweep"] = {"formula": ["late ~ calendar", "late ~ known_before"]}
+    raw["networks"] = {"net": {"formula": "late ~ calendar", "family": "binomial"}}
+    config = load(raw, "c.yaml")
+    assert config.models["late_arrival_1"].formula == config.networks["net"].formula == "late ~ (C(month) + C(weekday))"
+    assert config.models["late_arrival_2"].formula == "late ~ (carrier + (C(month) + C(weekday)))"
+
+
+@pytest.mark.parametrize(
+    "formula", ["late ~ calendar(month)", "late ~ bs(x, calendar=4)", "late ~ C(x, Treatment('calendar'))"]
+)
+def test_what_only_looks_like_a_name_of_terms_stays(formula):
+    assert load(config_of(TERMS, formula), "c.yaml").models["late_arrival"].formula == formula
+
+
+@pytest.mark.parametrize(
+    ("terms", "formula", "expected"),
+    [
+        ({"dest": "C(month)"}, "late ~ dest", "terms.dest: data.columns has a column of this name"),
+        ({"None": "C(month)"}, "late ~ carrier", "terms.None: formulas have a word `None` already"),
+        ({"a": "b + carrier", "b": "a"}, "late ~ a", "terms.a: `a -> b -> a` stands for itself"),
+        ({"late2": "carrier"}, "late2 ~ carrier", "terms.late2: it stands for terms, and cannot be a response"),
+        ({"a": "late ~ carrier"}, "late ~ a", "terms.a: `late ~ carrier` is no list of terms"),
+        ({"a": "(carrier"}, "late ~ distance", "terms.a: `(carrier` is no list of terms"),
+        ({"a": ["carrier"]}, "late ~ distance", "terms.a: expected text"),
+        ({"2a": "carrier"}, "late ~ distance", "terms.2a: expected a name"),
+        ({f"a{k}": " + ".join([f"a{k + 1}"] * 9) for k in range(9)}, "late ~ a0", "has more than 10,000 characters"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(terms, formula, expected):
+    refused = message(load, config_of(terms, formula), "c.yaml")
+    assert refused.startswith("c.yaml: ") and expected in refused
