@@ -245,7 +245,7 @@ def test_every_problem_is_reported_at_once():
 
 
 def test_empty_config():
-    keys = "data, models, networks, fit, compare, score, results, pictures, tables, cluster"
+    keys = "data, models, networks, terms, fit, compare, score, results, pictures, tables, cluster"
     assert message(load, None, "c.yaml") == f"c.yaml: expected a section with the keys {keys}, received nothing"
 
 

@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from configs import MINIMAL, message
-from tfglm.config import load
+from tfglm.config import column_problems, load, load_layout
+from tfglm.config.models import columns_of
 from tfglm.design.formula import parse
 
 TERMS = {"calendar": "C(month) + C(weekday)", "known_before": "carrier + calendar"}
@@ -36,6 +37,23 @@ def test_sweeps_and_networks_use_them_too_and_another_config_without_them_is_the
     config = load(raw, "c.yaml")
     assert config.models["late_arrival_1"].formula == config.networks["net"].formula == "late ~ (C(month) + C(weekday))"
     assert config.models["late_arrival_2"].formula == "late ~ (carrier + (C(month) + C(weekday)))"
+
+
+def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
+    problems = column_problems(
+        load(config_of({"carrier": "dest"}, "late ~ carrier"), "c.yaml"), [load_layout("asa2009")]
+    )
+    assert (
+        "terms.carrier: the layout has a column of this name, so that a formula could mean either; rename the terms"
+        in problems
+    )
+
+
+def test_codings_and_functions_are_no_columns():
+    formula = (
+        "y ~ C(a, contr.sum) + C(b, Sum) + C(c, contr.poly()) + I(d^2) + log(e / 2 + 1) + i(f, g, ref=1) + ns(h, df=3)"
+    )
+    assert columns_of(formula) == ["y", *"abcdefgh"]
 
 
 @pytest.mark.parametrize(
