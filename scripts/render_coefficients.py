@@ -16,6 +16,7 @@ from tfglm.report.forest import coefficient_plot
 from tfglm.report.pages import read_table, render
 from tfglm.report.words import Words, minus
 from tfglm.results import csv_files, options
+from tfglm.results.accuracy import SERIAL
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -43,7 +44,7 @@ def main(arguments: argparse.Namespace) -> None:
         in_words=in_words(fit),
         effect=family.effect,
         ratio=family.ratio.replace("_", " ") if family.ratio else "",
-        by_cluster=fit["std_errors"]["kind"] == "cluster",
+        by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, family.ratio, arguments.settings.confidence, words),
         picture=panels(arguments.plots[0]),
     )
@@ -82,7 +83,10 @@ def errors_in_words(fit: dict) -> str:
     errors = fit["std_errors"]
     match errors["kind"]:
         case "cluster":
-            return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column']}"
+            return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column'].replace(' + ', ' or ')}"
+        case "newey_west" | "driscoll_kraay":
+            near = f"{errors['lags']:,} of {errors['dates']:,} values of {errors['column']}"
+            return f", standard errors robust to correlation over up to {near}"
         case "none":
             if "l1" not in fit:
                 return ", no standard errors"

@@ -33,11 +33,15 @@ COVARIANCE = (
     *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
     *("cluster_information", "cluster_constant", "cluster_rho"),
+    *("score_columns", "score_signs", "lags"),
 )
 """What has a variable `covariance/<block>`."""
 
 SEPARATION = ("separating", "separated_rows")
 """What has a variable `separation/<name>`, if terms separate rows together."""
+
+ADDED = ("score_columns", "score_signs", "lags")
+"""Those that checkpoints of before have not, and do not need."""
 
 PATH = ("penalties", "coefficients")
 """What has a variable `path/<name>`."""
@@ -81,7 +85,8 @@ def load(design: Design, folder: Path) -> Fitted:
             name: np.concatenate([arrays[f"{name}/{term}"] for term in design.slices]) for name in BY_TERM
         }
         of_path: dict[str, Any] = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
-        covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in COVARIANCE}
+        stored = [name for name in COVARIANCE if name not in ADDED or f"covariance/{name}" in arrays]
+        covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in stored}
         separated = "separation/separating" in arrays
         separation: dict[str, Any] = {name: arrays[f"separation/{name}"] for name in SEPARATION if separated}
         return Fitted(**by_term, **of_path, **covariance, **separation)

@@ -190,8 +190,8 @@ def test_column_of_a_layout_may_be_its_type_alone():
         (
             "models.late_arrival.std_errors",
             "HC4",
-            "models.late_arrival.std_errors: expected `classical`, `quasi`, `robust`, `HC3` or `cluster(column)`, "
-            'received "HC4"',
+            "models.late_arrival.std_errors: expected `classical`, `quasi`, `robust`, `HC3`, `cluster(column)`, "
+            '`cluster(date + tailnum)`, `driscoll_kraay(date)` or `newey_west(date, lags=5)`, received "HC4"',
         ),
         (
             "models.late_arrival.family",

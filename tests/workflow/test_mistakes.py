@@ -192,6 +192,8 @@ def test_the_file_of_the_config_is_named_where_a_message_names_a_key_alone():
     )
 
 
-def test_clusters_of_two_columns_are_refused_with_the_way_out():
+def test_clusters_of_two_columns_are_written_with_a_plus():
     (problem,) = told(model(std_errors="cluster(day, origin)"))
-    assert "derive one, as in `cell: day || '-' || origin`" in problem
+    assert "models.binary.std_errors: `cluster(day, origin)`: write `cluster(day + origin)`" in problem
+    (problem,) = told(model(std_errors="cluster(day + orgin)"))
+    assert "models.binary.std_errors: no column `orgin`; did you mean `origin`?" in problem

@@ -19,7 +19,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.solvers import SolverConfig
-from tfglm.config.std_errors import DESCRIPTION, EXAMPLES, PATTERN, StdErrors, parsed
+from tfglm.config.std_errors import DESCRIPTION, EXAMPLES, PATTERN, StdErrors, check_columns, parsed
 
 
 class PathConfig(Section):
@@ -128,13 +128,8 @@ class DesignConfig(RowsConfig):
 
     @field_validator("std_errors", mode="before")
     @classmethod
-    def _one_cluster(cls, value: Any) -> Any:
-        if isinstance(value, str) and re.fullmatch(r"cluster\(.*,.*\)", value):
-            raise ValueError(
-                f"`{value}` has several columns, and clusters are those of one; write the coarser, or for rows that are alike "
-                "only if both agree derive one, as in `cell: day || '-' || origin` under data.derive"
-            )
-        return value
+    def _columns_of_clusters(cls, value: Any) -> Any:
+        return check_columns(value)
 
     @property
     def roles(self) -> dict[str, list[str]]:

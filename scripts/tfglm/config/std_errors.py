@@ -1,7 +1,7 @@
 """The key `std_errors` of a model: which covariance its standard errors come from."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROBUST = ("robust", "HC0", "HC1", "HC2", "HC3")
 """Robust to a wrong variance of rows that are independent; `robust` is HC1."""
@@ -9,25 +9,60 @@ ROBUST = ("robust", "HC0", "HC1", "HC2", "HC3")
 BY_LEVERAGE = ("HC2", "HC3")
 """Those of them that divide by powers of 1 less the leverage of a row."""
 
-PATTERN = r"^(classical|quasi|robust|HC[0-3]|cluster\(\s*[A-Za-z_]\w*\s*\))$"
+SERIAL = ("newey_west", "driscoll_kraay")
+"""Robust to serial correlation of the dates of a column."""
+
+MOST_COLUMNS = 3
+"""Of clusters: with k columns there are 2^k - 1 kinds of rows that are alike."""
+
+_NAME = r"[A-Za-z_]\w*"
+PATTERN = (
+    r"^(classical|quasi|robust|HC[0-3]"
+    rf"|cluster\(\s*{_NAME}(\s*\+\s*{_NAME})*\s*\)"
+    rf"|(newey_west|driscoll_kraay)\(\s*{_NAME}\s*(,\s*lags\s*=\s*\d{{1,6}}\s*)?\))$"
+)
 
 DESCRIPTION = (
     "`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a misspecified variance (`HC1`; "
-    "or `HC0`, `HC2`, `HC3` by name); or `cluster(column)`, for rows that may be alike if they have the same value of that "
-    "column, as flights of one day (CR2). The table shows the classical ones too."
+    "or `HC0`, `HC2`, `HC3` by name); `cluster(column)`, for rows that may be alike if they have the same value of that column, "
+    "as flights of one day (CR2), or `cluster(date + tailnum)` if they have the same value of either; `driscoll_kraay(date)`, if "
+    "rows of one date and of dates close by may be alike; or `newey_west(date)`, for a series of one row a date, both with "
+    "`lags=5` for dates up to five apart. The table shows the classical ones too."
 )
 
-EXAMPLES = ["classical", "quasi", "robust", "HC3", "cluster(column)"]
+EXAMPLES = [
+    *("classical", "quasi", "robust", "HC3", "cluster(column)", "cluster(date + tailnum)"),
+    *("driscoll_kraay(date)", "newey_west(date, lags=5)"),
+]
 
 
 class StdErrors(NamedTuple):
-    """The kind of standard errors, and the columns of the clusters."""
+    """The kind of standard errors, the columns of the clusters or dates, and how many dates apart rows may be alike; None for as
+    many as the number of dates allows."""
 
     kind: str
     columns: tuple[str, ...] = ()
+    lags: int | None = None
 
 
 def parsed(text: str) -> StdErrors:
     """What a value of the key says, which PATTERN has let through."""
-    kind, _, columns = text.rstrip(") ").partition("(")
-    return StdErrors(kind, tuple(re.findall(r"\w+", columns)))
+    kind, _, arguments = text.rstrip(") ").partition("(")
+    columns, _, lags = arguments.partition(",")
+    return StdErrors(kind, tuple(re.findall(r"\w+", columns)), int(lags.partition("=")[2]) if lags else None)
+
+
+def check_columns(value: Any) -> Any:
+    """Raise ValueError for columns of clusters that are separated by commas, the same, or too many."""
+    if not isinstance(value, str) or not value.startswith("cluster("):
+        return value
+    if "," in value:
+        raise ValueError(
+            f"`{value}`: write `{value.replace(',', ' +')}` for rows that are alike if they agree in either column"
+        )
+    columns = re.findall(r"\w+", value)[1:]
+    if len(set(columns)) < len(columns):
+        raise ValueError(f"`{value}` names a column twice")
+    if len(columns) > MOST_COLUMNS:
+        raise ValueError(f"`{value}` has {len(columns)} columns, and clusters are of {MOST_COLUMNS} at most")
+    return value

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig
+from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, labels, training_values
 from tfglm.data.shards import IngestedFile
@@ -22,9 +23,10 @@ from tfglm.design.checks import (
     check_scores_size,
     multiplicity_problem,
 )
+from tfglm.design.clusters import ClustersOf, clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
-from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Numeric
+from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
@@ -129,7 +131,7 @@ class _DesignBuilder:
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         terms = tuple(self.term(term, where) for term in formula.terms)
         intercept = (Term(INTERCEPT),) if formula.intercept else ()
-        kind, clusters = settings.errors
+        clusters = self.clusters(settings.errors)
         return Design(
             model,
             settings.formula,
@@ -144,8 +146,11 @@ class _DesignBuilder:
             frequency=multiplicities["frequency"],
             trials=multiplicities["trials"],
             offset=self.offset(),
-            std_errors=kind,
-            cluster=self.cluster(clusters[0]) if clusters else None,
+            std_errors=settings.errors.kind,
+            cluster=next(iter(clusters.of_columns), None),
+            crossed=clusters.of_columns[1:],
+            cells=clusters.cells,
+            lags=settings.errors.lags,
             l1=settings.l1,
             l2=settings.l2,
             path=settings.path,
@@ -266,24 +271,12 @@ class _DesignBuilder:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
         return offset
 
-    def cluster(self, name: str) -> Clusters:
-        """Raises UserError if the column has too many values or one alone, or if training rows without a value are kept."""
+    def clusters(self, errors: StdErrors) -> ClustersOf:
+        """Raises UserError if a column has too many values or one alone, if training rows without a value are kept, and where
+        dates are too few for the lags."""
         where = f"{self.where}.std_errors"
-        column = self.column(name, where)
-        if column.missing_rows:
-            raise UserError(
-                f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no "
-                "cluster, but data.missing keeps them\n"
-                f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column "
-                "under data.derive that puts them into a cluster"
-            )
-        distinct = check_levels(name, column, where)
-        if distinct < 2:
-            raise UserError(
-                f"{where}: `{name}` has only the value `{column.labels[0]}` in the training rows, so there is only "
-                "one cluster; choose another column"
-            )
-        return Clusters(name, column.kind, distinct)
+        columns = [self.column(name, where) for name in errors.columns]
+        return clusters_of(errors, columns, self.files, self.dictionary, where)
 
     def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""

@@ -111,10 +111,12 @@ def check_scores_size(design: Design, where: str) -> None:
     """Raise UserError if the scores by cluster would be too large to hold."""
     if not design.cluster:
         return
-    needed = 8.0 * design.cluster.count * design.size
+    count = sum(design.cluster_counts)
+    needed = 8.0 * count * design.size
     if needed > LARGEST_SCORES:
+        columns = " + ".join(clusters.column for clusters in design.clusters)
         raise UserError(
-            f"{where}.std_errors: {design.cluster.count:,} clusters of `{design.cluster.column}` times "
+            f"{where}.std_errors: {count:,} clusters of `{columns}` times "
             f"{design.size:,} coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB "
             "are the limit\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfglm import digests
 from tfglm.config import PathConfig
-from tfglm.design.factors import Categorical, Clusters, Numeric
+from tfglm.design.factors import Categorical, Cells, Clusters, Numeric
 from tfglm.design.terms import INTERCEPT, Part, Term
 
 
@@ -27,7 +27,9 @@ class Design:
 
     A row without a value in a `required` column is not used. `known_after_departure` are the columns in the model that a
     prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
-    digests of the manifests of the files that it was made for. `std_errors` is classical, quasi, robust or cluster.
+    digests of the manifests of the files that it was made for. `std_errors` is a kind of config.std_errors. Clusters of
+    several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
+    allow for serial correlation, None for the default.
     """
 
     model: str
@@ -51,6 +53,9 @@ class Design:
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
+    crossed: tuple[Clusters, ...] = ()
+    cells: tuple[Cells, ...] = ()
+    lags: int | None = None
 
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:
@@ -131,7 +136,7 @@ class Design:
         """The smallest signed type for the number of a group, or the negative reason why there is none: what is read most often
         in a pass is read faster."""
         sizes = [self.levels_of(grouping) for grouping in self.groupings]
-        largest = max([*sizes, self.cluster.count if self.cluster else 0], default=0)
+        largest = max([*sizes, *self.cluster_counts], default=0)
         return np.dtype(np.int16 if largest <= np.iinfo(np.int16).max else np.int32)
 
     @property
@@ -140,8 +145,18 @@ class Design:
 
     @property
     def by_cluster(self) -> bool:
-        """Whether standard errors and tests are by cluster; a penalised fit has none."""
-        return self.std_errors == "cluster" and not self.penalised
+        """Whether standard errors and tests are by cluster, or by date as clusters are; a penalised fit has none."""
+        return self.cluster is not None and not self.penalised
+
+    @cached_property
+    def clusters(self) -> tuple[Clusters, ...]:
+        """Those of each column."""
+        return (self.cluster, *self.crossed) if self.cluster else ()
+
+    @cached_property
+    def cluster_counts(self) -> tuple[int, ...]:
+        """How many clusters there are: of each column, then of rows that agree in several (`cells`)."""
+        return (*(clusters.count for clusters in self.clusters), *(len(cells.joint) for cells in self.cells))
 
     @property
     def intercept(self) -> int | None:
@@ -171,7 +186,7 @@ class Design:
             *(factor.column for factor in self.numeric),
         ]
         used += [self.offset.column] if self.offset else []
-        used += [self.cluster.column] if self.cluster else []
+        used += [clusters.column for clusters in self.clusters]
         return tuple(dict.fromkeys(used))
 
     @property
@@ -185,7 +200,7 @@ class Design:
     def identified_columns(self) -> frozenset[str]:
         """Those whose values it tells apart, as levels or clusters."""
         return frozenset(
-            [*(factor.column for factor in self.categorical), *([self.cluster.column] if self.cluster else [])]
+            [*(factor.column for factor in self.categorical), *(clusters.column for clusters in self.clusters)]
         )
 
     @cached_property
@@ -193,9 +208,8 @@ class Design:
         """The same model of rows whose response, weight and cluster need not be known; a row lacks what it needs only if it lacks
         a covariate."""
         factors = tuple(factor for factor in self.categorical if factor.name != self.response)
-        covariates = replace(
-            self, response=None, categorical=factors, weights=None, frequency=None, trials=None, cluster=None
-        )
+        covariates = replace(self, response=None, categorical=factors, weights=None, frequency=None, trials=None)
+        covariates = replace(covariates, cluster=None, crossed=(), cells=())
         return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
 
     @cached_property
@@ -255,6 +269,8 @@ class Design:
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
         raw["offset"] = raw["offset"] and Numeric(**raw["offset"])
         raw["cluster"] = raw["cluster"] and Clusters(**raw["cluster"])
+        raw["crossed"] = tuple(Clusters(**clusters) for clusters in raw.get("crossed", ()))
+        raw["cells"] = tuple(Cells(**cells) for cells in raw.get("cells", ()))
         return cls(**raw)
 
 

@@ -74,3 +74,12 @@ class Clusters:
     column: str
     column_kind: Kind
     count: int
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The clusters of rows that agree in several columns: `of` are the numbers of these columns among those of the design's
+    clusters, `joint` the combinations of clusters that occur, each as `numpy.ravel_multi_index` counts it, ascending."""
+
+    of: tuple[int, ...]
+    joint: tuple[int, ...]

@@ -54,9 +54,9 @@ def check_kinds(
                 check_multiplicity(f"{where}.{key}", name, whole, kinds, with_level)
     with problems.collected():
         check_offset(f"{where}.offset", settings.offset, kinds, with_level)
-    if "std_errors" in settings.roles:
+    for name in settings.roles.get("std_errors", []):
         with problems.collected():
-            refuse_image(f"{where}.std_errors", settings.roles["std_errors"][0], kinds)
+            refuse_image(f"{where}.std_errors", name, kinds)
     problems.check()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.terms import Part
-from tfglm.engine.rows import CLUSTER, Multiplier
+from tfglm.engine.rows import Multiplier, cluster_key
 from tfglm.engine.sums import Sum, SumLayout
 
 
@@ -34,8 +34,7 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
 def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
     """Where these sums stand, for rows with the groups of the design."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
-    if design.cluster:
-        sizes[CLUSTER] = design.cluster.count
+    sizes |= {cluster_key(number): count for number, count in enumerate(design.cluster_counts)}
     return SumLayout(sums, sizes)
 
 

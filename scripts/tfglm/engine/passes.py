@@ -21,7 +21,7 @@ from tfglm.engine.blocks import AT_ONCE, Signature
 from tfglm.engine.leverage import TOO_NEAR, leverages
 from tfglm.engine.parts import derivative, eliminated_part, looked_up_parts, nesting, numbers_of, pairs, sum_layout
 from tfglm.engine.rectified import COUNTED, rectified
-from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, Rows, positions_of, rows_of
+from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, Rows, cluster_key, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
 from tfglm.families import FAMILIES, Terms
 
@@ -38,12 +38,14 @@ ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
 @dataclass(frozen=True, eq=False)
 class Stage:
     """Sums that are made together, of `values(rows)` times `numbers(rows)`. If `block` is set, those of each block of rows are
-    made by themselves before they are added, which takes as much memory again."""
+    made by themselves before they are added, which takes as much memory again. `crossed` if some are by other clusters than those
+    of the first column."""
 
     layout: SumLayout
     values: Callable[["Evaluated"], Values]
     numbers: Callable[["Evaluated"], np.ndarray] = lambda evaluated: evaluated.numbers
     block: bool = False
+    crossed: bool = False
 
 
 class Pass:
@@ -71,7 +73,8 @@ class Pass:
         for evaluated in self._passes.evaluated(coefficients, call):
             for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
                 to = of_stage if alone is None else alone
-                stage.layout.add(to, stage.values(evaluated), partial(stage.numbers, evaluated), evaluated.rows.groups)
+                groups = evaluated.rows.crossed_groups if stage.crossed else evaluated.rows.groups
+                stage.layout.add(to, stage.values(evaluated), partial(stage.numbers, evaluated), groups)
                 if alone is not None:
                     of_stage += alone
                     alone.fill(0.0)
@@ -158,7 +161,8 @@ class Passes:
     - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors; `hc2` and `hc3` with
       that over 1 - h and (1 - h)^2, where h is the leverage (engine.leverage); and `alone`, the rows of leverage 1, which are
       left out, with `alone_c` by group of each grouping c
-    - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`
+    - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`; and the same
+      by the other clusters of `Design.cluster_counts`, number c: `part_s_of_c`, `part_k_of_c`, `rows_of_c`
     - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
     - `rectifier`, of a direction in their place: the sums of `information` of the loss of `rectified`, and what that counts
@@ -239,8 +243,13 @@ class Passes:
 
     @cached_property
     def scores(self) -> Pass:
-        sums = {"rows": Sum("rows", (), (CLUSTER,)), **derivative(self.design, self.parts, CLUSTER)}
-        return Pass(self, "scores", [Stage(sum_layout(self.design, sums), self._of_clusters)])
+        sums = {}
+        for number in range(len(self.design.cluster_counts)):
+            by, which = cluster_key(number), f"_of_{number}" if number else ""
+            sums[f"rows{which}"] = Sum("rows", (), (by,))
+            sums |= {f"{name}{which}": sum_ for name, sum_ in derivative(self.design, self.parts, by).items()}
+        stage = Stage(sum_layout(self.design, sums), self._of_clusters, crossed=bool(self.design.crossed))
+        return Pass(self, "scores", [stage])
 
     @cached_property
     def cluster_information(self) -> Pass:
@@ -340,11 +349,11 @@ class Passes:
         return {"weight": np.where(alone, 0.0, squares / np.where(alone, 1.0, left) ** power), "alone": alone}
 
     def _of_clusters(self, evaluated: Evaluated) -> Values:
-        within = evaluated.rows.cluster >= 0
+        within = evaluated.rows.in_clusters
         return {"rows": evaluated.rows.frequency, "residual": np.where(within, evaluated.terms.score, 0.0)}
 
     def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
-        return {"weight": np.where(evaluated.rows.cluster >= 0, evaluated.terms.weight, 0.0)}
+        return {"weight": np.where(evaluated.rows.in_clusters, evaluated.terms.weight, 0.0)}
 
     def _of_null(self, evaluated: Evaluated) -> Values:
         return {"loss": evaluated.terms.loss, "residual": evaluated.terms.score, "weight": evaluated.terms.weight}

@@ -41,6 +41,11 @@ CLUSTER = "cluster"
 """Stands beside groupings for the clusters of the standard errors."""
 
 
+def cluster_key(number: int) -> str:
+    """The same for one of `Design.cluster_counts`, and the name of its table."""
+    return f"{CLUSTER}/{number}" if number else CLUSTER
+
+
 @dataclass(frozen=True)
 class Multiplier:
     """Numbers of the design, factor and column, whose product multiplies a part."""
@@ -97,11 +102,32 @@ class Rows:
         return self._levels[factor.name]
 
     @cached_property
-    def cluster(self) -> np.ndarray:
-        """The number of a row's cluster, 0 to design.cluster.count - 1; negative for a row that belongs to none, which takes no
-        part."""
-        assert self._design.cluster
-        return self.looked_up("cluster", self._codes(self._design.cluster.column))
+    def clusters(self) -> np.ndarray:
+        """For each column of clusters the number of a row's cluster, 0 to its count - 1, [columns, rows]; negative for a row that
+        belongs to none, which takes no part."""
+        columns = [self._codes(clusters.column) for clusters in self._design.clusters]
+        numbers = [self.looked_up(cluster_key(k), column) for k, column in enumerate(columns)]
+        return np.array(numbers).reshape(len(columns), self._count)
+
+    @cached_property
+    def in_clusters(self) -> np.ndarray:
+        """Whether a row belongs to a cluster of each column."""
+        return np.all(self.clusters >= 0, axis=0)
+
+    @property
+    def crossed_groups(self) -> np.ndarray:
+        """`groups`, and behind them the other clusters of `Design.cluster_counts`. They take longer: few passes need them."""
+        design, groups = self._design, self.groups
+        if not design.crossed:
+            return groups
+        numbers = np.maximum(self.clusters, 0)
+        columns = [*numbers[1:]]
+        for number, cells in enumerate(design.cells, len(design.clusters)):
+            sizes = [design.clusters[k].count for k in cells.of]
+            joint = np.ravel_multi_index(tuple(numbers[list(cells.of)]), sizes)
+            known = self._positions[(cluster_key(number),)]
+            columns.append(np.minimum(np.searchsorted(known, joint), len(known) - 1))
+        return np.vstack([groups, np.array(columns, groups.dtype)])
 
     def numbers(self, factor: Numeric) -> Sequence[np.ndarray]:
         """The numbers of a factor, on the scale of the data, of any type."""
@@ -132,7 +158,7 @@ class Rows:
             else:
                 kernels.look_up_level(self._tables[f"group/{':'.join(grouping)}"], self._joint(grouping), group, flag)
         if self._design.cluster:
-            groups[-1] = np.maximum(self.cluster, 0)
+            groups[-1] = np.maximum(self.clusters[0], 0)
         return groups.view(np.dtype(f"u{signed.name}")), flag
 
     def _joint(self, grouping: tuple[str, ...]) -> np.ndarray:
@@ -147,7 +173,8 @@ class Rows:
 
     @property
     def groups(self) -> np.ndarray:
-        """For each grouping the group of a row, and last the cluster, if there are any; some group where there is none."""
+        """For each grouping the group of a row, and last the cluster of the first column, if there are any; some group where
+        there is none."""
         return self._grouped[0]
 
     @cached_property
@@ -257,8 +284,11 @@ class Rows:
 
 def positions_of(design: Design) -> dict[tuple[str, ...], np.ndarray]:
     """For each grouping of several factors the group of each combination of their levels, int32; UNSEEN_LEVEL where there is
-    none."""
-    positions = {}
+    none. For the clusters of rows that agree in several columns the combinations that occur, int64."""
+    positions: dict[tuple[str, ...], np.ndarray] = {
+        (cluster_key(number),): np.array(cells.joint, np.int64)
+        for number, cells in enumerate(design.cells, len(design.clusters))
+    }
     for grouping in design.groupings:
         if len(grouping) > 1:
             positions[grouping] = np.full(
@@ -327,6 +357,6 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
             if factor.column in coded and transforms.learns_range(factor.learnt)
         ),
         *(f"level/{factor.name}" for factor in design.categorical),
-        *(["cluster"] if design.cluster else []),
+        *(cluster_key(number) for number in range(len(design.clusters))),
         *(f"group/{':'.join(grouping)}" for grouping in design.groupings if len(grouping) > 1),
     ]

@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tfglm.data.dictionary import lacks, training_values
+from tfglm.data.dictionary import lacks
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
+from tfglm.design.clusters import cluster_numbers, numbers_by_code
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.levels import levels_by_code
@@ -22,7 +23,15 @@ from tfglm.engine import updates
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.passes import Pass, Passes, Sums
-from tfglm.engine.rows import LEFT_OUT, LOWEST_FLAG, MISSING_VALUE, SEPARATED_LEVEL, UNSEEN_LEVEL, table_keys
+from tfglm.engine.rows import (
+    LEFT_OUT,
+    LOWEST_FLAG,
+    MISSING_VALUE,
+    SEPARATED_LEVEL,
+    UNSEEN_LEVEL,
+    cluster_key,
+    table_keys,
+)
 from tfglm.errors import UserError
 
 DEFAULT_CUTTING = Cutting()
@@ -263,9 +272,10 @@ class Workload:
                 MISSING_VALUE if lacks(pattern, self.design.required) else 0 for pattern in file.values(MISSING)
             ]
             return padded([0, *patterns], sizes[MISSING], np.int32)
-        if key == "cluster":
-            assert self.design.cluster
-            return padded(self._clusters_of(file), sizes[file.codes(self.design.cluster.column).name], np.int32)
+        for place, clusters in enumerate(self.design.clusters):
+            if key == cluster_key(place):
+                of_codes = numbers_by_code(clusters, self._cluster_numbers[place], file, MISSING_VALUE, UNSEEN_LEVEL)
+                return padded(of_codes, sizes[file.codes(clusters.column).name], np.int32)
         what, name = key.split("/", 1)
         if what == "group":
             grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
@@ -289,27 +299,19 @@ class Workload:
         return padded(column, sizes[factor.column], np.float64)
 
     @cached_property
-    def _cluster_numbers(self) -> pl.DataFrame:
-        """The number of each cluster by its value. Raises UserError if the files have not as many as the design."""
-        clusters = self.design.cluster
-        assert clusters
-        values = training_values(self.files, clusters.column, clusters.column_kind, self.design.required)["value"]
-        if len(values) != clusters.count:
-            raise UserError(
-                f"models.{self.design.model}: the shards have {len(values):,} values of `{clusters.column}`, the clusters, where "
-                f"the design has {clusters.count:,}: they belong to different data\n  delete the results and run again"
-            )
-        return pl.DataFrame({"value": values, "cluster": np.arange(clusters.count, dtype=np.int32)})
-
-    def _clusters_of(self, file: IngestedFile) -> np.ndarray:
-        """The number of the cluster of each code of a file; MISSING_VALUE for no value, UNSEEN_LEVEL for one that no training row
-        has."""
-        assert self.design.cluster
-        numbers = self._cluster_numbers
-        values = file.values(file.codes(self.design.cluster.column).name).alias("value")
-        codes = values.cast(numbers.schema["value"]).to_frame()
-        clusters = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
-        return np.append(np.int32(MISSING_VALUE), clusters.fill_null(UNSEEN_LEVEL).to_numpy())
+    def _cluster_numbers(self) -> list[pl.DataFrame]:
+        """The number of each cluster by its value, for each column of clusters. Raises UserError if the files have not as many as
+        the design."""
+        numbered = []
+        for clusters in self.design.clusters:
+            numbered.append(cluster_numbers(clusters, self.files, self.design.required))
+            if len(numbered[-1]) != clusters.count:
+                raise UserError(
+                    f"models.{self.design.model}: the shards have {len(numbered[-1]):,} values of `{clusters.column}`, the "
+                    f"clusters, where the design has {clusters.count:,}: they belong to different data\n"
+                    "  delete the results and run again"
+                )
+        return numbered
 
     def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
         """The number of the level of each code of a file, or why a row with it takes no part."""

@@ -26,7 +26,8 @@ WORDS = {
     "calibration": "whether predicted probabilities are as large as the shares of events. The slope is below 1 "
     "where they are too extreme, above 1 where they are too cautious; in the large 0 is ideal, and above 0 they are "
     "too small",
-    "cluster (of rows)": "rows with the same value of the column in `std_errors: cluster(column)`, which may be alike",
+    "cluster (of rows)": "rows with the same value of the column in `std_errors: cluster(column)`, which may be alike; with "
+    "several columns, of any of them (Cameron, Gelbach and Miller 2011)",
     "converged": "a further Newton step would move no coefficient by more than a millionth of its classical "
     "standard error; for lasso and elastic net: the KKT conditions hold to within a millionth of the penalty",
     "CR1, CR2": "standard errors robust to clusters of rows. CR1 multiplies by a factor; CR2 adjusts the residuals "
@@ -58,8 +59,8 @@ WORDS = {
     "their deviance. Below 0 they are worse than the mean",
     "reference level": "the level that the others of its term are compared with; its coefficient is 0",
     "RMSE": "root mean square error of the predictions, in units of the response",
-    "robust": "standard errors that allow more than the family says: any variance of independent rows (HC1), or "
-    "rows of a cluster that are alike (CR1, CR2)",
+    "robust": "standard errors that allow more than the family says: any variance of independent rows (HC0 to HC3), rows "
+    "of a cluster that are alike (CR1, CR2), or dates close to each other (Driscoll and Kraay, Newey and West)",
     "ROC curve": "for each threshold the recall, beside the share of rows without the event for which one is predicted",
     "Satterthwaite": "the degrees of freedom of the t test of a coefficient whose variance is estimated from few or "
     "unequal clusters",

@@ -13,9 +13,12 @@ ERRORS = {
     **{kind: f"robust to a wrong variance ({kind})" for kind in ("HC0", "HC1", "HC2", "HC3")},
 }
 
+SERIAL = {"newey_west": "Newey and West", "driscoll_kraay": "Driscoll and Kraay"}
+
 BY_CLUSTER = {
     "CR2": "CR2, tests by t with Satterthwaite's degrees of freedom, joint tests by AHT",
     "CR1": "CR1, tests by t and F with the effective number of clusters",
+    "CGM": "as Cameron, Gelbach and Miller add them up, tests by t and F with the effective number of clusters",
 }
 
 
@@ -23,8 +26,12 @@ def errors(fit: Mapping) -> str:
     """What kind the standard errors are, or why there are none."""
     std_errors, penalised = fit["std_errors"], "l2" in fit
     if std_errors["kind"] == "cluster":
-        alike = f"robust to rows with the same {std_errors['column']} being alike"
+        alike = f"robust to rows with the same {std_errors['column'].replace(' + ', ' or ')} being alike"
         kind = f"{alike} ({std_errors['clusters'] or 0:,} clusters; {BY_CLUSTER[std_errors['estimator']]})"
+    elif "lags" in std_errors:
+        alike = f"robust to rows being alike whose {std_errors['column']} is up to {std_errors['lags']:,} apart"
+        by = f"{SERIAL[std_errors['kind']]}, tests by t and F with the effective number of dates"
+        kind = f"{alike} ({std_errors['dates']:,} dates; {by})"
     elif std_errors["kind"] != "none":
         kind = ERRORS[std_errors["kind"]]
     elif penalised and fit["exact"] and not fit["l1"]:

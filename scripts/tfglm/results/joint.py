@@ -9,7 +9,14 @@ import scipy.special
 from tfglm.design.design import Design
 from tfglm.results import distributions
 from tfglm.results.estimates import Estimates
-from tfglm.results.reference import DETERMINED_ALONE, JointReference, determined_alone, joint_reference
+from tfglm.results.reference import (
+    DETERMINED_ALONE,
+    NOT_POSITIVE,
+    JointReference,
+    determined_alone,
+    joint_reference,
+    told_by,
+)
 from tfglm.solvers.fitted import Fitted
 
 WIDEST_JOINT_TEST = 4_000
@@ -93,7 +100,8 @@ def joint_test(
         alone = determined_alone(estimated.fitted, estimated.transform[places])
         if alone.any() and not alone.all():
             places = places[~alone]
-            notes.append(f"without {int(alone.sum()):,} of its coefficients, each {DETERMINED_ALONE}")
+            why = DETERMINED_ALONE if not len(estimated.fitted.score_signs) else f"because {NOT_POSITIVE}"
+            notes.append(f"without {int(alone.sum()):,} of its coefficients, each {why}")
     value, df, problem = wald(estimated, places, is_marginal)
     reference = JointReference(1.0, estimated.df_residual)
     if design.by_cluster and np.isfinite(value):
@@ -125,17 +133,22 @@ def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[f
     fitted = estimated.fitted
     if not len(places) or not np.isfinite(fitted.dispersion):
         return np.nan, 0, "no coefficient with a standard error"
-    if len(fitted.scores) and len(places) >= len(fitted.scores) - 1:
-        return np.nan, len(places), f"{len(fitted.scores)} clusters are too few for {len(places)} coefficients"
+    if len(fitted.scores) and len(places) >= fitted.cluster_count - 1:
+        too_few = f"{fitted.cluster_count} {told_by(fitted)} are too few"
+        return np.nan, len(places), f"{too_few} for {len(places)} coefficients"
     if len(places) > WIDEST_JOINT_TEST:
         if fitted.is_robust or is_marginal or not np.isin(places, fitted.eliminated).mean() > 0.5:
             return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
         return eliminated_wald(fitted), len(places), ""
     values = estimated.values[places]
     covariance = fitted.covariance(estimated.transform[places])
+    if not np.all(np.diag(covariance) > 0):
+        return np.nan, len(places), NOT_POSITIVE
     scale = np.sqrt(np.diag(covariance))
     eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()
+    if eigenvalues.min() < -1e-12 * eigenvalues.max() and len(fitted.score_signs):
+        return np.nan, len(places), "its covariance matrix by clusters of several columns is not positive semidefinite"
     projected = (values / scale) @ vectors[:, good]
     return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
 

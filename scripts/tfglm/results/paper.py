@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from tfglm.config import TablesConfig
+from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, Model, response_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -144,7 +145,11 @@ def statistics(models: Sequence[Model]) -> list[Line]:
 def errors_of(fit: Mapping) -> str:
     """The kind of standard errors, in a few words."""
     errors = fit.get("std_errors", {"kind": "none"})
-    return f"by {errors['column']} ({errors['clusters']:,} clusters)" if errors["kind"] == "cluster" else errors["kind"]
+    if errors["kind"] == "cluster":
+        return f"by {errors['column']} ({errors['clusters']:,} clusters)"
+    if "lags" in errors:
+        return f"{SERIAL[errors['kind']]} by {errors['column']} ({errors['lags']:,} lags)"
+    return errors["kind"]
 
 
 def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tfglm.config import SolverConfig
+from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
@@ -12,6 +13,7 @@ from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
 from tfglm.solvers.inference import Near, nearly_aliased
 from tfglm.solvers.path import aic
 from tfglm.solvers.problem import Point, Solution
+from tfglm.solvers.sandwich import smallest_share
 
 
 def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, tests: list[dict]) -> dict:
@@ -57,6 +59,7 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
         warnings.append(remarks.on_distance(design, settings.online_solver or "", report["gap"]))
     has_errors = solution.has_covariance and not design.l2
     report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
+    warnings += remarks.on_crossed_clusters(report["std_errors"])
     report["nearly_aliased"] = aliases(design, near)
     return report | {"warnings": [*design.warnings, *warnings]}
 
@@ -148,13 +151,25 @@ def deviance_explained(fit: Solution | Point) -> float | None:
 def standard_errors(design: Design, fitted: Fitted) -> dict:
     """How the standard errors were estimated."""
     errors: dict = {"kind": design.std_errors}
-    if design.cluster:
+    effective = {"degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
+    if design.std_errors in SERIAL:
+        errors |= {"column": design.clusters[0].column, "dates": fitted.cluster_count, "lags": int(fitted.lags)}
+        errors |= effective | {"estimator": "Bartlett weights", "degrees_of_freedom": "effective dates"}
+    elif design.crossed:
+        names = [clusters.column for clusters in design.clusters]
+        counts = [len(of_column) for of_column in fitted.columns_of_scores]
+        errors |= {"column": " + ".join(names), "clusters": fitted.cluster_count, "estimator": "CGM", **effective}
+        errors |= {
+            "clusters_by_column": dict(zip(names, counts, strict=True)),
+            "smallest_share": smallest_share(fitted),
+        }
+    elif design.cluster:
         errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
         if len(fitted.cluster_information):
             errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
             errors["rho"] = float(fitted.cluster_rho)
         else:
-            errors |= {"estimator": "CR1", "degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
+            errors |= {"estimator": "CR1", **effective}
     return errors
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from tfglm.design.parametrisation import NEGLIGIBLE
+from tfglm.solvers import serial
 from tfglm.solvers.clustered import Clustered
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
@@ -38,7 +39,10 @@ class Fitted:
     `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
     `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m]. If these are CR2's
     (solvers.clustered), there is what its degrees of freedom need: `cluster_information`, the lower triangle of the information
-    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`.
+    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`. Clusters of several
+    columns have their rows in Z one after the other: `score_columns` says of which column they are, -1 for those of rows that
+    agree in several, and `score_signs` whether they are added or subtracted [clusters]. With `lags` above 0 the rows of Z are
+    those of dates, one after the other, and Z'KZ takes the place of Z'Z, with the Bartlett weights K (solvers.serial).
 
     `separating` [directions, p] are those that separate rows across terms: the first moves all of these rows, the others with
     `null_vectors` span all directions that change no prediction for the rows of the likelihood. `separated_rows` [rows, others]
@@ -67,6 +71,9 @@ class Fitted:
     cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cluster_rho: float = 0.0
+    score_columns: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    score_signs: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    lags: int = 0
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -87,8 +94,9 @@ class Fitted:
             scale = self.dispersion * (1.0 if classical else self.correction)
             return scale * (dense @ on_dense.T + eliminated @ on_eliminated.T)
         if len(self.scores):
-            half = np.hstack([on_dense, on_eliminated]) @ self.scores.T
-            return self.correction * (half @ half.T)
+            half = serial.windows(np.hstack([on_dense, on_eliminated]) @ self.scores.T, self.lags)
+            signed = half * self.score_signs if len(self.score_signs) else half
+            return self.correction * (signed @ half.T)
         half = on_dense @ self.meat_mixed
         crossed = half @ on_eliminated.T
         square = on_dense @ self.meat_dense @ on_dense.T + (on_eliminated * self.meat_diagonal) @ on_eliminated.T
@@ -125,16 +133,28 @@ class Fitted:
         return np.hstack([transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()])
 
     def effective_clusters(self, transform: scipy.sparse.csr_array) -> np.ndarray:
-        """3 (sum z^2)^2 / sum z^4, [rows], of what each cluster adds to the error of a row of a transformation: an estimate of
-        (sum v)^2 / sum v^2 with the variances v of the z, if these are normal. So many clusters of one variance would tell as
-        much (Carter, Schnepel & Steigerwald, Review of Economics and Statistics 99, 2017)."""
+        """3 (sum z^2)^2 / sum z^4, [rows], of what each cluster adds to the error of a row of a transformation, and no more than
+        the number of clusters less 1. Of several columns it is that of the column with the fewest; of dates that are alike if
+        they are close to each other, of as many independent ones (`serial.degrees_of_freedom`)."""
         parts = []
         for rows in chunks(transform.shape[0]):
             dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
-            squares = self._by_cluster(self._on_dense(dense, sparse)[1], sparse) ** 2
-            with np.errstate(invalid="ignore"):
-                parts.append(3 * squares.sum(1) ** 2 / (squares**2).sum(1))
-        return np.minimum(np.concatenate(parts), len(self.scores) - 1)
+            by_cluster = self._by_cluster(self._on_dense(dense, sparse)[1], sparse)
+            of_columns = [by_cluster[:, of_column] for of_column in self.columns_of_scores]
+            parts.append(np.min([serial.degrees_of_freedom(of_column, self.lags) for of_column in of_columns], axis=0))
+        return np.concatenate(parts)
+
+    @property
+    def columns_of_scores(self) -> list[np.ndarray]:
+        """The places of the clusters of each column in `scores`."""
+        if not len(self.score_columns):
+            return [np.arange(len(self.scores))]
+        return [np.flatnonzero(self.score_columns == column) for column in range(self.score_columns.max() + 1)]
+
+    @property
+    def cluster_count(self) -> int:
+        """The clusters, or dates; of several columns those of the column with the fewest."""
+        return min(map(len, self.columns_of_scores))
 
     def unscaled_variances(self, transform: scipy.sparse.csr_array) -> np.ndarray:
         """The diagonal of T I^-1 T', [rows]: the classical variances but for the dispersion. Of a penalised fit that of
@@ -146,7 +166,8 @@ class Fitted:
         return np.concatenate(parts)
 
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
-        """The diagonals of T V T' for the covariance asked for and the classical one."""
+        """The diagonals of T V T' for the covariance asked for and the classical one. NaN for a variance by clusters of several
+        columns that is not positive."""
         parts = [self._variances(transform[rows]) for rows in chunks(transform.shape[0])]
         return Variances(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
@@ -158,8 +179,12 @@ class Fitted:
             return Variances(self.correction * classical, classical)
         # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
         if len(self.scores):
-            on_clusters = self._by_cluster(on_dense, sparse)
-            robust = np.einsum("ij,ij->i", on_clusters, on_clusters)
+            on_clusters = serial.windows(self._by_cluster(on_dense, sparse), self.lags)
+            if len(self.score_signs):
+                robust = np.einsum("ij,ij,j->i", on_clusters, on_clusters, self.score_signs)
+                robust = np.where(robust > 0, robust, np.nan)
+            else:
+                robust = np.einsum("ij,ij->i", on_clusters, on_clusters)
         else:
             within, between = self._reduced_meat
             robust = np.einsum("ij,ij->i", on_dense @ within, on_dense)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from tfglm.config.std_errors import ROBUST
+from tfglm.config.std_errors import ROBUST, SERIAL
 from tfglm.design.design import Design
 from tfglm.engine.passes import Sums
 from tfglm.solvers.across import separated_rows
@@ -16,7 +16,7 @@ from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.limits import Limits
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.problem import Solution
-from tfglm.solvers.sandwich import robust
+from tfglm.solvers.sandwich import by_date, by_several, robust
 
 NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot, 1 - R^2 on the columns before."""
@@ -56,9 +56,11 @@ def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
         return replace(fitted, correction=solution.state.pearson / solution.df_residual)
     if design.std_errors in ROBUST:
         return robust(fitted, solution, free)
-    if design.std_errors != "cluster":
+    if design.std_errors in SERIAL:
+        return by_date(fitted, solution)
+    if not design.by_cluster:
         return fitted
-    return clustered(fitted, solution, free, limits)
+    return by_several(fitted, solution) if design.crossed else clustered(fitted, solution, free, limits)
 
 
 def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limits) -> Fitted:

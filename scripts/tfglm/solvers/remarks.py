@@ -1,5 +1,7 @@
 """What a reader has to be told of a fit, because its numbers alone would mislead."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tfglm.design.design import Design
@@ -78,6 +80,18 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
         f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
         f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
         f"`data.rare`, leave the term out, or add a penalty, `l2`"
+    ]
+
+
+def on_crossed_clusters(std_errors: Mapping) -> list[str]:
+    """That the covariance matrix by clusters of several columns is none. `std_errors` is that of fit.json."""
+    share = std_errors.get("smallest_share")
+    if share is None or share >= 0:
+        return []
+    return [
+        f"the covariance matrix by clusters of {std_errors['column']} is not positive semidefinite: some combination of "
+        f"coefficients would have {share:.2g} times its classical variance. A coefficient, contrast or term without a positive "
+        f"variance has no standard error and no test; the others are as the clusters say (Cameron, Gelbach and Miller 2011)"
     ]
 
 

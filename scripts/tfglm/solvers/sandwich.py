@@ -1,8 +1,9 @@
-"""Standard errors that hold whatever the variance of a row is: I^-1 M I^-1 with M made of the scores of rows."""
+"""Standard errors that hold whatever the variance of a row is, and if rows are alike: I^-1 M I^-1 with M made of scores."""
 
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.design.design import Design
@@ -10,6 +11,7 @@ from tfglm.engine import leverage
 from tfglm.engine.parts import eliminated_part
 from tfglm.engine.passes import Sums
 from tfglm.errors import UserError
+from tfglm.solvers import serial
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import assemble
 from tfglm.solvers.problem import Solution
@@ -47,6 +49,86 @@ def robust(fitted: Fitted, solution: Solution, free: np.ndarray) -> Fitted:
     meat = assemble(design, sums, free)
     factor = float(problem.counts["rows"]) / solution.df_residual if kind in ("robust", "HC1") else 1.0
     return replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d, correction=factor)
+
+
+def scores_of(fitted: Fitted, solution: Solution) -> list[np.ndarray]:
+    """The scores by the clusters that have rows, [clusters, free coefficients], for each of `Design.cluster_counts`. Raises
+    UserError if errors are to be those of a series, and a date has several rows."""
+    problem, design = solution.problem, solution.problem.design
+    sums = problem.workload.sum(problem.executor, "scores", design.by_term(fitted.coefficients))
+    scores = []
+    for number in range(len(design.cluster_counts)):
+        which = f"_of_{number}" if number else ""
+        rows = sums[f"rows{which}"]
+        present = rows > 0
+        if design.std_errors == "newey_west" and rows.max() > 1:
+            raise UserError(
+                f"models.{design.model}.std_errors: newey_west is for one row of each date, and a date has {rows.max():,.0f}\n"
+                f"  use `driscoll_kraay({design.clusters[0].column})`, which takes the rows of a date together"
+            )
+        by_cluster = np.zeros((len(present), design.size))
+        for k, part in enumerate(design.parts):
+            by_cluster[:, part.where] = sums[f"part_{k}{which}"].reshape(len(present), part.size)
+        scores.append(by_cluster[np.ix_(present, [*fitted.dense, *fitted.eliminated])])
+    return scores
+
+
+def by_several(fitted: Fitted, solution: Solution) -> Fitted:
+    """The fit with a covariance that is robust to clusters of several columns.
+
+    M is the sum over all sets of the columns of CR1's for the clusters of rows that agree in all columns of the set, subtracted
+    if these are of even number: of two columns M_a + M_b - M_ab (Cameron, Gelbach & Miller, Journal of Business & Economic
+    Statistics 29, 2011). Each has its own factor G / (G - 1) (n - 1) / (n - p), as in sandwich's vcovCL(type = "HC1").
+    """
+    design, scores = solution.problem.design, scores_of(fitted, solution)
+    of = [(number,) for number in range(len(design.clusters))] + [cells.of for cells in design.cells]
+    factor = (float(solution.problem.counts["rows"]) - 1) / solution.df_residual
+    parts, columns, signs = [], [], []
+    for columns_of, by_cluster in zip(of, scores, strict=True):
+        clusters, single = len(by_cluster), len(columns_of) == 1
+        if clusters < 2:
+            by_cluster, clusters = np.full_like(by_cluster, np.nan), 2
+        if not single and clusters > by_cluster.shape[1]:
+            by_cluster = scipy.linalg.qr(by_cluster, mode="r", check_finite=False)[0][: by_cluster.shape[1]]
+        parts.append(np.sqrt(factor * clusters / (clusters - 1)) * by_cluster)
+        columns.append(np.full(len(by_cluster), columns_of[0] if single else -1))
+        signs.append(np.full(len(by_cluster), 1.0 if len(columns_of) % 2 else -1.0))
+    return replace(
+        fitted, scores=np.vstack(parts), score_columns=np.concatenate(columns), score_signs=np.concatenate(signs)
+    )
+
+
+def by_date(fitted: Fitted, solution: Solution) -> Fitted:
+    """The fit with a covariance that is robust to serial correlation (solvers.serial), with the factor n / (n - p) beside."""
+    design = solution.problem.design
+    (scores,) = scores_of(fitted, solution)
+    dates = len(scores)
+    lags = serial.default_lags(dates) if design.lags is None else min(design.lags, dates - 1)
+    share = serial.share_seen(dates, lags)
+    correction = float(solution.problem.counts["rows"]) / solution.df_residual / share if share > 0 else np.nan
+    return replace(fitted, scores=scores, lags=lags, correction=correction)
+
+
+LARGEST_CHECKED = 1_000
+"""Coefficients up to which it is looked at whether their covariance matrix is positive semidefinite: some seconds."""
+
+ROUNDING = 1e-9
+"""Of an eigenvalue, in the largest."""
+
+
+def smallest_share(fitted: Fitted) -> float | None:
+    """The least variance by clusters of several columns of any combination of coefficients, in its classical variance: negative
+    if the covariance matrix is not positive semidefinite. None for too many coefficients."""
+    free = len(fitted.dense) + len(fitted.eliminated)
+    if not len(fitted.score_signs) or free > LARGEST_CHECKED or not np.isfinite(fitted.scores).all():
+        return None
+    dense, eliminated = np.split(np.eye(free), [len(fitted.dense)], axis=1)
+    classical = fitted.dispersion * np.hstack(fitted.solved(dense, eliminated))
+    # I^-1 = L L': the eigenvalues of L'ML are those of the variances in classical ones.
+    root = scipy.linalg.cholesky(classical, lower=True)
+    moved = fitted.scores @ root
+    values = scipy.linalg.eigvalsh((moved * fitted.score_signs[:, None]).T @ moved) / fitted.dispersion**2
+    return float(values[0]) if values[0] < -ROUNDING * abs(values[-1]) else max(float(values[0]), 0.0)
 
 
 def inverse_of(design: Design, fitted: Fitted) -> dict[str, np.ndarray]:

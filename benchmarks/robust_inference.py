@@ -1,0 +1,159 @@
+"""Do tests and intervals keep their level with HC0 to HC3, clusters of two columns, and errors that allow for serial correlation?
+
+Responses without any effect are drawn again and again and fitted as a user's are:
+
+- `variances`: 200 rows whose variance grows with a number, one of them far out; HC0 to HC3 (250 rows for HC3 of a logistic
+  regression)
+- `crossed`: 100 dates and 80 planes of unequal sizes; rows of a date share something, and rows of a plane; a number by row, one
+  by date and one by plane
+- `dates`: 1,000 rows on 200 dates, or 2,000 on 1,000, whose errors share a series with autocorrelation 0.5; numbers by row and,
+  autocorrelated as much, by date; `driscoll_kraay` with the default lags
+- `series`: 400 dates of one row each; `newey_west` with the default lags
+
+Writes benchmarks/results/robust_inference.json, in the form of clustered_inference.json. Takes some minutes.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy.special
+from clustered_inference import LEVEL, ROOT, summary  # which finds tests and scripts
+
+from replicates import Replicates
+from tfglm.results import coefficients
+from tfglm.results.joint import joint_tests
+
+Random = np.random.Generator
+
+
+class Case(NamedTuple):
+    """A frame of covariates, the formula, family and std_errors of a fit, and what draws responses."""
+
+    frame: pd.DataFrame
+    formula: str
+    family: str
+    std_errors: str
+    draw: Callable[[Random], np.ndarray]
+
+
+def series(dates: int, random: Random, correlation: float = 0.5) -> np.ndarray:
+    """A stationary first-order autoregressive series with variance 1, [dates]."""
+    steps = random.normal(size=dates) * np.sqrt(1 - correlation**2)
+    values = np.empty(dates)
+    values[0] = random.normal()
+    for date in range(1, dates):
+        values[date] = correlation * values[date - 1] + steps[date]
+    return values
+
+
+def variances(rows: int, std_errors: str, family: str, random: Random) -> Case:
+    x = random.normal(size=rows).round(3)
+    x[0] = 4.0
+    frame = pd.DataFrame({"x": x, "z": random.normal(size=rows).round(3), "g": random.choice(list("abcd"), rows)})
+
+    def draw(random: Random) -> np.ndarray:
+        if family == "binomial":
+            return (random.random(rows) < scipy.special.expit(-0.5)).astype(float)
+        return random.normal(size=rows) * (0.5 + np.abs(x))
+
+    return Case(frame, "x + z + g", family, std_errors, draw)
+
+
+def crossed(family: str, random: Random) -> Case:
+    rows, dates, planes = 3_000, 100, 80
+    sizes = random.lognormal(sigma=0.5, size=planes)
+    date, plane = random.integers(0, dates, rows), random.choice(planes, rows, p=sizes / sizes.sum())
+    wind, age = random.normal(size=dates).round(3)[date], random.normal(size=planes).round(3)[plane]
+    frame = pd.DataFrame(
+        {"date": date, "plane": plane, "x": random.normal(size=rows).round(3), "wind": wind, "age": age}
+    )
+    frame["g"] = random.choice(list("abc"), rows)
+
+    def draw(random: Random) -> np.ndarray:
+        shared = 0.4 * (random.normal(size=dates)[date] + random.normal(size=planes)[plane])
+        if family == "binomial":
+            return (random.random(rows) < scipy.special.expit(-0.8 + 1.5 * shared)).astype(float)
+        return shared + random.normal(size=rows)
+
+    return Case(frame, "x + wind + age + g", family, "cluster(date + plane)", draw)
+
+
+def dated(dates: int, rows: int, std_errors: str, random: Random) -> Case:
+    date = np.sort(np.concatenate([np.arange(dates), random.integers(0, dates, rows - dates)]))
+    frame = pd.DataFrame(
+        {"date": date, "x": random.normal(size=rows).round(3), "wind": series(dates, random).round(3)[date]}
+    )
+    frame["g"] = random.choice(list("abcd"), rows)
+    frame["season"] = date * 4 // dates
+
+    def draw(random: Random) -> np.ndarray:
+        return 0.5 * series(dates, random)[date] + random.normal(size=rows) * (1.0 if rows > dates else 0.1)
+
+    return Case(frame, "x + wind + g + C(season)", "gaussian", std_errors, draw)
+
+
+CASES: dict[str, Callable[[Random], Case]] = {
+    **{
+        f"variances-{kind}-gaussian": lambda random, kind=kind: variances(200, kind, "gaussian", random)
+        for kind in ("HC0", "HC1", "HC2", "HC3")
+    },
+    "variances-HC3-binomial": lambda random: variances(250, "HC3", "binomial", random),
+    "crossed-gaussian": lambda random: crossed("gaussian", random),
+    "crossed-binomial": lambda random: crossed("binomial", random),
+    "dates-200": lambda random: dated(200, 1_000, "driscoll_kraay(date)", random),
+    "dates-1000": lambda random: dated(1_000, 2_000, "driscoll_kraay(date)", random),
+    "series-400": lambda random: dated(400, 400, "newey_west(date)", random),
+}
+
+
+def simulate(case: Case, replications: int, folder: Path) -> dict:
+    """What has come of the replications."""
+    random = np.random.default_rng(23)
+    replicates = Replicates(case.frame, case.formula, case.family, folder, std_errors=case.std_errors)
+    of_coefficients, of_terms = [], []
+    for _ in range(replications):
+        estimates = replicates.estimates(case.draw(random))
+        table = coefficients.table(estimates, 1 - LEVEL)
+        table = table[(table["term"] != "Intercept") & estimates.kept]
+        of_coefficients.append(table.assign(df=table.get("df", estimates.df_residual)))
+        terms = joint_tests(estimates)
+        of_terms.append(terms.assign(df_denominator=terms.get("df_denominator", estimates.df_residual)))
+    names = (of_coefficients[0]["term"] + " " + of_coefficients[0]["level"]).str.strip().tolist()
+    tables = {
+        "coefficients": (names, of_coefficients, "df"),
+        "joint_tests": (of_terms[0]["term"].tolist(), of_terms, "df_denominator"),
+    }
+    tests = {
+        kind: summary(names, *(np.stack([table[column] for table in drawn]) for column in ("p_value", df)))
+        for kind, (names, drawn, df) in tables.items()
+    }
+    printed = [test for kind in tests.values() for test in kind.values() if test["printed"] > replications / 5]
+    within = {key: sum(test[key] for test in printed) for key in ("within_3_to_8", "within_chance")}
+    return (
+        {"replications": replications, "rows": len(case.frame), "std_errors": case.std_errors, "tests": len(printed)}
+        | within
+        | tests
+    )
+
+
+def main(arguments: argparse.Namespace) -> None:
+    results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}
+    for name in arguments.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = simulate(CASES[name](np.random.default_rng(5)), arguments.replications, Path(folder))
+        arguments.results.write_text(json.dumps(results, indent=1) + "\n")
+        print(name, {key: value for key, value in results[name].items() if not isinstance(value, dict)}, flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="case", help=", ".join(CASES))
+    parser.add_argument("--replications", type=int, default=1_000)
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / "robust_inference.json")
+    main(parser.parse_args())

@@ -1,0 +1,161 @@
+"""The clusters of standard errors: which there are, and which rows belong to them."""
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tfglm.config.std_errors import SERIAL, StdErrors
+from tfglm.data import training_rows
+from tfglm.data.dictionary import Column, Dictionary, training_values
+from tfglm.data.shards import IngestedFile
+from tfglm.design.checks import check_levels
+from tfglm.design.factors import Cells, Clusters
+from tfglm.errors import UserError
+
+MOST_JOINT = 2**62
+"""Combinations of clusters that can be numbered."""
+
+YEAR_FIRST = re.compile(r"\d{4}($|\D|\d{4}($|\D))")
+"""How text begins whose order is that of time."""
+
+NONE = -1
+"""The number of no cluster."""
+
+
+class ClustersOf(NamedTuple):
+    """The clusters of each column, and of rows that agree in several."""
+
+    of_columns: tuple[Clusters, ...] = ()
+    cells: tuple[Cells, ...] = ()
+
+
+def clusters_of(
+    errors: StdErrors, columns: Sequence[Column], files: Sequence[IngestedFile], dictionary: Dictionary, where: str
+) -> ClustersOf:
+    """The clusters of the training rows.
+
+    Parameters
+    ----------
+    errors, columns
+        The standard errors that are asked for, and the columns that they name.
+    files, dictionary
+        The data.
+    where
+        The key, which messages begin with.
+
+    Raises
+    ------
+    UserError
+        For a column that cannot tell which rows belong together, or in which order dates are.
+    """
+    of_columns = tuple(clusters_in(column, where) for column in columns)
+    if errors.kind in SERIAL:
+        check_dates(errors, of_columns[0], files, dictionary, where)
+    return ClustersOf(of_columns, cells_of(of_columns, files, dictionary.required, where))
+
+
+def clusters_in(column: Column, where: str) -> Clusters:
+    """Those of one column. Raises UserError if it has too many values or one alone, or if training rows without a value are
+    kept."""
+    name = column.name
+    if column.missing_rows:
+        raise UserError(
+            f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no cluster, but "
+            f"data.missing keeps them\n"
+            f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under data.derive "
+            "that puts them into a cluster"
+        )
+    distinct = check_levels(name, column, where)
+    if distinct < 2:
+        raise UserError(
+            f"{where}: `{name}` has only the value `{column.labels[0]}` in the training rows, so there is only one cluster; "
+            "choose another column"
+        )
+    return Clusters(name, column.kind, distinct)
+
+
+def cluster_numbers(clusters: Clusters, files: Sequence[IngestedFile], required: Collection[str]) -> pl.DataFrame:
+    """The number of each cluster by its value, in the training rows that lack no required column: `value`, `cluster`."""
+    values = training_values(files, clusters.column, clusters.column_kind, required)["value"]
+    return pl.DataFrame({"value": values, "cluster": np.arange(len(values), dtype=np.int32)})
+
+
+def numbers_by_code(
+    clusters: Clusters, numbers: pl.DataFrame, file: IngestedFile, missing: int = NONE, unseen: int = NONE
+) -> np.ndarray:
+    """The number of the cluster of each code of a file, of which the first is that of no value: `missing` for that, `unseen` for
+    a value that no training row has. `numbers` are those of `cluster_numbers`."""
+    values = file.values(file.codes(clusters.column).name).alias("value")
+    codes = values.cast(numbers.schema["value"]).to_frame()
+    of_codes = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
+    return np.append(np.int32(missing), of_codes.fill_null(unseen).to_numpy())
+
+
+def cells_of(
+    clusters: Sequence[Clusters], files: Sequence[IngestedFile], required: Collection[str], where: str
+) -> tuple[Cells, ...]:
+    """The clusters of training rows that agree in two or more columns.
+
+    Parameters
+    ----------
+    clusters
+        Those of each column.
+    files
+        All that are ingested.
+    required
+        Columns without a value of which a row does not count.
+    where
+        The key, which messages begin with.
+
+    Raises
+    ------
+    UserError
+        If there are more combinations than can be numbered.
+    """
+    numbers = [cluster_numbers(each, files, required) for each in clusters]
+    found = []
+    for size in range(2, len(clusters) + 1):
+        for of in itertools.combinations(range(len(clusters)), size):
+            sizes = [clusters[k].count for k in of]
+            if math.prod(sizes) > MOST_JOINT:
+                raise UserError(f"{where}: the columns have too many values to be combined; leave out a column")
+            joint = np.zeros(0, np.int64)
+            for file in files:
+                codes = training_rows.combinations(file, [clusters[k].column for k in of], required)
+                by_code = [numbers_by_code(clusters[k], numbers[k], file) for k in of]
+                rows = np.array([table[codes[:, place]] for place, table in enumerate(by_code)])
+                joint = np.union1d(joint, np.ravel_multi_index(tuple(rows[:, (rows >= 0).all(axis=0)]), sizes))
+            found.append(Cells(of, tuple(joint.tolist())))
+    return tuple(found)
+
+
+def check_dates(
+    errors: StdErrors, dates: Clusters, files: Sequence[IngestedFile], dictionary: Dictionary, where: str
+) -> None:
+    """Raise UserError for dates whose order, that of text, is not that of time, for lags that reach beyond them, and for several
+    rows of a date where there may be one."""
+    column, required = dates.column, dictionary.required
+    if errors.lags is not None and errors.lags > dates.count - 2:
+        raise UserError(
+            f"{where}: {errors.lags:,} lags, but `{column}` has {dates.count:,} values in the training rows, so that there are "
+            f"pairs up to {dates.count - 1:,} apart\n  give fewer lags, or leave `lags` out"
+        )
+    if errors.kind == "newey_west" and dates.count < dictionary.rows["train"]:
+        raise UserError(
+            f"{where}: newey_west is for one row of each date, and {dictionary.rows['train']:,} training rows share "
+            f"{dates.count:,} values of `{column}`\n  use `driscoll_kraay({column})`, which takes the rows of a date together"
+        )
+    if dates.column_kind != "text":
+        return
+    values = training_values(files, column, dates.column_kind, required)["value"]
+    wrong = [value for value in values if not YEAR_FIRST.match(value) or len(value) != len(values[0])]
+    if wrong:
+        raise UserError(
+            f"{where}: `{column}` has the value `{wrong[0]}`, and text is ordered as time is only if it is like `2013-01-31`\n"
+            "  derive a column of such text, or of whole numbers, under data.derive"
+        )
