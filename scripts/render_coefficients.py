@@ -8,7 +8,7 @@ import numpy as np
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.families import FAMILIES
+from tfglm.families import family_of
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawing import use_colour
 from tfglm.report.embedded import panels
@@ -17,6 +17,7 @@ from tfglm.report.pages import read_table, render
 from tfglm.report.words import Words, minus
 from tfglm.results import csv_files, options
 from tfglm.results.accuracy import SERIAL
+from tfglm.results.compare import family_words
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -24,7 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
     fit = digests.read_json(arguments.fit)
     table = read_table(arguments.table)
     effects = csv_files.read(arguments.effects, ("term", "column", "at")) if arguments.effects else None
-    family = FAMILIES[fit["family"]]
+    family = family_of(fit["family"], fit.get("link"))
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:
@@ -71,10 +72,11 @@ def in_words(fit: dict) -> str:
     if fit["log_likelihood"] is not None:
         shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
+    of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
-        f"{fit['family'].capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
+        f"{family_words(fit).capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
-        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f} of {fit['null_deviance']:,.2f}."
+        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
     )
 
 

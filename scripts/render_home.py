@@ -11,13 +11,13 @@ import yaml
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig
-from tfglm.families import FAMILIES
+from tfglm.families import family_of
 from tfglm.report import quality, sentences
 from tfglm.report.pages import four_digits, p_value, read_table, render
 from tfglm.report.words import Words, plain
 from tfglm.results import csv_files, options
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
-from tfglm.results.compare import response_of
+from tfglm.results.compare import family_words, response_of
 
 NAMES = {
     "coefficients.html": "all coefficients",
@@ -118,12 +118,12 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
         "is_network": False,
-        "kind": f"{fit['family']} regression",
+        "kind": f"{family_words(fit)} regression",
         "explained": "" if explained is None else f"{100 * explained:.1f} %",
-        "regression": FAMILIES[fit["family"]].regression,
+        "regression": family_of(fit["family"], fit.get("link")).regression,
         "effects": effects,
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
-        "means": adjusted_means(folder, about, FAMILIES[fit["family"]].counts_events),
+        "means": adjusted_means(folder, about, family_of(fit["family"], fit.get("link")).counts_events),
         "what_means": WHAT_MEANS[settings.adjusted_means],
         "confidence": settings.confidence,
         "errors": errors(fit),
@@ -136,7 +136,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
 
 def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
     """What the sentences on a regression need to know."""
-    response, family = response_of(fit), FAMILIES[fit["family"]]
+    response, family = response_of(fit), family_of(fit["family"], fit.get("link"))
     slopes = [path for path in about.marginal_effects if path.parent == folder]
     table = (
         csv_files.read(slopes[0], MARGINAL_TEXTS)
@@ -152,6 +152,8 @@ def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
         about.spans,
         sentences.slopes(table),
         {each["term"] for each in fit.get("nearly_aliased", [])},
+        family.counts_events,
+        family.ratio is None and not family.quadratic,
     )
 
 

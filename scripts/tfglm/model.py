@@ -21,6 +21,7 @@ from tfglm.errors import UserError, nearest
 from tfglm.report.pages import read_table, render
 from tfglm.results import csv_files, predict, read, unseen
 from tfglm.results.coefficients import covariance_table
+from tfglm.results.compare import family_words
 from tfglm.results.paper import errors_of
 
 SHOWN = 20
@@ -173,7 +174,7 @@ class Model:
     def _summary(self) -> list[str]:
         """The model in two lines."""
         fit = self.fit
-        words = [fit["family"], f"{fit['rows']:,} rows"]
+        words = [family_words(fit), f"{fit['rows']:,} rows"]
         if not self.is_network:
             words += [f"{fit['coefficients']:,} coefficients", f"standard errors: {errors_of(fit)}"]
             words += [] if fit["converged"] else ["did NOT converge"]

@@ -21,6 +21,7 @@ from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
 from tfglm.config import ResultsConfig
 from tfglm.design.checks import check_groups
 from tfglm.errors import UserError
+from tfglm.families import family_of
 from tfglm.results import compare, export, held_out, histogram, metrics, nested, tally
 from tfglm.results.predict import Scored, predictions
 
@@ -31,7 +32,7 @@ class Named:
     """As much of a design as the metrics look at."""
 
     def __init__(self, family):
-        self.family, self.model = family, "m"
+        self.family, self.model, self.distribution = family, "m", family_of(family)
 
 
 def scored(eta, y, weight=None, parts=3):

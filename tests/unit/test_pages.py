@@ -90,7 +90,7 @@ PAGES = {
     },
     "rows": {"sentences": [HOSTILE], "files": FRAME, "has_total": True, "picture": [HOSTILE]},
     "compare": {
-        "models": [{"name": HOSTILE, "fit": FIT}],
+        "models": [{"name": HOSTILE, "fit": FIT, "family": HOSTILE}],
         "responses": [HOSTILE, "y"],
         "coefficients": [LINE],
         "statistics": [LINE],

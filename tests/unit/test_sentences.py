@@ -11,8 +11,17 @@ WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance":
 
 
 def model(**keys) -> Model:
-    known = {"response": "late", "unit": None, "ratio": "odds", "deviation": 1.0, "words": WORDS}
-    return Model(**known | {"spans": {"hour": 23, "distance": 4900}, "slopes": {}, "nearly_aliased": []} | keys)
+    known = {
+        "response": "late",
+        "unit": None,
+        "ratio": "odds",
+        "is_probability": True,
+        "deviation": 1.0,
+        "words": WORDS,
+    }
+    known |= keys
+    known |= {"is_probability": known["ratio"] == "odds"} | {"spans": {"hour": 23, "distance": 4900}} | keys
+    return Model(**{"slopes": {}, "nearly_aliased": []} | known)
 
 
 def table(*rows: tuple, error: float = 0.05) -> pd.DataFrame:

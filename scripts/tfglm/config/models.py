@@ -18,6 +18,14 @@ from tfglm.config.base import (
     Section,
     Text,
 )
+from tfglm.config.families import (
+    DISPERSION_ESTIMATED,
+    LINKS,
+    POSITIVE_PREDICTOR,
+    FamilyName,
+    LinkName,
+    RegressionFamily,
+)
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import DESCRIPTION, EXAMPLES, PATTERN, StdErrors, check_columns, parsed
 
@@ -53,7 +61,7 @@ class RowsConfig(Section):
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
     )
-    family: Literal["gaussian", "binomial", "poisson", "multinomial"] = Field(
+    family: FamilyName = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
         "regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole "
         "numbers has."
@@ -104,6 +112,12 @@ class RowsConfig(Section):
 class DesignConfig(RowsConfig):
     """What a fit depends on, whatever the solver."""
 
+    link: LinkName | None = Field(
+        default=None,
+        description="How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`: "
+        "`logit` (the default), `probit` or `cloglog`. `poisson`: `log`. `gamma`: `log` (the default) or `inverse`. "
+        "`inverse_gaussian`: `log` (the default) or `1/mu^2`.",
+    )
     std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
         default="classical", examples=EXAMPLES, description=DESCRIPTION
     )
@@ -143,8 +157,13 @@ class DesignConfig(RowsConfig):
 
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":
-        if self.family == "gaussian" and self.std_errors == "quasi":
-            raise ValueError("std_errors: with family gaussian `classical` estimates the dispersion already; use that")
+        if self.link and self.link not in LINKS[self.family]:
+            links = " or ".join(f"`{link}`" for link in LINKS[self.family])
+            raise ValueError(f"link: family {self.family} has no link `{self.link}`; use {links}")
+        if self.family in DISPERSION_ESTIMATED and self.std_errors == "quasi":
+            raise ValueError(
+                f"std_errors: with family {self.family} `classical` estimates the dispersion already; use that"
+            )
         if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
             raise ValueError("std_errors: a penalised fit (l1, l2, path) has no standard errors; remove the key")
         if self.path and (self.l1 or self.l2):
@@ -238,9 +257,10 @@ class ResultsConfig(PredictionConfig):
 class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
-    family: Literal["gaussian", "binomial", "poisson"] = Field(
+    family: RegressionFamily = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
-        "regression of counts with log link."
+        "regression of counts with log link, `gamma` and `inverse_gaussian` regression of amounts above 0 whose spread grows "
+        "with their mean. `link` has others."
     )
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},
@@ -264,6 +284,11 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError(f"l1: solver `{self.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`")
         if self.online_solver == "ftrl" and self.online.decay:
             raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
+        if self.link in POSITIVE_PREDICTOR and self.online_solver:
+            raise ValueError(
+                f"solver: steps of `{self.online_solver}` can leave the range of link `{self.link}`, where the linear predictor "
+                f"has to be above 0; use `newton`, or link: log"
+            )
         if self.path and self.online_solver:
             raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
         return self

@@ -1,10 +1,11 @@
 """The sections under `networks`: which layers, and how they are trained."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from tfglm.config.base import MOST_ROWS, Count, Integer, Level, Name, Number, Section, Text, number_of_text
+from tfglm.config.families import NetworkFamily, RegressionFamily
 from tfglm.config.models import PredictionConfig, RowsConfig
 
 WIDEST = 65_536
@@ -312,6 +313,21 @@ class TrainingConfig(LayersConfig):
 
 class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
     """One network."""
+
+    family: NetworkFamily = Field(
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
+        "regression of counts with log link, `multinomial` the softmax over the classes that a response of text or whole "
+        "numbers has."
+    )
+
+    @field_validator("family", mode="before")
+    @classmethod
+    def _of_networks(cls, family: Any) -> Any:
+        if family in get_args(RegressionFamily) and family not in get_args(NetworkFamily):
+            raise ValueError(
+                f"networks have {', '.join(get_args(NetworkFamily))}, and no {family}; write the model under `models`"
+            )
+        return family
 
     @property
     def reference(self) -> dict[Text, Level]:

@@ -19,6 +19,7 @@ from tfglm.config.base import (
 )
 from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
+from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
 from tfglm.config.models import ModelConfig, covariates_of
 from tfglm.config.networks import NetworkConfig
@@ -159,6 +160,8 @@ class Config(Section):
                 )
             if offset and self.models[offset].family != network.family:
                 raise ValueError(f"networks.{name}.offset_from: `{offset}` is of another family; use the same")
+            if offset and self.models[offset].link not in (None, LINKS[network.family][0]):
+                raise ValueError(f"networks.{name}.offset_from: `{offset}` has another link than networks have")
         return self
 
     @model_validator(mode="after")

@@ -156,6 +156,7 @@ class _DesignBuilder:
             path=settings.path,
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
+            link=settings.link,
         )
 
     def column(self, name: str, where: str) -> Column:

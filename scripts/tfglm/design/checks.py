@@ -4,8 +4,6 @@ to hold. What is refused for the kind of a column is in `kinds`."""
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from tfglm.config import DesignConfig
 from tfglm.config.std_errors import BY_LEVERAGE
 from tfglm.data.dictionary import Column, Dictionary
@@ -13,7 +11,7 @@ from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
+from tfglm.families import family_of
 from tfglm.families.family import Response
 
 LARGEST_INFORMATION = 4e9
@@ -62,7 +60,8 @@ def check_response(column: Column, settings: DesignConfig, where: str) -> None:
             f"fit\n  check its definition in data.derive and the conditions in data.where"
         )
     response = Response(column.name, column.kind, minimum, maximum, column.levels)
-    refusal = FAMILIES[settings.family].refusal(response, bool(settings.trials), bool(settings.weights))
+    family = family_of(settings.family, settings.link)
+    refusal = family.refusal(response, bool(settings.trials), bool(settings.weights))
     if refusal:
         raise UserError(f"{where}: family {settings.family} {refusal}")
 
@@ -126,8 +125,7 @@ def check_scores_size(design: Design, where: str) -> None:
 def check_leverages(design: Design, dictionary: Dictionary, where: str) -> None:
     """Raise UserError if standard errors divide by 1 less the leverage of a row that alone has a level. (Of a family whose
     coefficients may be infinite such a row can leave the likelihood, which only its response tells.)"""
-    separates = np.isfinite(FAMILIES[design.family].smallest) or np.isfinite(FAMILIES[design.family].largest)
-    if design.std_errors not in BY_LEVERAGE or separates or design.frequency:
+    if design.std_errors not in BY_LEVERAGE or design.distribution.separates or design.frequency:
         return
     for term in design.terms:
         if len(term.categorical) != 1 or term.numeric:

@@ -19,6 +19,7 @@ from tfglm import digests
 from tfglm.config import PathConfig
 from tfglm.design.factors import Categorical, Cells, Clusters, Numeric
 from tfglm.design.terms import INTERCEPT, Part, Term
+from tfglm.families import Family, family_of
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,13 @@ class Design:
     crossed: tuple[Clusters, ...] = ()
     cells: tuple[Cells, ...] = ()
     lags: int | None = None
+    link: str | None = None
+    """None for the family's default."""
+
+    @cached_property
+    def distribution(self) -> Family:
+        """The family with its link."""
+        return family_of(self.family, self.link)
 
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:

@@ -21,11 +21,10 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
+from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.parts import looked_up_parts
-from tfglm.engine.passes import Evaluated
 from tfglm.engine.rows import Multiplier
 from tfglm.engine.workload import Workload
-from tfglm.families import FAMILIES
 
 CELLS_AT_ONCE = 2**15
 """Rows times levels that are worked on at once: what is made of them stays in the caches."""
@@ -90,7 +89,7 @@ class LevelMeans:
     def __init__(
         self, design: Design, factor: Categorical, coefficients: np.ndarray, cells_at_once: int = CELLS_AT_ONCE
     ):
-        self._design, self._family, self._cells_at_once = design, FAMILIES[design.family], cells_at_once
+        self._design, self._family, self._cells_at_once = design, design.distribution, cells_at_once
         self._levels, self._parts = len(factor.levels), looked_up_parts(design)[1]
         self._finite = np.where(np.isfinite(coefficients), coefficients, 0.0)
         self._changed = {
@@ -149,7 +148,7 @@ class LevelMeans:
             kernels.add_by_level(total, np.zeros(len(mean), np.uint32), block.weight[some], mean)
             # By themselves first: a long chain of additions loses digits.
             self._total += total
-            slope = self._family.variance(mean) * block.weight[some, None]
+            slope = self._family.slope(eta, mean) * block.weight[some, None]
             self._add_derivative(block, groups, some, slope)
 
     def _add_derivative(self, block: Block, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
@@ -196,7 +195,7 @@ class MeanSlope:
     """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
 
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):
-        self._design, self._family = design, FAMILIES[design.family]
+        self._design, self._family = design, design.distribution
         self._coefficients = np.where(np.isfinite(coefficients), coefficients, 0.0)
         self._multipliers, self._parts = looked_up_parts(design)
         self._value = value_of(column)
@@ -220,9 +219,10 @@ class MeanSlope:
         for number in self._changed:
             table = self._coefficients[self._design.parts[number].where]
             change += table[block.group(number)] * by_multiplier[self._parts[number, 2]]
-        mean = self._family.mean(block.linear_predictor(self._coefficients, self._parts))
-        first = block.weight * self._family.variance(mean)
-        second = block.weight * self._family.curvature(mean) * change
+        eta = block.linear_predictor(self._coefficients, self._parts)
+        mean = self._family.mean(eta)
+        first = block.weight * self._family.slope(eta, mean)
+        second = block.weight * self._family.curvature(eta, mean) * change
         self._total += float((first * change).sum())
         self._weight += float(block.weight.sum())
         for number, part in enumerate(self._design.parts):

@@ -196,8 +196,7 @@ def load() -> None:
     keep(eta, eta)
     add_linear_predictor(eta, eta, parts, groups, numbers)
     for family in FAMILIES.values():
-        if not family.of_classes:
-            family.terms(eta, eta, eta, True)
+        family.load()
     add_by_group(eta, np.array([[0, 0]]), groups, eta)
     add_by_pair(eta, np.array([[0, 0, 0, 1]]), groups, eta)
     add_by_triple(eta, np.array([[0, 0, 0, 0, 1, 1]]), groups, eta)

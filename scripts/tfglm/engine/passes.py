@@ -18,12 +18,12 @@ from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
-from tfglm.engine.leverage import TOO_NEAR, leverages
-from tfglm.engine.parts import derivative, eliminated_part, looked_up_parts, nesting, numbers_of, pairs, sum_layout
+from tfglm.engine.evaluated import Evaluated
+from tfglm.engine.leverage import TOO_NEAR
+from tfglm.engine.parts import derivative, looked_up_parts, nesting, numbers_of, pairs, sum_layout
 from tfglm.engine.rectified import COUNTED, rectified
-from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, Rows, cluster_key, positions_of, rows_of
+from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, cluster_key, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
-from tfglm.families import FAMILIES, Terms
 
 Sums = dict[str, np.ndarray]
 """What a pass returns, summed: see `Passes` for the keys."""
@@ -100,48 +100,6 @@ def _passes_of(design: str, signature: str) -> "Passes":
     return Passes(Design.from_json(design), Signature.of(json.loads(signature)))
 
 
-class Evaluated:
-    """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
-
-    def __init__(self, passes: "Passes", rows: Rows, coefficients: np.ndarray, state: Mapping[str, np.ndarray]):
-        self._passes, self.rows, self.coefficients, self.state = passes, rows, coefficients, state
-
-    @cached_property
-    def numbers(self) -> np.ndarray:
-        """The multipliers, [multipliers, rows]."""
-        multipliers = self._passes.multipliers
-        return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
-
-    @cached_property
-    def eta(self) -> np.ndarray:
-        """The linear predictor."""
-        return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
-
-    def along(self, direction: np.ndarray) -> np.ndarray:
-        """What a direction [p] adds to the linear predictor."""
-        return self.rows.without_offset(direction, self._passes.parts, self.numbers)
-
-    @cached_property
-    def reach(self) -> np.ndarray:
-        """1 plus the sizes of all that the linear predictor consists of."""
-        rows, numbers = self.rows, np.abs(self.numbers)
-        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._passes.parts, numbers)
-        return reach + np.abs(rows.offset) if self._passes.design.offset else reach
-
-    @cached_property
-    def terms(self) -> Terms:
-        rows = self.rows
-        return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
-
-    @cached_property
-    def leverage(self) -> np.ndarray:
-        """That of one of the rows that a row stands for, if the state has the inverse information matrix."""
-        passes, frequency = self._passes, self.rows.frequency
-        working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
-        last = eliminated_part(passes.design)
-        return working * leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)
-
-
 class Passes:
     """The passes of one design over shards of one signature.
 
@@ -158,6 +116,7 @@ class Passes:
     - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
       `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
       last and else j < k
+    - `observed`: these blocks with the second derivative of the loss for the weight, where the link is not canonical
     - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors; `hc2` and `hc3` with
       that over 1 - h and (1 - h)^2, where h is the leverage (engine.leverage); and `alone`, the rows of leverage 1, which are
       left out, with `alone_c` by group of each grouping c
@@ -177,7 +136,7 @@ class Passes:
 
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
-        self.family = FAMILIES[design.family]
+        self.family = design.distribution
         self.single = [k for k, part in enumerate(design.parts) if not part.grouping]
         self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
         self.multipliers, self.parts = looked_up_parts(design)
@@ -206,7 +165,7 @@ class Passes:
         sizes = Stage(
             sum_layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
             lambda evaluated: {
-                "reach": evaluated.terms.weight * evaluated.reach**2,
+                "reach": evaluated.rounded * evaluated.reach**2,
                 "residual": np.abs(evaluated.terms.score),
             },
             lambda evaluated: np.abs(evaluated.numbers),
@@ -218,6 +177,7 @@ class Passes:
             self, "information", [first, Stage(products, lambda evaluated: {"weight": evaluated.terms.weight})]
         )
         self.magnitudes = Pass(self, "magnitudes", [sizes])
+        self.observed = Pass(self, "observed", [Stage(products, lambda evaluated: {"weight": evaluated.observed})])
         self.squares = Pass(self, "squares", [Stage(products, self._squares)])
         alone = {f"alone_{number}": Sum("alone", (), (grouping,)) for number, grouping in enumerate(design.groupings)}
         over = sum_layout(design, {**self._products(), "alone": Sum("alone"), **alone})
@@ -296,7 +256,7 @@ class Passes:
             {
                 "eta": evaluated.eta,
                 "response": evaluated.rows.y,
-                "flag": evaluated.rows.flag,
+                "flag": evaluated.flag,
                 "weight": evaluated.rows.weight,
                 "frequency": evaluated.rows.frequency,
                 "outside": evaluated.rows.outside,
@@ -310,7 +270,7 @@ class Passes:
         return joined(
             {
                 "eta": evaluated.eta,
-                "flag": evaluated.rows.flag,
+                "flag": evaluated.flag,
                 "outside": evaluated.rows.outside,
                 "groups": evaluated.rows.groups[:groupings].T.astype(int),
                 "multipliers": np.vstack([evaluated.numbers, np.ones(len(evaluated.eta))])[self.parts[:, 2]].T,
@@ -321,7 +281,7 @@ class Passes:
     def _count(self, evaluated: Evaluated) -> Values:
         rows = evaluated.rows
         y, kept = rows.y, rows.kept
-        impossible = kept & ((y > self.family.largest) | (y < self.family.smallest))
+        impossible = kept & ~self.family.in_range(y)
         values = {
             "rows": rows.frequency,
             "row_weight": rows.weight,

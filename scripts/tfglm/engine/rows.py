@@ -34,6 +34,10 @@ NOT_FINITE = -4
 
 LOWEST_FLAG = NOT_FINITE
 
+WITHOUT_MEAN = -5
+"""Flag of a row whose linear predictor is out of the range of the link, as one below 0 with link inverse. Only
+predictions have it."""
+
 LEFT_OUT = "left out along"
 """Stands beside the terms in a state: directions [directions, p], which separate the rows that they move by more than 1."""
 

@@ -19,7 +19,6 @@ from tfglm.engine.blocks import Signature
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.parts import derivative, looked_up_parts, sum_layout
 from tfglm.engine.rows import Rows, positions_of, rows_of
-from tfglm.families import FAMILIES
 
 SMALL = np.float32
 
@@ -52,7 +51,7 @@ class Updates:
 
     def __init__(self, design: Design, signature: Signature, solver: str, batch_size: int):
         self.design, self.signature, self.solver, self.batch_size = design, signature, solver, batch_size
-        self.optimiser, self.family = OPTIMISERS[solver], FAMILIES[design.family]
+        self.optimiser, self.family = OPTIMISERS[solver], design.distribution
         self.blocks = signature.shards * signature.blocks
         self.shape = self.optimiser.slots, design.size + 1
         self._multipliers, self._parts = looked_up_parts(design)

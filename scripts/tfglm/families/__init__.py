@@ -1,16 +1,59 @@
 """The families: how the response varies around its mean, and how the mean follows from the linear predictor.
 
-A family is one class in one file, with its mathematics and its words; nothing else in the package decides by a family's name.
-May import: nothing.
+A family with its link is one class in one file, with its mathematics and its words; nothing else in the package decides by a
+family's name. May import: nothing.
 """
 
+from collections.abc import Callable
+from functools import lru_cache, partial
+
 from tfglm.families.binomial import Binomial
-from tfglm.families.family import Family, Terms
+from tfglm.families.binomial_link import BinomialLink
+from tfglm.families.family import Family, LikelihoodSums, Terms
+from tfglm.families.gamma import Gamma
 from tfglm.families.gaussian import Gaussian
+from tfglm.families.gaussian_log import GaussianLog
+from tfglm.families.inverse_gaussian import InverseGaussian
 from tfglm.families.multinomial import Multinomial
 from tfglm.families.poisson import Poisson
 
-__all__ = ["FAMILIES", "Binomial", "Family", "Gaussian", "Multinomial", "Poisson", "Terms"]
+__all__ = [
+    "FAMILIES",
+    "LINKS",
+    "Binomial",
+    "Family",
+    "Gaussian",
+    "LikelihoodSums",
+    "Multinomial",
+    "Poisson",
+    "Terms",
+    "family_of",
+]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (Gaussian(), Binomial(), Poisson(), Multinomial())}
-"""By the names that the config has for them."""
+LINKS: dict[str, dict[str, Callable[[], Family]]] = {
+    "gaussian": {"identity": Gaussian, "log": partial(GaussianLog, "log")},
+    "binomial": {
+        "logit": Binomial,
+        "probit": partial(BinomialLink, "probit"),
+        "cloglog": partial(BinomialLink, "cloglog"),
+    },
+    "poisson": {"log": Poisson},
+    "gamma": {"log": partial(Gamma, "log"), "inverse": partial(Gamma, "inverse")},
+    "inverse_gaussian": {
+        "log": partial(InverseGaussian, "log"),
+        "1/mu^2": partial(InverseGaussian, "1/mu^2"),
+    },
+    "multinomial": {"softmax": Multinomial},
+}
+"""What makes a family, by the names that the config has for family and link, the default link first."""
+
+
+@lru_cache(maxsize=64)
+def family_of(name: str, link: str | None = None) -> Family:
+    """The family of that name with a link; without one, with its default link."""
+    links = LINKS[name]
+    return links[link or next(iter(links))]()
+
+
+FAMILIES: dict[str, Family] = {name: family_of(name) for name in LINKS}
+"""By the names that the config has for them, each with its default link."""

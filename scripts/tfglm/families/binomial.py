@@ -19,7 +19,7 @@ class Binomial(Family):
     incidental_bias = True
     regression = "logistic regression of the probability of"
     effect = "log odds ratio"
-    ratio = "odds_ratio"
+    ratio: str | None = "odds_ratio"
     predicted = "probability"
     metrics = "events"
 
@@ -41,7 +41,7 @@ class Binomial(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
 
-    def curvature(self, mean: np.ndarray) -> np.ndarray:
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean) * (1.0 - 2.0 * mean)
 
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
@@ -52,6 +52,10 @@ class Binomial(Family):
         np.exp(np.negative(small, out=small), out=small)  # NumPy's exponential is faster than numba's
         loss, pearson = binomial_rows.of_rows(eta, small, y, weight, unit, score, information)
         return Terms(loss, pearson, score, information)
+
+    def load(self) -> None:
+        nothing = np.zeros(1)
+        Binomial.terms(self, nothing, nothing, nothing, True)
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
         from scipy.special import xlogy  # slow to import, and only a fit needs it

@@ -20,6 +20,17 @@ class Terms(NamedTuple):
     weight: np.ndarray
 
 
+class LikelihoodSums(NamedTuple):
+    """What the likelihood at the estimate is made of, summed over the rows: `loss`, `saturated` and `base` of the family, the
+    number of `rows` and their `weight_sum`."""
+
+    loss: float
+    saturated: float
+    base: float
+    rows: float
+    weight_sum: float
+
+
 @dataclass(frozen=True)
 class Response:
     """What is known of the response in the training rows. `levels` are its values, if it is a factor."""
@@ -32,15 +43,28 @@ class Response:
 
 
 class Family(ABC):
-    """The mathematics of a family, and the words for it.
+    """The mathematics of a family with its link, and the words for it.
 
     Functions of rows take the linear predictor eta and the response y, float arrays of shape [rows]. The loss of a row is minus
-    its log-likelihood at weight 1, less what depends on y and the dispersion alone. All links are canonical: `mean(eta) - y` is
-    the first derivative of the loss by eta, and `variance(mean(eta))` the second.
+    its log-likelihood at weight and dispersion 1, less what depends on y alone. With a canonical link, as here unless a class
+    says otherwise, `mean(eta) - y` is the first derivative of the loss by eta, and `variance(mean(eta))` the second, which is
+    also the derivative of the mean. `families.linked` has the others.
     """
 
     name: ClassVar[str]
-    link_name: ClassVar[Literal["identity", "logit", "log", "softmax"]]
+    link_name: str
+    canonical: bool = True
+    """Whether the second derivative of the loss is known without the response: the observed information is the expected one."""
+    positive_predictor: bool = False
+    """Whether only linear predictors above 0 have a mean."""
+    constant_information: bool = False
+    """Whether the information matrix is the same everywhere, though the loss is not quadratic."""
+    in_networks: ClassVar[bool] = True
+    """Whether networks can have it."""
+    theta: float | None = None
+    """The shape of a negative binomial."""
+    power: float | None = None
+    """Of the mean that the variance of a Tweedie distribution is."""
     dispersion_known: ClassVar[bool] = True
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
@@ -55,15 +79,15 @@ class Family(ABC):
     incidental_bias: ClassVar[bool] = False
     """Whether many levels with few rows each bias the other coefficients (incidental parameters: Neyman & Scott 1948)."""
 
-    regression: ClassVar[str]
+    regression: str
     """What a fit is called, before the name of the response."""
-    effect: ClassVar[str]
+    effect: str
     """What a coefficient is."""
-    ratio: ClassVar[str | None] = None
+    ratio: str | None = None
     """What exp(coefficient) is, as a column of the table of coefficients; None if it is nothing of interest."""
     predicted: ClassVar[str] = "mean"
     """What the mean is called, as a column of predictions."""
-    metrics: ClassVar[Literal["means", "counts", "events", "classes"]]
+    metrics: ClassVar[Literal["means", "counts", "events", "deviances", "classes"]]
     """The metrics by which predictions are judged (results.metrics)."""
 
     @abstractmethod
@@ -86,9 +110,37 @@ class Family(ABC):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         """Variance of y, divided by the dispersion."""
 
+    def slope(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """The derivative of the mean by eta; `mean` is that of eta."""
+        return self.variance(mean)
+
     @abstractmethod
-    def curvature(self, mean: np.ndarray) -> np.ndarray:
-        """The second derivative of the mean by eta, and so the third of the loss."""
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """The second derivative of the mean by eta."""
+
+    def information(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """The expected second derivative of the loss by eta, as Fisher scoring and standard errors have it."""
+        return self.variance(mean)
+
+    def observed(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The second derivative of the loss by eta."""
+        return self.variance(self.mean(eta))
+
+    def is_valid(self, eta: np.ndarray) -> np.ndarray:
+        """Which linear predictors have a mean."""
+        return np.ones(np.shape(eta), bool)
+
+    def interval(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The means between those of two linear predictors, the smaller one first."""
+        return self.mean(lower), self.mean(upper)
+
+    def log_odds(self, eta: np.ndarray) -> np.ndarray:
+        """Of the mean, where it is a probability."""
+        return eta
+
+    def in_range(self, y: np.ndarray) -> np.ndarray:
+        """Which responses the family can have."""
+        return (y >= self.smallest) & (y <= self.largest)
 
     @abstractmethod
     def saturated(self, y: np.ndarray) -> np.ndarray:
@@ -124,18 +176,26 @@ class Family(ABC):
         pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
         return Terms(float(loss.sum()), float(pearson.sum()), score, information)
 
+    @property
+    def separates(self) -> bool:
+        """Whether coefficients can be infinite, because responses are at an end of the range."""
+        return bool(np.isfinite(self.smallest) or np.isfinite(self.largest))
+
+    def load(self) -> None:  # noqa: B027
+        """Load the loops of `terms`, or compile them, if there are any."""
+
     def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Whether groups have no finite estimate: their responses are all at one end of the range. `response` is the sum of
         weight * y in each group, `weight` that of the weights, [groups]."""
         ends = [end for end in (self.smallest, self.largest) if np.isfinite(end)]
         return np.logical_or.reduce([response == end * weight for end in ends])
 
-    def log_likelihood(self, loss: float, base: float, rows: float) -> float:
-        """Maximised log-likelihood, from the sums of the loss and of `base` at the estimate."""
-        return -loss + base
+    def log_likelihood(self, sums: LikelihoodSums) -> float | None:
+        """Maximised log-likelihood; None if the family has none that can be told."""
+        return -sums.loss + sums.base
 
-    def dispersion(self, loss: float, df_residual: float) -> float:
-        """Variance of the response in units of `variance`, estimated from the loss if it is not known."""
+    def dispersion(self, loss: float, pearson: float, df_residual: float) -> float:
+        """Variance of the response in units of `variance`, if it is not known estimated from the sums of a pass."""
         return 1.0
 
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Family, Response
+from tfglm.families.family import Family, LikelihoodSums, Response
 
 
 class Gaussian(Family):
@@ -35,7 +35,7 @@ class Gaussian(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return np.ones_like(mean)
 
-    def curvature(self, mean: np.ndarray) -> np.ndarray:
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return np.zeros_like(mean)
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
@@ -47,10 +47,11 @@ class Gaussian(Family):
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         return None
 
-    def log_likelihood(self, loss: float, base: float, rows: float) -> float:
+    def log_likelihood(self, sums: LikelihoodSums) -> float:
         """-n/2 (log(2 pi RSS / n) + 1) + sum log(w) / 2, the variance at its estimate RSS / n, as R's logLik.lm."""
-        return -0.5 * rows * (np.log(2 * np.pi * 2 * loss / rows) + 1) + base
+        loss, rows = sums.loss, sums.rows
+        return -0.5 * rows * (np.log(2 * np.pi * 2 * loss / rows) + 1) + sums.base
 
-    def dispersion(self, loss: float, df_residual: float) -> float:
+    def dispersion(self, loss: float, pearson: float, df_residual: float) -> float:
         """The residual variance RSS / (n - p)."""
         return 2 * loss / df_residual

@@ -46,7 +46,7 @@ class Multinomial(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean)
 
-    def curvature(self, mean: np.ndarray) -> np.ndarray:
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean * (1.0 - mean) * (1.0 - 2.0 * mean)
 
     def saturated(self, y: np.ndarray) -> np.ndarray:

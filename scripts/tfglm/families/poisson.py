@@ -34,7 +34,7 @@ class Poisson(Family):
     def variance(self, mean: np.ndarray) -> np.ndarray:
         return mean
 
-    def curvature(self, mean: np.ndarray) -> np.ndarray:
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean
 
     def saturated(self, y: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.families import FAMILIES
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 from tfglm.results.predict import Scored
 
@@ -28,7 +27,7 @@ def score(units: Units, network: keras.Model) -> Iterator[Scored]:
 
 def means(units: Units, network: keras.Model) -> dict[str, float]:
     """Weighted means over the rows that take part: the `loss`, and of a response with classes the `accuracy`."""
-    family, classes = FAMILIES[units.design.family], units.design.classes
+    family, classes = units.design.distribution, units.design.classes
     sums, weight_sum = dict.fromkeys(["loss", "accuracy"] if classes else ["loss"], 0.0), 0.0
     for scored in score(units, network):
         used = scored.rows["weight"] > 0

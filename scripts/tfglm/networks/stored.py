@@ -13,7 +13,6 @@ from tfglm import checkpoint, digests
 from tfglm.config import LayersConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.families import FAMILIES
 from tfglm.networks import predict, sources
 from tfglm.networks.layers import Scale, network
 from tfglm.results import read
@@ -55,7 +54,7 @@ def predictions(
 ) -> Iterator[pa.Table]:
     """The `results.predict.tables` of the network of a command line: `linear_predictor`, and `probability` or `mean`; of a
     response with classes `results.classes.predicted`."""
-    family, classes = FAMILIES[design.family], design.classes
+    family, classes = design.distribution, design.classes
 
     def estimate(scored: Scored) -> dict[str, pa.Array]:
         if classes:

@@ -27,7 +27,6 @@ from tfglm.config import TrainingConfig
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.engine.blocks import AT_ONCE
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.networks import predict
 from tfglm.networks.counts import count
 from tfglm.networks.layers import network
@@ -103,7 +102,7 @@ class Training:
         self._settings, self._strategy, self._folder = settings, strategy, folder
         self._held_out, self._chief = held_out, chief
         self._waiting = chief.waiting if chief else nullcontext
-        self._family, self._where = FAMILIES[units.design.family], f"networks.{units.design.model}"
+        self._family, self._where = units.design.distribution, f"networks.{units.design.model}"
         self._divided = settings.readers > 1
         if settings.readers > len(units):
             raise UserError(

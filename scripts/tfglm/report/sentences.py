@@ -28,6 +28,8 @@ LARGEST_VIF = 10.0
 
 NO_NUMBER = "its effect is no single number, as the formula has a product or a curve of it"
 
+NO_AVERAGE = "its coefficient is no difference or ratio of the response, and its average marginal effect is not known"
+
 NEARLY_DETERMINED = "other terms nearly determine it, so that its effect and theirs cannot be told apart"
 
 
@@ -65,7 +67,8 @@ class Model:
     """What sentences need to know of a fit.
 
     `ratio` is what the exponential of a coefficient is the ratio of (odds, rate), None for a difference in the response itself;
-    `deviation` the residual standard deviation of such a response.
+    `deviation` the residual standard deviation of such a response. With `only_averages` a coefficient is neither, as of a probit
+    regression, and terms are told by their average marginal effects.
     """
 
     response: str
@@ -79,6 +82,9 @@ class Model:
     """Average marginal effects by term and level, where they are known."""
     nearly_aliased: Collection[str]
     """Terms of which the fit has warned that other terms nearly determine them."""
+    is_probability: bool = False
+    """Whether the mean of the response is the probability of an event."""
+    only_averages: bool = False
 
 
 def tell(table: pd.DataFrame, model: Model) -> list[Told]:
@@ -94,12 +100,13 @@ def tell(table: pd.DataFrame, model: Model) -> list[Told]:
     for term in terms:
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
-        if PLAIN.fullmatch(term) and not any(plain(term) in columns_in(other) for other in others):
+        by_itself = PLAIN.fullmatch(term) and not any(plain(term) in columns_in(other) for other in others)
+        if by_itself and not model.only_averages:
             told.append(of_number(term, rows, model) if (rows["level"] == "").all() else of_factor(term, rows, model))
             continue
         averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in columns_in(term)]
         if not averaged:
-            told.append(Told(term, [], NO_NUMBER))
+            told.append(Told(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
         for name in averaged:
             if name not in on_average:
                 told.append(averages(name, model))
@@ -248,7 +255,7 @@ def slopes(table: pd.DataFrame) -> dict[tuple[str, str], Slope]:
 
 def scale_of(model: Model) -> tuple[float, str]:
     """By what an average marginal effect is multiplied to be told, and its unit: of a probability percentage points."""
-    if model.ratio == "odds":
+    if model.is_probability:
         return 100.0, " percentage points"
     return 1.0, f" {model.unit}" if model.unit else ""
 
@@ -265,7 +272,7 @@ def averages(name: str, model: Model) -> Told:
     """Sentences on a factor or a number by its average marginal effects."""
     of_levels = {level: slope for (term, level), slope in model.slopes.items() if term == name}
     factor, unit = scale_of(model)
-    subject = f"The probability of {model.response}" if model.ratio == "odds" else model.response
+    subject = f"The probability of {model.response}" if model.is_probability else model.response
 
     def sentence(effect: Effect, of_what: str) -> str:
         return f"{subject} is on average {around(effect.times(factor), unit, ('higher', 'lower'))} {of_what}."

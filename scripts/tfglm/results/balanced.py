@@ -114,6 +114,6 @@ def on_response_scale(columns: dict, family: Family) -> dict:
     mean = family.mean(columns["mean"])
     if "std_error" not in columns:
         return columns | {"mean": mean}
-    # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
-    ends = {name: family.mean(columns[name]) for name in ("ci_lower", "ci_upper")}
-    return columns | {"mean": mean, "std_error": family.variance(mean) * columns["std_error"], **ends}
+    lower, upper = family.interval(columns["ci_lower"], columns["ci_upper"])
+    error = np.abs(family.slope(columns["mean"], mean)) * columns["std_error"]
+    return columns | {"mean": mean, "std_error": error, "ci_lower": lower, "ci_upper": upper}

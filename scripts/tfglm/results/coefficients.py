@@ -10,7 +10,6 @@ import scipy.sparse
 from tfglm.design.codings import table_names
 from tfglm.design.references import check_contrasts, coefficient_name
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.reference import Reference, rare_events, reference_of
 
@@ -62,7 +61,7 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
             reference = replace(reference, rare=rare_events(design, fitted))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         columns |= tests(estimated.statistic, reference, estimated.values, errors, confidence)
-    family = FAMILIES[design.family]
+    family = design.distribution
     if family.ratio:
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
             columns[family.ratio] = np.exp(estimated.values)

@@ -7,6 +7,7 @@ import pandas as pd
 
 from tfglm.design.design import Design
 from tfglm.errors import UserError
+from tfglm.families import LINKS
 
 STATISTICS = {
     "n": "rows",
@@ -23,6 +24,7 @@ HELD_OUT = {
     "log loss (rows kept back)": "log_loss",
     "RMSE (rows kept back)": "rmse",
     "mean Poisson deviance (rows kept back)": "mean_poisson_deviance",
+    "mean deviance of the family (rows kept back)": "mean_deviance",
 }
 """The same of the rows kept back, and its key in metrics.json."""
 
@@ -36,6 +38,10 @@ class Model:
     metrics: Mapping
     table: pd.DataFrame | None
     design: Design | None = None
+
+    @property
+    def family(self) -> str:
+        return family_words(self.fit)
 
     @property
     def name(self) -> str:
@@ -98,7 +104,14 @@ def statistics(model: Model) -> dict[str, float | None]:
 
 def responses(models: Sequence[Model]) -> list[str]:
     """The different responses with their families: of several, likelihoods cannot be compared."""
-    return list(dict.fromkeys(f"{response_of(model.fit)} ({model.fit['family']})" for model in models))
+    return list(dict.fromkeys(f"{response_of(model.fit)} ({family_words(model.fit)})" for model in models))
+
+
+def family_words(fit: Mapping) -> str:
+    """The family of fit.json, and its link if that is not the default."""
+    links = list(LINKS[fit["family"]])
+    name, link = fit["family"].replace("_", " "), fit.get("link", links[0])
+    return name if link == links[0] else f"{name} with link {link}"
 
 
 def response_of(fit: Mapping) -> str:

@@ -19,12 +19,21 @@ from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.results.estimates import Estimates
 from tfglm.results.predict import left_out
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
-MEANS = {"identity": tf.identity, "logit": tf.sigmoid, "log": tf.exp, "softmax": tf.nn.softmax}
+MEANS = {
+    "identity": tf.identity,
+    "logit": tf.sigmoid,
+    "log": tf.exp,
+    "softmax": tf.nn.softmax,
+    "probit": lambda eta: 0.5 * tf.math.erfc(-eta / 2.0**0.5),
+    "cloglog": lambda eta: -tf.math.expm1(-tf.exp(eta)),
+    # No mean, as in predictions, where the link has none.
+    "inverse": lambda eta: tf.where(eta > 0, 1.0 / eta, float("nan")),
+    "1/mu^2": lambda eta: tf.where(eta > 0, tf.math.rsqrt(eta), float("nan")),
+}
 """The mean as a function of the linear predictor, by the name of the link."""
 
 
@@ -180,7 +189,7 @@ def save(
 def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
     """What an exported model returns, given its linear predictor: that, and `probability` or `mean`, [rows], of a response with
     classes [rows, classes]."""
-    family = FAMILIES[design.family]
+    family = design.distribution
     return {"linear_predictor": eta, family.predicted: MEANS[family.link_name](eta)}
 
 
@@ -263,9 +272,9 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
         "model": design.model,
         "formula": design.formula,
         "family": design.family,
-        "link": FAMILIES[design.family].link_name,
+        "link": design.distribution.link_name,
         "inputs": inputs,
-        "outputs": ["linear_predictor", FAMILIES[design.family].predicted],
+        "outputs": ["linear_predictor", design.distribution.predicted],
         "offset": design.offset and {"column": design.offset.column, "functions": list(design.offset.learnt)},
         "numbers": [
             {"name": factor.name, "column": factor.column, "functions": list(factor.learnt)}

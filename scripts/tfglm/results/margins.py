@@ -19,7 +19,6 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.engine.averages import LevelMeans, MeanSlope, average, with_values
 from tfglm.engine.workload import Workload
-from tfglm.families import FAMILIES
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
 from tfglm.results.coefficients import tests
@@ -39,6 +38,8 @@ Columns = dict[str, Any]
 """Some of them, of some rows; one value stands for all."""
 
 EMPTY_COMBINATION = "not estimable: some of its combinations with levels of other factors have no rows"
+NO_MEAN = "not finite: the linear predictor of some rows is out of the range of the link"
+
 NO_SLOPE = "not finite: a function of the formula has no derivative at some rows"
 NO_ERRORS = "estimate only: the fit has no standard errors"
 PENALISED = "estimate only: the fit is penalised"
@@ -198,7 +199,7 @@ def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     levels, rows = len(factor.levels), design.rows["train"]
     if levels > largest.levels:
         return f"left out: {levels:,} levels, of {largest.levels:,} at most"
-    if levels * rows > largest.predictions and not FAMILIES[design.family].quadratic:
+    if levels * rows > largest.predictions and not design.distribution.quadratic:
         return f"left out: {levels:,} levels of {rows:,} rows, of {largest.predictions:,.0f} in all at most"
     if levels * design.size > largest.derivatives:
         return f"left out: {levels:,} levels by {design.size:,} coefficients, of {largest.derivatives:,.0f} at most"
@@ -285,19 +286,26 @@ class Levels:
         self._rare = few_events(design, self._rows, events)
         present = design.by_level(factor.name, (fitted.status != EMPTY).astype(float)) > 0
         self._status = np.select(
-            [~present, averages.unknown, averages.infinite], [NO_ROWS, EMPTY_COMBINATION, "separated"], ""
+            [~present, averages.unknown, averages.infinite, ~np.isfinite(averages.mean)],
+            [NO_ROWS, EMPTY_COMBINATION, "separated", NO_MEAN],
+            "",
         )
+
+    @property
+    def _derivative(self) -> np.ndarray:
+        """Of the means by the coefficients, 0 where there is no mean."""
+        return np.where((self._status == NO_MEAN)[:, None], 0.0, self._averages.derivative)
 
     def means(self) -> Columns:
         """Columns of the table of adjusted means."""
-        columns = self._inference(self._averages.mean, self._averages.derivative, self._status, self._rare)
+        columns = self._inference(self._averages.mean, self._derivative, self._status, self._rare)
         names = {"term": self._factor.name, "level": list(self._factor.levels), "rows": self._rows}
         return names | columns | {"mean": columns["estimate"]}
 
     def effects(self, reference: int) -> Columns:
         """Columns of the table of marginal effects, with the number of the reference level."""
         others = np.delete(np.arange(len(self._factor.levels)), reference)
-        mean, derivative = self._averages.mean, self._averages.derivative
+        mean, derivative = self._averages.mean, self._derivative
         columns = self._inference(
             mean[others] - mean[reference],
             derivative[others] - derivative[reference],
@@ -321,4 +329,4 @@ def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGri
         # Its levels and its numbers are no combinations.
         return {"term": [factor.name], "status": [problem]}
     means = Levels(inference, factor, GridMeans(grid, factor.name, coefficients)).means()
-    return on_response_scale(means, FAMILIES[design.family])
+    return on_response_scale(means, design.distribution)

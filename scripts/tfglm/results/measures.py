@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, ndtri, xlogy
 
+from tfglm.families import Family
 from tfglm.results.calibration import calibration, ranking
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Measure:
-    """The metrics of predictions of one kind."""
+    """The metrics of predictions of one kind, by a model of `family`."""
 
     of_all_rows: tuple[str, ...] = ()
     """Those that are not reported of groups."""
@@ -22,8 +23,11 @@ class Measure:
     of_events = False
     """Whether the response is an event or none."""
 
+    def __init__(self, family: Family):
+        self.family = family
+
     def mean(self, eta: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        return self.family.mean(eta)
 
     def sums(self, y, eta, mean, weight, threshold: float) -> dict[str, float]:
         """What is added up over rows, [rows] each."""
@@ -40,9 +44,6 @@ class Measure:
 
 class Means(Measure):
     """Of predicted means, in the units of the response."""
-
-    def mean(self, eta):
-        return eta
 
     def sums(self, y, eta, mean, weight, threshold):
         residual = y - mean
@@ -62,9 +63,6 @@ class Means(Measure):
 class Counts(Means):
     """Of predicted counts, and the share of the deviance that they explain."""
 
-    def mean(self, eta):
-        return np.exp(eta)
-
     def sums(self, y, eta, mean, weight, threshold):
         deviance = 2 * weight @ (xlogy(y, y) - y * eta - y + mean)
         return {**super().sums(y, eta, mean, weight, threshold), "deviance": deviance, "y log y": weight @ xlogy(y, y)}
@@ -81,9 +79,32 @@ class Counts(Means):
         }
 
 
+class Deviances(Means):
+    """Of predicted means, and the share of the family's deviance that they explain."""
+
+    def sums(self, y, eta, mean, weight, threshold):
+        deviance = 2 * weight @ (self.family.loss(eta, y) - self.family.saturated(y))
+        saturated = weight @ self.family.saturated(y)
+        return {**super().sums(y, eta, mean, weight, threshold), "deviance": deviance, "saturated": saturated}
+
+    def metrics(self, tally):
+        of_means = super().metrics(tally)
+        del of_means["r_squared"]
+        deviance, null = tally.sums["deviance"], 0.0
+        if tally.mean > 0:
+            # The loss is linear in the response.
+            alone = float(self.family.loss(np.array(self.family.link(tally.mean)), np.array(tally.mean)))
+            null = 2 * (alone * tally.weight_sum - tally.sums["saturated"])
+        return {
+            "mean_deviance": float(deviance / tally.weight_sum),
+            "d_squared": float(1 - deviance / null) if null > 0 and tally.squares > 0 else None,
+            **of_means,
+        }
+
+
 class Events(Measure):
-    """Of predicted probabilities; an event is predicted from the threshold on. A row with trials counts as so many rows with an
-    event and so many without."""
+    """Of predicted probabilities, of which eta has the log odds; an event is predicted from the threshold on. A row with trials
+    counts as so many rows with an event and so many without."""
 
     of_events = True
     of_all_rows = (
@@ -147,7 +168,7 @@ class Events(Measure):
         }
 
 
-MEASURES: dict[str, Measure] = {"means": Means(), "counts": Counts(), "events": Events()}
+MEASURES: dict[str, type[Measure]] = {"means": Means, "counts": Counts, "events": Events, "deviances": Deviances}
 """By the names that families have for them (`Family.metrics`)."""
 
 

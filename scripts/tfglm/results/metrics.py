@@ -13,8 +13,8 @@ import numpy as np
 
 from tfglm.data.kinds import ABSENT
 from tfglm.design.design import Design
-from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
-from tfglm.families import FAMILIES
+from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_MEAN
+from tfglm.families import Family
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, edges
 from tfglm.results.measures import MEASURES
@@ -62,17 +62,23 @@ def evaluate(
     the formula is not finite, have no finite prediction and no part in the metrics. A number outside the range of a spline is
     taken for the end of it. A metric that the rows do not determine (AUC where all responses are alike) is None.
     """
-    shards, family = iter(scored), FAMILIES[design.family]
+    shards, family = iter(scored), design.distribution
     if family.of_classes:
         assert design.classes
         of_classes = partial(ClassTally, design.classes.levels)
         return summed(design, shards, of_classes(), of_classes, by)
-    measure, first = MEASURES[family.metrics], list(until(sample_rows, shards))
+    shards = (with_log_odds(family, shard) for shard in shards)
+    measure, first = MEASURES[family.metrics](family), list(until(sample_rows, shards))
     sample = list(map(known, first))
     scores = np.concatenate([np.zeros(0), *(rows["eta"] for rows in sample)])
     all_rows = Tally(measure, threshold, edges(scores, bins), Residuals(measure, sample, bins))
     of_group = partial(Tally, measure, threshold, edges(scores, GROUP_BINS))
     return summed(design, chain(first, shards), all_rows, of_group, by)
+
+
+def with_log_odds(family: Family, scored: Scored) -> Scored:
+    """The rows with the log odds of events in place of their linear predictor, which has another link."""
+    return scored._replace(rows=scored.rows | {"eta": family.log_odds(scored.rows["eta"])})
 
 
 def summed(
@@ -90,6 +96,8 @@ def summed(
                 tally = groups[column].setdefault(level, of_group())
                 tally.add({name: values[rows] for name, values in used.items()})
     report = {"model": design.model, "rows": all_rows.rows, **{name: counts[name] for name in COUNTED}}
+    if design.distribution.positive_predictor:
+        report["rows_out_of_range_of_link"] = counts["rows_out_of_range_of_link"]
     if all_rows.rows:
         report |= all_rows.metrics() | all_rows.tables()
     if by:
@@ -119,7 +127,8 @@ def count(rows: Mapping[str, np.ndarray]) -> dict[str, int]:
         rows["flag"] == NOT_FINITE,
         rows["outside"],
     )
-    return {name: int(np.count_nonzero(flags)) for name, flags in zip(COUNTED, of_flag, strict=True)}
+    counts = {name: int(np.count_nonzero(flags)) for name, flags in zip(COUNTED, of_flag, strict=True)}
+    return counts | {"rows_out_of_range_of_link": int(np.count_nonzero(rows["flag"] == WITHOUT_MEAN))}
 
 
 def until(rows: int, shards: Iterator[Scored]) -> Iterator[Scored]:

@@ -89,6 +89,8 @@ def problem_between(smaller: Model, larger: Model) -> str | None:
     for what in ("family", "response", "weights", "frequency", "trials", "offset"):
         if getattr(small, what) != getattr(large, what):
             return f"{names} differ in {what}"
+    if small.distribution is not large.distribution:
+        return f"{names} differ in link"
     for term in small.terms:
         numeric = [small.numeric_by_name[name] for name in term.numeric]
         categorical = [small.categorical_by_name[name] for name in term.categorical]

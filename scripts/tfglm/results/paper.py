@@ -129,7 +129,7 @@ def statistics(models: Sequence[Model]) -> list[Line]:
     """How the models were fitted and how well, the lines that some model has."""
     texts = {
         "response": [response_of(model.fit) for model in models],
-        "family": [model.fit["family"] for model in models],
+        "family": [model.family for model in models],
         "standard errors": [errors_of(model.fit) for model in models],
     }
     values = {name: [model.fit.get(key) for model in models] for name, key in (STATISTICS | FIT).items()}

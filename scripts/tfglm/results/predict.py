@@ -12,10 +12,9 @@ from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
-from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL
+from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import SEPARATED, Fitted
 
@@ -24,6 +23,7 @@ WITHOUT_PREDICTION = {
     UNSEEN_LEVEL: "unseen level",
     SEPARATED_LEVEL: "separated level",
     NOT_FINITE: "not finite",
+    WITHOUT_MEAN: "out of the range of the link",
 }
 """Why a row has no prediction."""
 
@@ -177,11 +177,10 @@ def estimated(
         reference = reference_of(design, fitted, rows, df_residual, exactly=False)
         error[known] = np.where(reference.unseen, np.nan, error[known])
         quantile[known] = reference.quantile(confidence)
-    family = FAMILIES[design.family]
+    family = design.distribution
     mean = family.mean(eta)
-    # With a canonical link the variance function is also the derivative of the mean by the linear predictor.
-    derivative = family.variance(mean)
-    lower, upper = (family.mean(eta + sign * quantile * error) for sign in (-1, 1))
+    derivative = np.abs(family.slope(eta, mean))
+    lower, upper = family.interval(eta - quantile * error, eta + quantile * error)
     name = "posterior_sd" if design.penalised else "std_error"
     columns = {
         "linear_predictor": eta,

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse
 
 from tfglm.design.design import Design
-from tfglm.families import FAMILIES
 from tfglm.results import distributions
 from tfglm.solvers import serial
 from tfglm.solvers.clustered import SEEN
@@ -77,7 +76,7 @@ def statistic(design: Design) -> str:
 
 
 def has_t(design: Design) -> bool:
-    return design.by_cluster or not FAMILIES[design.family].dispersion_known or design.std_errors == "quasi"
+    return design.by_cluster or not design.distribution.dispersion_known or design.std_errors == "quasi"
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Where there are fewer than FEWEST_EVENTS events, or rows without one; with trials or weights only the events are
     counted."""
-    if not FAMILIES[design.family].counts_events:
+    if not design.distribution.counts_events:
         return np.zeros(len(rows), bool)
     one_each = not (design.trials or design.weights)
     without = rows - events if one_each else np.inf

@@ -9,7 +9,6 @@ from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.engine.leverage import ALONE
 from tfglm.engine.workload import Workload
-from tfglm.families import FAMILIES
 from tfglm.results.predict import Scored, decoded, design_rows, nothing, remarks, score
 from tfglm.solvers.fitted import Fitted
 
@@ -55,7 +54,7 @@ def residuals(
 def table(design: Design, scored: Scored, identity: Sequence[str], influence_on: Fitted | None = None) -> pa.Table:
     """The rows of a shard, with their influence on a fit, if one is given."""
     file, shard, rows = scored
-    family, known = FAMILIES[design.family], rows["flag"] >= 0
+    family, known = design.distribution, rows["flag"] >= 0
     weight = np.divide(rows["weight"], rows["frequency"], out=np.zeros(len(known)), where=rows["frequency"] > 0)
     y, eta = np.where(known, rows["response"], np.nan), np.where(known, rows["eta"], np.nan)
     mean = family.mean(eta)
@@ -73,7 +72,7 @@ def table(design: Design, scored: Scored, identity: Sequence[str], influence_on:
         "deviance_residual": np.sign(residual) * np.sqrt(deviance),
     }
     if influence_on:
-        values |= influence(design, influence_on, scored, weight * family.variance(mean), pearson)
+        values |= influence(design, influence_on, scored, weight * family.information(eta, mean), pearson)
     columns = {"file": pa.array([file.manifest.source] * len(known), pa.string())}
     columns |= {name: decoded(file, shard, name) for name in identity}
     columns |= {name: pa.array(value, from_pandas=True) for name, value in values.items()}

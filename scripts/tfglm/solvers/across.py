@@ -11,7 +11,6 @@ import numpy as np
 
 from tfglm.engine.rectified import side
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.solvers import rectifier
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE
 from tfglm.solvers.online import held_at_zero
@@ -124,7 +123,7 @@ def separated_rows(problem: Problem) -> np.ndarray:
 def _separated_rows(problem: Problem) -> np.ndarray:
     assert problem.separation
     design, workload, (first, *others) = problem.design, problem.separation.workload, problem.separating
-    family, known = FAMILIES[design.family], np.zeros((0, len(others)))
+    family, known = design.distribution, np.zeros((0, len(others)))
     state = workload.state(np.zeros(design.size))
     for _, _, signature, call in workload.shards_alone():
         for evaluated in workload.passes(signature).evaluated(state, call):

@@ -45,7 +45,7 @@ def certify(solution: Solution, fitted: Fitted) -> dict[str, float]:
     return {
         "lambda_squared": square,
         "converged_below": CONVERGED_BELOW,
-        "within_standard_errors": within(square, error, fitted, fitted.dispersion),
+        "within_standard_errors": within(square, error, fitted, fitted.dispersion, solution.stretch),
     }
 
 
@@ -90,10 +90,11 @@ def rounding(problem: Problem, state: State, rows: np.ndarray) -> Rounding:
     )
 
 
-def within(square: float, rounded: Rounding, fitted: Fitted, dispersion: float) -> float:
-    """How many classical standard errors an estimate of any table can be from the maximum at most; `square` is lambda^2."""
+def within(square: float, rounded: Rounding, fitted: Fitted, dispersion: float, stretch: float = 1.0) -> float:
+    """How many classical standard errors an estimate of any table can be from the maximum at most; `square` is lambda^2. An error
+    of the gradient moves the maximum by `stretch` times as much as the expected information says (solvers.observed)."""
     gradient = np.sqrt(_largest_square(rounded.gradient, fitted))
-    hidden = (gradient + rounded.scores + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(dispersion)
+    hidden = (stretch * (gradient + rounded.scores) + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(dispersion)
     return float(MARGIN * (np.sqrt(square) + hidden))
 
 

@@ -73,6 +73,7 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
         "model": design.model,
         "formula": design.formula,
         "family": design.family,
+        "link": problem.family.link_name,
         "solver": ", ".join([*settings.solver, *([settings.finish] if settings.finish else [])]),
         "exact": settings.is_exact,
         "converged": solution.converged,
@@ -90,9 +91,12 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
     if problem.l1 or problem.l2:
         report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
     if not problem.family.dispersion_known:
-        loss, df_residual = solution.state.loss, solution.df_residual
-        sigma = np.sqrt(problem.family.dispersion(loss, df_residual)) if df_residual > 0 else np.nan
-        report |= {"sigma": float(sigma), "r_squared": report.pop("pseudo_r_squared")}
+        df_residual = solution.df_residual
+        dispersion = problem.dispersion(solution.state, df_residual) if df_residual > 0 else np.nan
+        if problem.family.metrics == "means":
+            report |= {"sigma": float(np.sqrt(dispersion)), "r_squared": report.pop("pseudo_r_squared")}
+        else:
+            report["dispersion"] = float(dispersion)
     if solution.online:
         report["online"] = solution.online
     return report
@@ -105,13 +109,14 @@ def goodness_of_fit(solution: Solution) -> dict:
     rows, saturated = float(counts["rows"]), float(counts["saturated"])
     has_intercept = any(term.name == INTERCEPT for term in problem.design.terms)
     # Of residuals that are rounding errors it has no meaning.
-    log_likelihood = None if solution.is_perfect else family.log_likelihood(loss, float(counts["base"]), rows)
+    log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
     # As in R, an estimated variance counts as a parameter.
     parameters = solution.effective + (not family.dispersion_known)
     return {
         "log_likelihood": log_likelihood,
         "deviance": 2 * (loss - saturated),
-        "null_deviance": 2 * (problem.null_loss - saturated),
+        # Without an intercept some links have no null model.
+        "null_deviance": 2 * (problem.null_loss - saturated) if np.isfinite(problem.null_loss) else None,
         "df_residual": df_residual if problem.l1 or problem.l2 else int(df_residual),
         "df_null": int(rows) - has_intercept,
         "aic": None if log_likelihood is None else -2 * log_likelihood + 2 * parameters,
@@ -145,7 +150,9 @@ def point_of_path(point: Point) -> dict:
 def deviance_explained(fit: Solution | Point) -> float | None:
     """The share of the null model's deviance that the model does without; None if that is 0."""
     saturated, null_loss = float(fit.problem.counts["saturated"]), fit.problem.null_loss
-    return 1 - (fit.state.loss - saturated) / (null_loss - saturated) if null_loss > saturated else None
+    if not saturated < null_loss < np.inf:
+        return None
+    return 1 - (fit.state.loss - saturated) / (null_loss - saturated)
 
 
 def standard_errors(design: Design, fitted: Fitted) -> dict:

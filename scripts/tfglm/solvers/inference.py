@@ -14,7 +14,7 @@ from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.limits import Limits
-from tfglm.solvers.prepare import by_coefficient
+from tfglm.solvers.prepare import by_coefficient, constant_direction
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.sandwich import by_date, by_several, robust
 
@@ -26,7 +26,7 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
     """What the solver has found, with the classical covariance; of a lasso, without any. `counts` are those of all rows."""
     problem, factored = solution.problem, solution.information
     blocks, df_residual = factored.blocks, solution.df_residual
-    dispersion = problem.family.dispersion(solution.state.loss, df_residual) if solution.has_covariance else np.nan
+    dispersion = problem.dispersion(solution.state, df_residual) if solution.has_covariance else np.nan
     points = solution.path
     coefficients = [point.state.coefficients for point in points]
     return Fitted(
@@ -117,17 +117,6 @@ def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarra
         cluster_constant=constant,
         cluster_rho=adjustment.rho,
     )
-
-
-def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
-    """The places of the coefficients that add the same to the linear predictor of each row; none if the free ones cannot."""
-    if design.intercept is not None:
-        return np.array([design.intercept])
-    for part in design.parts:
-        places = np.arange(part.where.start, part.where.stop)
-        if part.grouping and not part.multiplier and free[part.where].all():
-            return places
-    return np.zeros(0, int)
 
 
 def effective_coefficients(factored: Factored, ridge: np.ndarray) -> float:

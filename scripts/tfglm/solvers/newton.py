@@ -19,22 +19,12 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.errors import UserError
-from tfglm.solvers import inference
+from tfglm.solvers import inference, observed
 from tfglm.solvers.information import Factored, factor
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
-from tfglm.solvers.steps import MOST_STEPS, Since, line_search
-
-CONVERGED_BELOW = 1e-12
-"""Of lambda^2 = g' I^-1 g at the returned coefficients; its root bounds every |Newton step| / standard error."""
-
-PRECISE_BELOW = 1e-18
-"""Of lambda^2: where the steps end, as re-sharding must not move an estimate by 1e-9 standard errors; or where rounding errors
-keep them from coming closer."""
-
-SLOW = 0.1
-"""Share of lambda^2 that such a step must not leave."""
+from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, line_search
 
 
 def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
@@ -50,15 +40,20 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
             f"residual variance to estimate; use fewer terms, or more rows"
         )
     search = NewtonSearch(problem, start.state, df_residual, max_iterations, reporter)
-    search.run()
+    stretch: float | None = 1.0
+    if max_iterations and not problem.family.canonical:
+        stretch = observed.run(search)
+    else:
+        search.run()
     perfect = problem.is_perfect(search.state, search.factored.blocks)
     return replace(
         start,
         state=search.state,
         information=search.factored,
         iterations=search.iteration,
-        converged=perfect or search.lambda_squared <= CONVERGED_BELOW,
+        converged=perfect or (search.lambda_squared <= CONVERGED_BELOW and stretch is not None),
         certificate={} if perfect else {"lambda_squared": search.lambda_squared},
+        stretch=stretch or 1.0,
         violation=problem.violation(search.state),
         effective=inference.effective_coefficients(search.factored, problem.ridge),
         is_perfect=perfect,
@@ -72,7 +67,8 @@ class NewtonSearch:
 
     `factored` is H, and `since` what has happened since it was summed. `lambda_squared` is that of `state`, NaN if the fit is
     perfect, and `before` that before the last step. The gradient is always at the last state; so is H, if the search is exact.
-    A search that is not exact, as on a sample of the rows, ends at `converged_below` and leaves H as it is.
+    A search that is not exact, as on a sample of the rows, ends at `converged_below` and leaves H as it is; one that is goes on
+    to `precise_below`, as long as each step comes much closer.
     """
 
     problem: Problem
@@ -81,6 +77,7 @@ class NewtonSearch:
     max_iterations: int
     reporter: Reporter
     converged_below: float = CONVERGED_BELOW
+    precise_below: float = PRECISE_BELOW
     is_exact: bool = True
     iteration: int = 0
     before: float = 0.0
@@ -96,12 +93,11 @@ class NewtonSearch:
             gradient = self.problem.gradient(self.state)  # 3.
             direction = self.factored.solve(gradient)
             self.step, square = -direction, float(direction @ gradient)
-            self.lambda_squared = square / self.problem.family.dispersion(self.state.loss, self.df_residual)
+            self.lambda_squared = square / self.problem.dispersion(self.state, self.df_residual)
             if self._is_outdated():  # 4.
-                self.state = self.problem.at(self.state.coefficients)
-                self._factorise()
+                self.renew()
                 continue
-            self._report()
+            self.report()
             if self._ends():  # 5.
                 return
             trial = self._go(square)  # 6.
@@ -112,6 +108,11 @@ class NewtonSearch:
             if self.state.blocks:  # 7.
                 self._factorise()
         self.lambda_squared = np.nan
+
+    def renew(self) -> None:
+        """Sum H where the coefficients are."""
+        self.state = self.problem.at(self.state.coefficients)
+        self._factorise()
 
     def _factorise(self) -> None:
         """Factor H at `state`. Raises Drifting or UserError if it is singular, because terms separate the response or for another
@@ -142,7 +143,7 @@ class NewtonSearch:
     def _ends(self) -> bool:
         near = self.lambda_squared <= self.converged_below
         closing_in = self.iteration == 0 or self.lambda_squared <= SLOW * self.before
-        closer = self.is_exact and self.lambda_squared > PRECISE_BELOW and closing_in
+        closer = self.is_exact and self.lambda_squared > self.precise_below and closing_in
         ends = (near and not closer) or self.iteration == self.max_iterations
         if (near or ends) and self._is_drifting:
             self._tell_separation()
@@ -175,7 +176,8 @@ class NewtonSearch:
         elif can_separate(problem.design) and not (problem.overlaps or problem.ridge.any()):
             raise Drifting(coefficients, self.iteration)
 
-    def _report(self) -> None:
+    def report(self) -> None:
+        """Tell how far the search is."""
         objective, square = self.problem.objective(self.state), self.lambda_squared
         self.reporter.live(f"iteration {self.iteration}: loss {objective:.10g}, lambda^2 {square:.3g}")
         if not self.is_exact:

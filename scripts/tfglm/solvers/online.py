@@ -52,7 +52,7 @@ def solve(problem: Problem, settings: SolverConfig, held_out: Workload | None, r
     """
     design = problem.design
     # A response of any size is learnt in units of its standard deviation.
-    variance = problem.family.dispersion(problem.null_loss, problem.weight_sum)
+    variance = 2 * problem.null_loss / problem.weight_sum if problem.family.quadratic else 1.0
     unit = float(np.sqrt(variance)) or 1.0
     coefficients, summary = train(
         Objective(problem.workload, problem.counts, design.l1, design.l2, unit),

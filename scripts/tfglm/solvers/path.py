@@ -102,10 +102,11 @@ def penalties(problem: Problem, state: State, settings: PathConfig) -> list[floa
     return np.geomspace(largest, settings.smallest * largest, settings.number).tolist()
 
 
-def aic(point: Point) -> float:
+def aic(point: Point) -> float | None:
     """With the effective number of coefficients; of a lasso that is the number that are not zero (Zou, Hastie & Tibshirani,
-    Annals of Statistics 35, 2007)."""
+    Annals of Statistics 35, 2007). None if the family has no likelihood."""
     problem, family = point.problem, point.problem.family
-    base, rows = float(problem.counts["base"]), float(problem.counts["rows"])
-    log_likelihood = family.log_likelihood(point.state.loss, base, rows)
+    log_likelihood = problem.likelihood(point.state)
+    if log_likelihood is None:
+        return None
     return -2 * log_likelihood + 2 * (point.effective + (not family.dispersion_known))

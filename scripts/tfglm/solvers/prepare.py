@@ -10,7 +10,6 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
 from tfglm.solvers.problem import Problem
 from tfglm.solvers.separation import leave_out_separated
@@ -84,6 +83,8 @@ def prepare(
         held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
         status[held] = REFERENCE
     coefficients, loss = null_model(workload, executor, counts)
+    if not design.distribution.canonical or design.distribution.positive_predictor:
+        coefficients = valid_start(design, coefficients, counts, status == FREE)
     nothing = np.zeros(design.size)
     problem = Problem(
         workload, executor, counts, status, held, null_vectors, coefficients, loss, 0.0, 0.0, nothing, nothing
@@ -95,27 +96,86 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
     """Coefficients and loss of the model with nothing but an intercept and the offset; without an intercept, of the offset
     alone."""
     design = workload.design
-    family = FAMILIES[design.family]
+    family = design.distribution
     coefficients = np.zeros(design.size)
     has_intercept = design.intercept is not None
-    mean = float(counts["response"] / counts["weight_sum"])
+    mean = mean_response(design, counts)
     intercept = family.link(mean) if has_intercept else 0.0
     if has_intercept:
         coefficients[design.intercept] = intercept
-    if not design.offset and family.dispersion_known:
+    if not design.offset and family.metrics != "means":
         # The loss is linear in the response.
         loss = family.loss(np.array(intercept), np.array(mean))
         return coefficients, float(loss) * float(counts["weight_sum"])
+    step = 0.0
     for _ in range(MOST_NULL_STEPS):
         sums = workload.sum(executor, "null", design.by_term(coefficients))
-        step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0
-        if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
-            break
-        # A long step overshoots where the mean is an exponential.
-        intercept -= float(np.clip(step, -1.0, 1.0)) if family.dispersion_known else step
+        if np.isfinite(sums["loss"]) or not has_intercept:
+            step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0
+            if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
+                break
+            # A long step overshoots where the mean is an exponential.
+            step = step if family.quadratic else float(np.clip(step, -1.0, 1.0))
+            intercept -= step
+        elif step:
+            # Half of it back, to where all rows have a mean.
+            step /= 2
+            intercept += step
+        else:
+            raise UserError(
+                f"models.{design.model}.offset: with link {family.link_name} the linear predictor has to be above 0, and the "
+                f"offset takes it below for some rows of the model with the intercept alone\n  use link: log, or leave the "
+                f"offset out"
+            )
         coefficients = coefficients.copy()
         coefficients[design.intercept] = intercept
     return coefficients, float(sums["loss"])
+
+
+def mean_response(design: Design, counts: Sums) -> float:
+    """The weighted mean. Raises UserError if the link has no such mean."""
+    mean = float(counts["response"] / counts["weight_sum"])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        possible = np.isfinite(design.distribution.link(mean))
+    if not possible:
+        raise UserError(
+            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, and with link "
+            f"{design.distribution.link_name} every mean is above 0\n  use another link, or leave rows out in data.where"
+        )
+    return mean
+
+
+def valid_start(design: Design, coefficients: np.ndarray, counts: Sums, free: np.ndarray) -> np.ndarray:
+    """Coefficients that give each row the mean response, but for the offset; the null model's, if that has an intercept, or if
+    the free coefficients cannot.
+
+    Without an intercept the null model has the linear predictor 0, which is far from a response of any size, and with some links
+    has no mean at all. Raises UserError if the fit can begin nowhere.
+    """
+    if design.intercept is not None:
+        return coefficients
+    family, places = design.distribution, constant_direction(design, free)
+    if len(places):
+        start = coefficients.copy()
+        start[places] = family.link(mean_response(design, counts))
+        return start
+    if family.positive_predictor:
+        raise UserError(
+            f"models.{design.model}.formula: with link {family.link_name} every linear predictor has to be above 0, and without "
+            f"an intercept or a factor with all its levels the fit has nowhere to begin\n  keep the intercept, or use link: log"
+        )
+    return coefficients
+
+
+def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
+    """The places of the coefficients that add the same to the linear predictor of each row; none if the free ones cannot."""
+    if design.intercept is not None:
+        return np.array([design.intercept])
+    for part in design.parts:
+        places = np.arange(part.where.start, part.where.stop)
+        if part.grouping and not part.multiplier and free[part.where].all():
+            return places
+    return np.zeros(0, int)
 
 
 def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarray:

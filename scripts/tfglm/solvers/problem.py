@@ -15,7 +15,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
-from tfglm.families import FAMILIES, Family
+from tfglm.families import Family, LikelihoodSums
 from tfglm.solvers.fitted import ALIASED, FREE
 from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, gradient
 
@@ -90,7 +90,7 @@ class Problem:
 
     @property
     def family(self) -> Family:
-        return FAMILIES[self.design.family]
+        return self.design.distribution
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -137,6 +137,21 @@ class Problem:
         blocks = assemble(design, total, self.free) if sums == "information" else None
         return State(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
 
+    def observed(self, coefficients: np.ndarray) -> Blocks:
+        """The observed information matrix of the free coefficients: the second derivative of the loss."""
+        by_term = self.design.by_term(coefficients)
+        return assemble(self.design, self.workload.sum(self.executor, "observed", by_term), self.free)
+
+    def dispersion(self, state: State, df_residual: float) -> float:
+        """Of the response, known or estimated at a state."""
+        return self.family.dispersion(state.loss, state.pearson, df_residual)
+
+    def likelihood(self, state: State) -> float | None:
+        """Logarithm of the likelihood at a state; None if the family has none."""
+        counts = self.counts
+        saturated, base, rows = (float(counts[name]) for name in ("saturated", "base", "rows"))
+        return self.family.log_likelihood(LikelihoodSums(state.loss, saturated, base, rows, self.weight_sum))
+
     def objective(self, state: State) -> float:
         """F."""
         penalty = 0.5 * self.ridge @ state.coefficients**2 + self.lasso @ np.abs(state.coefficients)
@@ -160,20 +175,22 @@ class Problem:
         return self.free & ((state.coefficients != 0) | (self.lasso == 0))
 
     def is_perfect(self, state: State, blocks: Blocks) -> bool:
-        """Whether the residuals of a linear regression are rounding errors: then the dispersion is one too. (R's summary.lm warns
-        of an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted values.)"""
-        if not self.family.quadratic:
+        """Whether the residuals are rounding errors, of a family whose dispersion is estimated: then that is one too. (R's
+        summary.lm warns of an essentially perfect fit where the residual variance is below 1e-30 of the mean square of the fitted
+        values.)"""
+        if self.family.dispersion_known:
             return False
         parts, squares = self.design.parts, np.zeros(self.design.size)
         squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
         squares *= state.coefficients**2
         reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
-        return bool(np.sqrt(2 * state.loss) <= PERFECT * len(parts) * reach)
+        squared = 2 * state.loss if self.family.quadratic else state.pearson
+        return bool(np.sqrt(squared) <= PERFECT * len(parts) * reach)
 
     def movement(self, step: np.ndarray) -> float:
         """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where the
         information matrix does not depend on it."""
-        if self.family.quadratic:
+        if self.family.quadratic or self.family.constant_information:
             return 0.0
         return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
 
@@ -211,7 +228,8 @@ class Solution:
     or near it if the fit is not exact; of a lasso it is empty. `has_covariance` says that its inverse is the covariance of the
     estimates, `is_perfect` that there is none because the residuals are rounding errors. `effective` is the effective number of
     coefficients, `certificate` how sure the end is, as fit.json reports it, and `online` what it reports of an online solver
-    that came first. A path keeps all its points, and the number of the chosen one.
+    that came first. An error of the gradient moves the maximum by up to `stretch` times as much as the expected information says
+    (solvers.observed). A path keeps all its points, and the number of the chosen one.
     """
 
     problem: Problem
@@ -220,6 +238,7 @@ class Solution:
     iterations: int = 0
     converged: bool = False
     certificate: Mapping[str, float] = field(default_factory=dict)
+    stretch: float = 1.0
     violation: float = np.nan
     effective: float = np.nan
     is_perfect: bool = False

@@ -10,7 +10,6 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.families import FAMILIES
 
 DRIFTING_ABOVE = 1e-3
 """Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
@@ -58,7 +57,7 @@ def leave_out_separated(
     design = workload.design
     plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name != without}
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
-    family = FAMILIES[design.family]
+    family = design.distribution
     while True:
         separated = {}
         for number, grouping in enumerate(design.groupings):
@@ -107,8 +106,7 @@ def refuse_separation(workload: Workload, executor: Executor, directions: Sequen
 
 def can_separate(design: Design) -> bool:
     """Whether the responses of the family have an end that a mean comes to only at infinity."""
-    family = FAMILIES[design.family]
-    return not family.quadratic and bool(np.isfinite([family.smallest, family.largest]).any())
+    return design.distribution.separates
 
 
 def name_or_terms(workload: Workload, executor: Executor, direction: np.ndarray) -> tuple[list[str], Sums]:

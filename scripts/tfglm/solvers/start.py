@@ -93,6 +93,8 @@ def warm_start(problem: Problem, state: State, share: float, reporter: Reporter)
     sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge)
     on_sample = Reporter(live=lambda message: reporter.live(f"on {share:.0%} of the rows, {message}"))
     until = WARM_UNTIL * problem.free_count
-    search = NewtonSearch(sampled, state, np.inf, WARM_ITERATIONS, on_sample, until, is_exact=False)
+    search = NewtonSearch(
+        sampled, state, share * float(problem.counts["rows"]), WARM_ITERATIONS, on_sample, until, is_exact=False
+    )
     search.run()
     return search.state.coefficients

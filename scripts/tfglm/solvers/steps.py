@@ -7,6 +7,16 @@ import numpy as np
 
 from tfglm.solvers.problem import Problem, State
 
+CONVERGED_BELOW = 1e-12
+"""Of lambda^2 = g' I^-1 g at the returned coefficients; its root bounds every |Newton step| / standard error."""
+
+PRECISE_BELOW = 1e-18
+"""Of lambda^2: where the steps end, as re-sharding must not move an estimate by 1e-9 standard errors; or where rounding errors
+keep them from coming closer."""
+
+SLOW = 0.1
+"""Share of lambda^2 that such a step must not leave."""
+
 SHORTEST_STEP = 2.0**-20
 
 FRESH = 1e-7

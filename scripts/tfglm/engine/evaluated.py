@@ -1,0 +1,82 @@
+"""Rows with what the coefficients make of them: linear predictor, and what a row contributes to the likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfglm.engine.leverage import leverages
+from tfglm.engine.parts import eliminated_part
+from tfglm.engine.rows import WITHOUT_MEAN, Rows
+from tfglm.families import Terms
+
+if TYPE_CHECKING:
+    from tfglm.engine.passes import Passes
+
+
+class Evaluated:
+    """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
+
+    def __init__(self, passes: Passes, rows: Rows, coefficients: np.ndarray, state: Mapping[str, np.ndarray]):
+        self._passes, self.rows, self.coefficients, self.state = passes, rows, coefficients, state
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """The multipliers, [multipliers, rows]."""
+        multipliers = self._passes.multipliers
+        return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
+
+    @cached_property
+    def eta(self) -> np.ndarray:
+        """The linear predictor."""
+        return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
+
+    def along(self, direction: np.ndarray) -> np.ndarray:
+        """What a direction [p] adds to the linear predictor."""
+        return self.rows.without_offset(direction, self._passes.parts, self.numbers)
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """1 plus the sizes of all that the linear predictor consists of."""
+        rows, numbers = self.rows, np.abs(self.numbers)
+        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._passes.parts, numbers)
+        return reach + np.abs(rows.offset) if self._passes.design.offset else reach
+
+    @cached_property
+    def terms(self) -> Terms:
+        rows = self.rows
+        return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
+
+    @property
+    def observed(self) -> np.ndarray:
+        """The weight of the row in the observed information matrix, which may be negative."""
+        rows = self.rows
+        return np.where(rows.weight > 0, self._passes.family.observed(self.eta, rows.y) * rows.weight, 0.0)
+
+    @property
+    def rounded(self) -> np.ndarray:
+        """The weight in `reach`: that in the information matrix or, where a rounding error of the linear predictor changes the
+        score by more, in the same standard errors, o^2 / w with the observed weight o."""
+        weight = self.terms.weight
+        if self._passes.family.canonical:
+            return weight
+        return np.maximum(weight, np.divide(self.observed**2, weight, out=np.zeros_like(weight), where=weight > 0))
+
+    @property
+    def flag(self) -> np.ndarray:
+        """That of the row, or that it has no mean."""
+        family, flag = self._passes.family, self.rows.flag
+        if not family.positive_predictor:
+            return flag
+        return np.where((flag >= 0) & ~family.is_valid(self.eta), WITHOUT_MEAN, flag)
+
+    @cached_property
+    def leverage(self) -> np.ndarray:
+        """That of one of the rows that a row stands for, if the state has the inverse information matrix."""
+        passes, frequency = self._passes, self.rows.frequency
+        working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
+        last = eliminated_part(passes.design)
+        return working * leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)

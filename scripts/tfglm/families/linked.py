@@ -1,0 +1,116 @@
+"""A family whose link is not the canonical one, or not that alone: its derivatives by the chain rule."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tfglm.families.family import Family, Response, Terms, ranges
+from tfglm.families.links import Link
+
+WORDS = {
+    "log": ("log mean ratio", "mean_ratio"),
+    "inverse": ("difference in the inverse of the mean", None),
+    "1/mu^2": ("difference in the inverse square of the mean", None),
+}
+"""What a coefficient is, and its exponential, by link."""
+
+
+class LinkedFamily(Family):
+    """A family with a link, V its variance function, and mu(eta) the inverse of the link. Of a row:
+
+    - the score, dloss/deta = (mu - y) mu' / V(mu)
+    - the expected information, mu'^2 / V(mu): the weight of Fisher scoring, and of standard errors as R's glm has them
+    - the observed information, mu'^2 / V + (mu - y) (mu'' V - mu'^2 V'(mu)) / V^2
+
+    (McCullagh & Nelder, Generalized Linear Models, 1989, 2.5). The loss is linear in y.
+    """
+
+    canonical = False
+    in_networks = False
+    links: ClassVar[dict[str, Link]]
+    """Those that the family can have, the default first."""
+
+    def __init__(self, link: str):
+        self._link = self.links[link]
+        self.link_name = link
+        self.positive_predictor = self._link.positive_predictor
+        self.effect, self.ratio = WORDS[link]
+
+    @abstractmethod
+    def variance_slope(self, mean: np.ndarray) -> np.ndarray:
+        """The derivative of the variance function."""
+
+    @abstractmethod
+    def loss_of_mean(self, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The loss as a function of the mean, linear in y."""
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.where(self.is_valid(eta), self.loss_of_mean(self.mean(eta), y), np.inf)
+
+    def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
+        raise NotImplementedError(f"networks have no family {self.name}")
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        return self._link.mean(eta)
+
+    def link(self, mean: float) -> float:
+        return self._link.of(mean)
+
+    def is_valid(self, eta: np.ndarray) -> np.ndarray:
+        return self._link.is_valid(eta)
+
+    def interval(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ends = self.mean(lower), self.mean(upper)
+        return ends[::-1] if self.positive_predictor else ends  # such a link falls
+
+    def slope(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return self._link.slope(eta, mean)
+
+    def curvature(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return self._link.curvature(eta, mean)
+
+    def information(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        return self.slope(eta, mean) ** 2 / self.variance(mean)
+
+    def observed(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        mean = self.mean(eta)
+        slope, variance = self.slope(eta, mean), self.variance(mean)
+        bend = self.curvature(eta, mean) / variance - slope**2 * self.variance_slope(mean) / variance**2
+        return slope**2 / variance + (mean - y) * bend
+
+    def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
+        kept, mean = weight > 0, self.mean(eta)
+        per_mean = self.slope(eta, mean) / self.variance(mean)
+        # What takes no part may have any mean.
+        score = np.where(kept, (mean - y) * per_mean, 0.0) * weight
+        information = np.where(kept, self.slope(eta, mean) * per_mean, 0.0) * weight
+        loss = np.where(kept, self.loss(eta, y), 0.0) * weight
+        # A variance that rounds to 0 belongs to a residual that does.
+        pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
+        return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+
+
+class PositiveFamily(LinkedFamily):
+    """A family of responses above 0, with a dispersion that Pearson's statistic estimates."""
+
+    dispersion_known = False
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
+    metrics = "deviances"
+
+    separates = False
+
+    def in_range(self, y: np.ndarray) -> np.ndarray:
+        return (y > 0) & (y < np.inf)
+
+    def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """None: no response is 0."""
+        return np.zeros(np.shape(response), bool)
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        return None if response.minimum > 0 else f"needs a response above 0, {ranges(response)}"
+
+    def dispersion(self, loss: float, pearson: float, df_residual: float) -> float:
+        return pearson / df_residual

@@ -1,0 +1,69 @@
+# Fits of R's glm with each family and link, with which tests/statistics/test_more_families.py compares.
+# Run in this folder: Rscript families.R (R 4.2, jsonlite, sandwich); writes families.csv and families.json.
+library(jsonlite)
+library(sandwich)
+
+set.seed(21)
+n <- 500
+rows <- data.frame(
+  carrier = sample(c("AA", "B6", "DL", "UA"), n, replace = TRUE, prob = c(0.4, 0.3, 0.2, 0.1)),
+  hour = round(runif(n, 5, 23), 2),
+  seats = sample(5:40, n, replace = TRUE),
+  trips = sample(1:4, n, replace = TRUE),
+  miles = round(runif(n, 0.5, 2), 3),
+  day = sample(1:40, n, replace = TRUE)
+)
+eta <- c(AA = 0, B6 = 0.4, DL = -0.3, UA = 0.6)[rows$carrier] + 0.05 * (rows$hour - 14)
+rows$late <- rbinom(n, 1, pnorm(-0.3 + eta))
+rows$events <- rbinom(n, rows$seats, pnorm(-0.3 + eta))
+rows$cost <- round(rgamma(n, 2, 2 / exp(1 + eta)), 4) + 0.0001
+rows$speed <- round(rgamma(n, 20, 20 * (1 + 0.3 * eta + 0.4)), 5) + 0.00001
+mu <- exp(0.5 + eta)
+z <- rnorm(n)^2
+lambda <- 4
+x <- mu + mu^2 * z / (2 * lambda) - mu / (2 * lambda) * sqrt(4 * mu * lambda * z + mu^2 * z^2)
+rows$wait <- round(ifelse(runif(n) <= mu / (mu + x), x, mu^2 / x), 5) + 0.00001
+rows$delay <- round(exp(0.5 + eta) + rnorm(n), 4)
+rows$bumps <- rnbinom(n, size = 1.7, mu = exp(0.7 + eta))
+write.csv(rows, "families.csv", row.names = FALSE, quote = FALSE)
+
+exactly <- glm.control(epsilon = 1e-15, maxit = 200)
+fits <- list(
+  probit = glm(late ~ carrier + hour, binomial("probit"), rows, control = exactly),
+  cloglog = glm(late ~ carrier + hour, binomial("cloglog"), rows, control = exactly),
+  probit_trials = glm(cbind(events, seats - events) ~ carrier + hour, binomial("probit"), rows, control = exactly),
+  cloglog_offset = glm(late ~ carrier + hour + offset(log(miles)), binomial("cloglog"), rows, control = exactly),
+  gamma_log = glm(cost ~ carrier + hour, Gamma("log"), rows, control = exactly),
+  gamma_log_weights = glm(cost ~ carrier + hour, Gamma("log"), rows, weights = trips, control = exactly),
+  gamma_log_offset = glm(cost ~ carrier + hour + offset(log(miles)), Gamma("log"), rows, control = exactly),
+  gamma_inverse = glm(speed ~ carrier + hour, Gamma("inverse"), rows, control = exactly),
+  gamma_inverse_levels = glm(speed ~ 0 + carrier, Gamma("inverse"), rows, control = exactly),
+  inverse_gaussian_log = glm(wait ~ carrier + hour, inverse.gaussian("log"), rows, control = exactly),
+  inverse_gaussian_canonical = glm(speed ~ carrier + hour, inverse.gaussian(), rows, control = exactly),
+  inverse_gaussian_weights = glm(wait ~ carrier + hour, inverse.gaussian("log"), rows, weights = trips, control = exactly),
+  gaussian_log = glm(delay ~ carrier + hour, gaussian("log"), rows, start = c(1, 0, 0, 0, 0), control = exactly),
+  gaussian_log_weights = glm(delay ~ carrier + hour, gaussian("log"), rows, weights = trips, start = c(1, 0, 0, 0, 0),
+    control = exactly)
+)
+
+described <- function(fit) {
+  predicted <- predict(fit, type = "response", se.fit = TRUE)
+  list(
+    coefficients = as.list(coef(fit)),
+    std_errors = as.list(sqrt(diag(vcov(fit)))),
+    dispersion = summary(fit)$dispersion,
+    deviance = fit$deviance,
+    null_deviance = fit$null.deviance,
+    log_likelihood = as.numeric(logLik(fit)),
+    aic = AIC(fit),
+    mean = unname(predicted$fit[1:5]),
+    mean_std_error = unname(predicted$se.fit[1:5]),
+    pearson = unname(residuals(fit, "pearson")[1:5]),
+    deviance_residual = unname(residuals(fit, "deviance")[1:5]),
+    leverage = unname(hatvalues(fit)[1:5]),
+    robust = as.list(sqrt(diag(vcovHC(fit, type = "HC1")))),
+    clustered = as.list(sqrt(diag(vcovCL(fit, cluster = rows$day, type = "HC1"))))
+  )
+}
+made <- list(R = as.character(getRversion()), fits = lapply(fits, described))
+write_json(made, "families.json", auto_unbox = TRUE, digits = NA, pretty = 1)

@@ -1,0 +1,109 @@
+"""The families and links beside those of linear, logistic and Poisson regression, against R's glm on the same rows
+(tests/golden/families.R), and together with everything else that a model can have."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import CR1, fit_files, ingest_frame, table_of
+from tfglm.results import predict, residuals
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+R = json.loads((GOLDEN / "families.json").read_text())["fits"]
+TERMS = "carrier + hour"
+
+FITS = {
+    "probit": (f"late ~ {TERMS}", "binomial", {"link": "probit"}),
+    "cloglog": (f"late ~ {TERMS}", "binomial", {"link": "cloglog"}),
+    "probit_trials": (f"events ~ {TERMS}", "binomial", {"link": "probit", "trials": "seats"}),
+    "cloglog_offset": (f"late ~ {TERMS}", "binomial", {"link": "cloglog", "offset": "log(miles)"}),
+    "gamma_log": (f"cost ~ {TERMS}", "gamma", {}),
+    "gamma_log_weights": (f"cost ~ {TERMS}", "gamma", {"weights": "trips"}),
+    "gamma_log_offset": (f"cost ~ {TERMS}", "gamma", {"offset": "log(miles)"}),
+    "gamma_inverse": (f"speed ~ {TERMS}", "gamma", {"link": "inverse"}),
+    "gamma_inverse_levels": ("speed ~ 0 + carrier", "gamma", {"link": "inverse"}),
+    "inverse_gaussian_log": (f"wait ~ {TERMS}", "inverse_gaussian", {}),
+    "inverse_gaussian_canonical": (f"speed ~ {TERMS}", "inverse_gaussian", {"link": "1/mu^2"}),
+    "inverse_gaussian_weights": (f"wait ~ {TERMS}", "inverse_gaussian", {"weights": "trips"}),
+    "gaussian_log": (f"delay ~ {TERMS}", "gaussian", {"link": "log"}),
+    "gaussian_log_weights": (f"delay ~ {TERMS}", "gaussian", {"link": "log", "weights": "trips"}),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return [ingest_frame(pd.read_csv(GOLDEN / "families.csv"), tmp_path_factory.mktemp("families"))]
+
+
+@pytest.fixture(scope="module")
+def first_rows(tmp_path_factory):
+    """The first five, to predict."""
+    split = {"train": "FALSE", "predict": "TRUE"}
+    return ingest_frame(pd.read_csv(GOLDEN / "families.csv").iloc[:5], tmp_path_factory.mktemp("first"), split=split)
+
+
+def named(of_r: dict) -> dict[tuple[str, str], float]:
+    """R's coefficients by term and level."""
+    names = {"(Intercept)": ("Intercept", "")} | {
+        f"carrier{name}": ("carrier", name) for name in ("AA", "B6", "DL", "UA")
+    }
+    return {names.get(name, (name, "")): value for name, value in of_r.items()}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_fit_is_that_of_r(name, files):
+    formula, family, settings = FITS[name]
+    design, fitted, _ = fit_files(files, formula, family, **settings)
+    theirs, summary, table = R[name], fitted.summary, table_of(design, fitted)
+    assert summary["converged"], summary["certificate"]
+    b, errors = named(theirs["coefficients"]), named(theirs["std_errors"])
+    for key in b:
+        assert table.loc[key, "estimate"] == pytest.approx(b[key], abs=1e-6 * max(abs(b[key]), errors[key])), key
+        assert table.loc[key, "std_error"] == pytest.approx(errors[key], rel=1e-5)
+    for ours, of_r in {"log_likelihood": "log_likelihood", "deviance": "deviance", "aic": "aic"}.items():
+        assert summary[ours] == pytest.approx(theirs[of_r], rel=1e-10)
+    if theirs["null_deviance"] in ("NaN", None):
+        assert summary["null_deviance"] is None
+    else:
+        assert summary["null_deviance"] == pytest.approx(theirs["null_deviance"], rel=1e-9)
+    assert fitted.dispersion == pytest.approx(theirs["dispersion"], rel=1e-6)
+
+
+def fitted_as(name: str, files: list, **settings):
+    formula, family, of_fit = FITS[name]
+    return fit_files(files, formula, family, **of_fit, **settings)[:2]
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_predictions_and_residuals_are_those_of_r(name, files, first_rows):
+    design, fitted = fitted_as(name, files)
+    theirs = R[name]
+    tables = list(predict.predictions(design, fitted, first_rows, {}, [], fitted.summary["df_residual"], 0.95))
+    predicted = pd.concat([table.to_pandas() for table in tables]).sort_values("row").iloc[:5]
+    mean = predicted[design.distribution.predicted]
+    np.testing.assert_allclose(mean, theirs["mean"], rtol=1e-6)
+    np.testing.assert_allclose(predicted["std_error"], theirs["mean_std_error"], rtol=1e-5)
+    assert np.all((predicted["ci_lower"] < mean) & (mean < predicted["ci_upper"]))
+    shards = list(residuals.residuals(design, fitted, files[0], "train", ["miles", "hour"], leverage=True))
+    of_rows = pd.concat([table.to_pandas() for table in shards]).set_index(["miles", "hour"])
+    frame = pd.read_csv(GOLDEN / "families.csv").iloc[:5]
+    ours = of_rows.loc[list(zip(frame["miles"], frame["hour"], strict=True))]
+    for column, of_r in {
+        "pearson_residual": "pearson",
+        "deviance_residual": "deviance_residual",
+        "leverage": "leverage",
+    }.items():
+        np.testing.assert_allclose(ours[column], theirs[of_r], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["probit", "cloglog", "gamma_log", "inverse_gaussian_log", "gaussian_log"])
+@pytest.mark.parametrize("kind", ["robust", "cluster(day)"])
+def test_robust_errors_are_those_of_sandwich(name, kind, files):
+    design, fitted = fitted_as(name, files, std_errors=kind, limits=CR1)
+    expected = named(R[name]["robust" if kind == "robust" else "clustered"])
+    table = table_of(design, fitted)
+    for key, error in expected.items():
+        assert table.loc[key, "std_error"] == pytest.approx(error, rel=1e-5)
