@@ -135,6 +135,16 @@ class DesignConfig(RowsConfig):
         description="Ridge penalty: adds `l2 / 2 * sum(b^2)` to the mean loss of a row, on standardised numbers and "
         "all levels, without a reference level. There are then no standard errors.",
     )
+    unpenalised: list[Text] = Field(
+        default=[],
+        max_length=MOST_COLUMNS,
+        description="Terms that penalties leave alone, as the intercept, such as `[C(month), distance]`.",
+    )
+    penalty_factors: dict[Text, Annotated[Number, Field(ge=0, le=1e6)]] = Field(
+        default={},
+        max_length=MOST_COLUMNS,
+        description="By what the penalties of a term are multiplied, as by glmnet's `penalty.factor`: `dest: 0.5`. Default: 1.",
+    )
     path: PathConfig | None = Field(
         default=None,
         description="Fit the model for one penalty after the other, and choose one of them.",
@@ -166,6 +176,12 @@ class DesignConfig(RowsConfig):
             )
         if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
             raise ValueError("std_errors: a penalised fit (l1, l2, path) has no standard errors; remove the key")
+        for key in ("unpenalised", "penalty_factors"):
+            if getattr(self, key) and not (self.l1 or self.l2 or self.path):
+                raise ValueError(f"{key}: the fit has no penalty (l1, l2, path); add one, or remove the key")
+        both = [term for term in self.unpenalised if term in self.penalty_factors]
+        if both:
+            raise ValueError(f"penalty_factors: `{both[0]}` is in `unpenalised` too; remove it from one")
         if self.path and (self.l1 or self.l2):
             raise ValueError("path: it takes the place of `l1` and `l2`; remove these")
         return self
@@ -289,6 +305,11 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
                 f"solver: steps of `{self.online_solver}` can leave the range of link `{self.link}`, where the linear predictor "
                 f"has to be above 0; use `newton`, or link: log"
             )
+        for key in ("unpenalised", "penalty_factors"):
+            if getattr(self, key) and self.online_solver:
+                raise ValueError(
+                    f"{key}: solver `{self.online_solver}` penalises all terms alike; use `newton`, or remove the key"
+                )
         if self.path and self.online_solver:
             raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
         return self

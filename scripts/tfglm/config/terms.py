@@ -42,7 +42,18 @@ def expanded_model(model: Any, terms: Mapping[str, Any]) -> Any:
     response, tilde, rest = model["formula"].partition("~")
     if tilde and response.strip() in terms:
         raise ValueError(f"terms.{response.strip()}: it stands for terms, and cannot be a response; rename it")
-    return {**model, "formula": f"{response}{tilde}{expanded(rest, terms)}" if tilde else model["formula"]}
+    of_penalties: dict[str, Any] = {}
+    if isinstance(model.get("unpenalised"), list):
+        of_penalties["unpenalised"] = [
+            expanded(term, terms) if isinstance(term, str) else term for term in model["unpenalised"]
+        ]
+    if isinstance(model.get("penalty_factors"), dict):
+        of_penalties["penalty_factors"] = {
+            expanded(term, terms) if isinstance(term, str) else term: factor
+            for term, factor in model["penalty_factors"].items()
+        }
+    formula = f"{response}{tilde}{expanded(rest, terms)}" if tilde else model["formula"]
+    return {**model, **of_penalties, "formula": formula}
 
 
 def check_terms(terms: Mapping[str, str], columns: Mapping[str, str]) -> None:

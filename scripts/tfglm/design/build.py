@@ -30,6 +30,7 @@ from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
+from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
@@ -154,6 +155,7 @@ class _DesignBuilder:
             l1=settings.l1,
             l2=settings.l2,
             path=settings.path,
+            penalty_factors=penalty_factors(self.where, settings, formula),
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,

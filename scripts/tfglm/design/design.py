@@ -51,6 +51,7 @@ class Design:
     l1: float = 0.0
     l2: float = 0.0
     path: PathConfig | None = None
+    penalty_factors: tuple[tuple[str, float], ...] = ()
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -173,11 +174,19 @@ class Design:
 
     @property
     def penalised_coefficients(self) -> np.ndarray:
-        """1 for each coefficient, 0 for the intercept."""
-        penalised = np.ones(self.size)
+        """By what the penalties of each coefficient are multiplied: 0 for the intercept, 1 unless the config says otherwise."""
+        factors = np.ones(self.size)
         if self.intercept is not None:
-            penalised[self.intercept] = 0.0
-        return penalised
+            factors[self.intercept] = 0.0
+        for term, factor in self.penalty_factors:
+            factors[self.slices[term]] = factor
+        return factors
+
+    @property
+    def unpenalised_terms(self) -> tuple[str, ...]:
+        """The terms, the intercept among them, whose coefficients no penalty draws to 0."""
+        free = {INTERCEPT, *(term for term, factor in self.penalty_factors if factor == 0)}
+        return tuple(term.name for term in self.terms if not self.penalised or term.name in free)
 
     @property
     def classes(self) -> Categorical | None:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tfglm.config import Config, Layout, ModelConfig
+from tfglm.config import Config, DesignConfig, Layout, ModelConfig
 from tfglm.config.columns import listed
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
 from tfglm.design.formula import parse
 from tfglm.design.kinds import check_kinds, check_names, check_tables
+from tfglm.design.penalties import penalty_factors
 from tfglm.errors import Problems, UserError
 
 
@@ -38,6 +39,9 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
         else:
             with problems.collected():
                 check_kinds(place, model, formula, kinds, with_level)
+            with problems.collected():
+                if isinstance(model, DesignConfig):
+                    penalty_factors(place, model, formula)
         if formula is not None and isinstance(model, ModelConfig):
             with problems.collected():
                 check_names(place, formula, kinds, model.reference, model.contrasts)

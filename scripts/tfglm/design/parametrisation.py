@@ -6,7 +6,7 @@ this span can be held at zero; then the others are unique, and L = I - N' (N_C')
 takes any vector to the one with zeros there.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import combinations
 
 import numpy as np
@@ -67,7 +67,7 @@ def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) ->
     return scipy.sparse.csr_array(entries, shape=(design.size, design.size))
 
 
-def null_space(design: Design, present: np.ndarray, without: str | None = None) -> np.ndarray:
+def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> np.ndarray:
     """The null directions that follow from the formula alone.
 
     The groups of two parts with the same multiplier, added up by the levels of the factors that they share, are the same columns.
@@ -78,15 +78,15 @@ def null_space(design: Design, present: np.ndarray, without: str | None = None) 
         The parts of the formula.
     present
         Whether the column of a coefficient has an entry that is not zero, [coefficients].
-    without
-        A term that is left out.
+    terms
+        Those that are looked at.
 
     Returns
     -------
     Directions on the scale of the data, [directions, coefficients], which may depend on each other.
     """
     directions = []
-    for first, second in combinations([part for part in design.parts if part.term.name != without], 2):
+    for first, second in combinations([part for part in design.parts if part.term.name in terms], 2):
         if first.multiplier != second.multiplier:
             continue
         shared = tuple(name for name in first.grouping if name in second.grouping)

@@ -41,11 +41,12 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         term.name: () if any(design.categorical_by_name[name].coding for name in term.categorical) else term.categorical
         for term in design.terms
     }
+    compared = design.unpenalised_terms
     columns = {
         "term": [term for term, _ in terms],
         "level": [level for _, level in terms],
         "reference": [
-            "" if penalised else ":".join(estimated.levels[name] for name in grouping[term]) for term, _ in terms
+            ":".join(estimated.levels[name] for name in grouping[term]) if term in compared else "" for term, _ in terms
         ],
         "estimate": estimated.values,
         "std_error": np.full(design.size, np.nan) if penalised else errors,

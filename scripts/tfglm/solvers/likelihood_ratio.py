@@ -63,4 +63,5 @@ def is_testable(design: Design, term: Term) -> bool:
         for other in design.terms
     )
     enough = len(design.terms) >= 2 + (design.intercept is not None)
-    return not inside and enough and design.std_errors == "classical" and design.distribution.dispersion_known
+    is_plain = design.std_errors == "classical" and not design.penalised
+    return not inside and enough and is_plain and design.distribution.dispersion_known

@@ -20,6 +20,9 @@ from tfglm.solvers.reporter import Reporter
 LEAST_L1_RATIO = 1e-3
 """In choosing the first penalty: a ridge leaves nothing at zero, however large."""
 
+FORBIDDING = 1e300
+"""A lasso that no gradient overcomes."""
+
 CRITERIA = {"held_out": "deviance on the held-out rows", "aic": "AIC"}
 
 
@@ -27,11 +30,27 @@ def solve(
     start: Solution, settings: PathConfig, max_iterations: int, reporter: Reporter, held_out: Workload | None
 ) -> Solution:
     """The chosen point of the path; `start` is the model with the intercept alone. Raises UserError if no term has an effect."""
-    points = follow(start.problem, start.state, settings, max_iterations, reporter, held_out)
+    state = unpenalised_alone(start, max_iterations, reporter)
+    points = follow(start.problem, state, settings, max_iterations, reporter, held_out)
     values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
     chosen = int(np.argmin(np.array(values, float)))  # 3.
     reporter.tell(f"penalty {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
     return replace(elastic_net.solution(start, points[chosen]), path=tuple(points), chosen=chosen)
+
+
+def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) -> State:
+    """The model of the terms that no penalty acts on; without any, that with the intercept alone, where the fit starts."""
+    problem = start.problem
+    if not any(factor == 0 for _, factor in problem.design.penalty_factors):
+        return start.state
+    of_each = problem.design.penalised_coefficients
+    alone = replace(problem, lasso=np.where(of_each > 0, FORBIDDING, 0.0))
+    # To within a share of what it takes to enter, at the null model.
+    entering = float(np.abs(np.where(of_each > 0, problem.gradient(start.state), 0.0)).max()) / problem.weight_sum
+    nothing = np.zeros(len(start.state.coefficients))
+    search = start.state, start.state.information, nothing, entering, max_iterations, reporter
+    state = elastic_net.minimise(alone, *search).state
+    return state if state.blocks else problem.at(state.coefficients)
 
 
 def follow(
@@ -49,7 +68,7 @@ def follow(
     problem
         F without penalties.
     state
-        Of the model with the intercept alone.
+        Of the model of what is not penalised (`unpenalised_alone`).
     settings
         Which penalties, and how the point is chosen.
     max_iterations
@@ -92,10 +111,11 @@ def follow(
 
 
 def penalties(problem: Problem, state: State, settings: PathConfig) -> list[float]:
-    """Those of the path, the largest first; `state` is the model with the intercept alone."""
+    """Those of the path, the largest first; `state` is the model of what is not penalised."""
     if settings.penalties:
         return sorted(settings.penalties, reverse=True)
-    gradient = np.abs(problem.gradient(state)) * problem.design.penalised_coefficients
+    factors = problem.design.penalised_coefficients
+    gradient = np.abs(problem.gradient(state))[factors > 0] / factors[factors > 0]
     largest = float(gradient.max(initial=0.0)) / problem.weight_sum / max(settings.l1_ratio, LEAST_L1_RATIO)
     if not largest:
         raise UserError(f"models.{problem.design.model}.path: no term has any effect, so there is no path to fit")

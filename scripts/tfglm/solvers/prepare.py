@@ -6,6 +6,7 @@ import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
+from tfglm.design.terms import INTERCEPT
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
@@ -50,7 +51,7 @@ def prepare(
 ) -> Problem:
     """Set up what is minimised, over the rows that are left once those of separated groups are gone.
 
-    A penalty makes every coefficient finite and unique: then no group is separated, and none is held at zero.
+    A penalty makes every coefficient that it acts on finite and unique: then no group is separated, and none is held at zero.
 
     Parameters
     ----------
@@ -71,15 +72,16 @@ def prepare(
         If the rows that are left have but one response.
     """
     design = workload.design
-    if not design.penalised:
-        workload, counts = leave_out_separated(workload, executor, counts, tell, without)
+    terms = [term for term in design.unpenalised_terms if term != without]
+    if set(terms) - {INTERCEPT}:
+        workload, counts = leave_out_separated(workload, executor, counts, tell, terms)
     status = initial_status(design, workload, counts)
     if without is not None:
         status[design.slices[without]] = EMPTY
     null_vectors, held = np.zeros((0, design.size)), np.zeros(0, int)
-    if not design.penalised:
+    if set(terms) - {INTERCEPT}:
         present = np.isin(status, (EMPTY, SEPARATED), invert=True)
-        null_vectors = (to_fit_scale(design) @ null_space(design, present, without).T).T
+        null_vectors = (to_fit_scale(design) @ null_space(design, present, terms).T).T
         held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
         status[held] = REFERENCE
     coefficients, loss = null_model(workload, executor, counts)

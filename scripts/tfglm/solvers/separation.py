@@ -1,6 +1,6 @@
 """Coefficients without a finite estimate, because the responses of their rows are all alike (docs/statistics.md: Separation)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class Drifting(Exception):
 
 
 def leave_out_separated(
-    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
+    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], terms: Collection[str]
 ) -> tuple[Workload, Sums]:
     """Leave out the rows of separated groups (docs/statistics.md: Separation).
 
@@ -42,8 +42,8 @@ def leave_out_separated(
         Of all rows.
     tell
         Hears how many groups of each term are separated.
-    without
-        A term whose groups are not looked at.
+    terms
+        Those whose groups are looked at.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def leave_out_separated(
         If the responses of the rows that are left are all alike.
     """
     design = workload.design
-    plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name != without}
+    plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name in terms}
     excluded: dict[tuple[str, ...], frozenset[int]] = {}
     family = design.distribution
     while True:

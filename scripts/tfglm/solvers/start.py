@@ -44,7 +44,9 @@ def begin(
     """
     state = sampled = None
     share = sample_share(problem, limits)
-    if not (problem.design.l1 or problem.design.path):
+    if problem.design.penalty_factors:
+        problem, state = without_aliased_unpenalised(problem)
+    elif not (problem.design.l1 or problem.design.path):
         problem, state, sampled = without_aliased(problem, share)
     if learn:
         return learn(problem)
@@ -76,6 +78,14 @@ def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | No
     if design.l2:
         return problem, state, None
     return problem.without_aliased(*null_vectors(state.information, size)), state, None
+
+
+def without_aliased_unpenalised(problem: Problem) -> tuple[Problem, State]:
+    """The problem without what is aliased among the coefficients that no penalty acts on, which alone can be, and the sums at the
+    null model."""
+    state = problem.at(problem.null_coefficients)
+    unpenalised = problem.free & (problem.design.penalised_coefficients == 0)
+    return problem.without_aliased(*null_vectors(state.information.restrict(unpenalised), problem.design.size)), state
 
 
 def sample_share(problem: Problem, limits: Limits) -> float:

@@ -1,0 +1,42 @@
+# Penalty factors, terms without a penalty, and cross-validation by R's glmnet, with which tests/statistics/test_penalties.py
+# compares. Run in this folder: Rscript penalties.R (R 4.2, glmnet 4.1, jsonlite); reads clustered.csv and folds.csv, writes
+# penalties.json. folds.csv has the fold of each day, as tfglm deals them.
+suppressPackageStartupMessages({
+  library(glmnet)
+  library(jsonlite)
+})
+
+rows <- read.csv("clustered.csv")
+rows$origin <- rows$day %% 3
+standardised <- function(x) (x - mean(x)) / sqrt(mean((x - mean(x))^2))
+levels_of <- sort(unique(rows$carrier))
+carriers <- sapply(levels_of, function(level) as.numeric(rows$carrier == level))
+# All levels where there is a penalty; without one all but the most frequent, which changes no prediction.
+x <- cbind(carriers, origin1 = rows$origin == 1, origin2 = rows$origin == 2,
+           hour = standardised(rows$hour), wind = standardised(rows$wind))
+factors <- c(1, 1, 1, 1, 0, 0, 0.5, 2)
+# glmnet divides the factors by their mean.
+scale <- mean(factors)
+penalties <- 10^seq(-0.8, -3, length.out = 12)
+folds <- read.csv("folds.csv")
+foldid <- folds$fold[match(rows$day, folds$day)] + 1
+
+made <- list()
+for (family in c("gaussian", "binomial", "poisson")) {
+  y <- if (family == "gaussian") rows$delay else rows$late
+  for (alpha in c(1, 0.6)) {
+    # glmnet divides a gaussian response by its standard deviation, and with it the ridge part of the penalty.
+    unit <- if (family == "gaussian") sqrt(mean((y - mean(y))^2)) else 1
+    share <- alpha / unit + 1 - alpha
+    call <- list(x = x, y = y / unit, family = family, alpha = alpha / unit / share, lambda = penalties * share * scale,
+                 penalty.factor = factors, standardize = FALSE, thresh = 1e-20, maxit = 1e7)
+    fit <- do.call(glmnet, call)
+    cv <- do.call(cv.glmnet, c(call, list(foldid = foldid, type.measure = "deviance")))
+    made[[paste(family, alpha)]] <- list(
+      intercept = unname(fit$a0) * unit, beta = unname(as.matrix(fit$beta)) * unit, cvm = unname(cv$cvm) * unit^2,
+      cvsd = unname(cv$cvsd) * unit^2, min = cv$lambda.min / scale / share, one_se = cv$lambda.1se / scale / share
+    )
+  }
+}
+versions <- list(R = as.character(getRversion()), glmnet = as.character(packageVersion("glmnet")))
+write(toJSON(list(versions = versions, penalties = penalties, fits = made), auto_unbox = TRUE, digits = 17), "penalties.json")
