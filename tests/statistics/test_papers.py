@@ -108,6 +108,7 @@ def test_where_a_test_would_not_hold_it_says_why(model_of):
     plain = model_of("plain", "late ~ x + carrier")
     others = {
         "ridge is penalised": model_of("ridge", "late ~ x", l2=0.1),
+        "biased has Firth's penalty": model_of("biased", "late ~ x", firth=True),
         "robust has robust standard errors": model_of("robust", "late ~ x", std_errors="robust"),
         "differ in family": model_of("delay", "delay ~ x", "gaussian"),
         "differ in weights": model_of("weighted", "late ~ x", weights="w"),

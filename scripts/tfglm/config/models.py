@@ -145,6 +145,11 @@ class DesignConfig(RowsConfig):
         max_length=MOST_COLUMNS,
         description="By what the penalties of a term are multiplied, as by glmnet's `penalty.factor`: `dest: 0.5`. Default: 1.",
     )
+    firth: bool = Field(
+        default=False,
+        description="Firth's penalised likelihood (Jeffreys' prior), for `binomial` and `poisson`: finite estimates where terms "
+        "separate rows, and less bias where there are few events. Terms are tested by penalised likelihood ratios.",
+    )
     path: PathConfig | None = Field(
         default=None,
         description="Fit the model for one penalty after the other, and choose one of them.",
@@ -182,6 +187,21 @@ class DesignConfig(RowsConfig):
         both = [term for term in self.unpenalised if term in self.penalty_factors]
         if both:
             raise ValueError(f"penalty_factors: `{both[0]}` is in `unpenalised` too; remove it from one")
+        if self.firth and self.family not in ("binomial", "poisson"):
+            raise ValueError(
+                f"firth: only families binomial and poisson have this penalty, not {self.family}; remove it"
+            )
+        if self.firth and self.link and self.link != LINKS[self.family][0]:
+            raise ValueError(
+                f"firth: only link `{LINKS[self.family][0]}` has this penalty, not `{self.link}`; remove one"
+            )
+        if self.firth and (self.l1 or self.l2 or self.path):
+            raise ValueError("firth: it is a penalty of its own; remove it, or `l1`, `l2` and `path`")
+        if self.firth and self.std_errors != "classical":
+            raise ValueError(
+                "std_errors: the errors of Firth's penalised likelihood are those of the information matrix; remove the key, "
+                "or `firth`"
+            )
         if self.path and (self.l1 or self.l2):
             raise ValueError("path: it takes the place of `l1` and `l2`; remove these")
         return self
@@ -310,6 +330,8 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
                 raise ValueError(
                     f"{key}: solver `{self.online_solver}` penalises all terms alike; use `newton`, or remove the key"
                 )
+        if self.firth and self.online_solver:
+            raise ValueError(f"firth: only `newton` has this penalty, not `{self.online_solver}`")
         if self.path and self.online_solver:
             raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
         return self

@@ -156,6 +156,7 @@ class _DesignBuilder:
             l2=settings.l2,
             path=settings.path,
             penalty_factors=penalty_factors(self.where, settings, formula),
+            firth=settings.firth,
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,

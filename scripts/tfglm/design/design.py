@@ -30,7 +30,7 @@ class Design:
     prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
     digests of the manifests of the files that it was made for. `std_errors` is a kind of config.std_errors. Clusters of
     several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
-    allow for serial correlation, None for the default.
+    allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior.
     """
 
     model: str
@@ -52,6 +52,7 @@ class Design:
     l2: float = 0.0
     path: PathConfig | None = None
     penalty_factors: tuple[tuple[str, float], ...] = ()
+    firth: bool = False
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()

@@ -74,9 +74,14 @@ class Evaluated:
         return np.where((flag >= 0) & ~family.is_valid(self.eta), WITHOUT_MEAN, flag)
 
     @cached_property
+    def distance(self) -> np.ndarray:
+        """x' I^-1 x with the row x of the design matrix, if the state has the inverse information matrix."""
+        passes, last = self._passes, eliminated_part(self._passes.design)
+        return leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)
+
+    @cached_property
     def leverage(self) -> np.ndarray:
         """That of one of the rows that a row stands for, if the state has the inverse information matrix."""
-        passes, frequency = self._passes, self.rows.frequency
+        frequency = self.rows.frequency
         working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
-        last = eliminated_part(passes.design)
-        return working * leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)
+        return working * self.distance

@@ -124,6 +124,7 @@ class Passes:
       by the other clusters of `Design.cluster_counts`, number c: `part_s_of_c`, `part_k_of_c`, `rows_of_c`
     - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
+    - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2, where the state has the inverse of I (engine.leverage)
     - `rectifier`, of a direction in their place: the sums of `information` of the loss of `rectified`, and what that counts
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
       towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
@@ -193,6 +194,8 @@ class Passes:
             ),
         )
         self.rectifier = Pass(self, "rectifier", [rectifier])
+        of_prior = sum_layout(design, derivative(design, self.parts))
+        self.jeffreys = Pass(self, "jeffreys", [Stage(of_prior, self._of_prior)])
         self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
 
@@ -300,6 +303,11 @@ class Passes:
         """The square of the score of a row; the score of those that a row stands for is as many times as large."""
         score, frequency = evaluated.terms.score, evaluated.rows.frequency
         return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
+
+    def _of_prior(self, evaluated: Evaluated) -> Values:
+        """Half the derivative of log|I| by the linear predictor: the leverage times the derivative of log(weight), over 2."""
+        curvature = evaluated.rows.weight * self.family.curvature(evaluated.eta, self.family.mean(evaluated.eta))
+        return {"residual": np.where(evaluated.rows.kept, 0.5 * curvature * evaluated.distance, 0.0)}
 
     def _squares_over(self, power: int, evaluated: Evaluated) -> Values:
         """The squares over a power of 1 less the leverage."""

@@ -89,7 +89,7 @@ def joint_test(
     if design.penalised:
         return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
     if likelihood_ratio:
-        note = "likelihood ratio, as there are separated levels"
+        note = likelihood_ratio.get("note", "likelihood ratio, as there are separated levels")
         return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, note
     notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
     separated = int(estimated.separated[where].sum())

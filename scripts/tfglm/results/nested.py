@@ -69,6 +69,8 @@ def problem_of(model: Model) -> str | None:
         return f"{model.name} is a network"
     if design.penalised:
         return f"{model.name} is penalised, so its likelihood is not at its maximum"
+    if design.firth:
+        return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
     if not fit["exact"] or not fit["converged"]:
         return f"{model.name} did not converge to the maximum of its likelihood"
     if fit["log_likelihood"] is None:

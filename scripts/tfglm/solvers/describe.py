@@ -88,6 +88,8 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
         "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)) + problem.separated_across,
         **goodness_of_fit(solution),
     }
+    if design.firth:
+        report["firth"] = True
     if problem.l1 or problem.l2:
         report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
     if not problem.family.dispersion_known:

@@ -8,7 +8,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import elastic_net, newton, online, path
+from tfglm.solvers import elastic_net, firth, newton, online, path
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
@@ -80,7 +80,11 @@ def fit(
     if solution.has_covariance and not solution.path:
         solution = replace(solution, certificate=certify(solution, fitted))
         fitted = with_errors(fitted, solution, limits)
-        tests = likelihood_ratios(solution, fit_without, reporter.tell)
+        tests = (
+            firth.likelihood_ratios(solution, settings.max_iterations, reporter, reporter.tell)
+            if design.firth
+            else likelihood_ratios(solution, fit_without, reporter.tell)
+        )
     # 5. Describe.
     return replace(fitted, summary=describe(solution, fitted, counts, settings, tests))
 
@@ -89,6 +93,8 @@ def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out:
     """What the solver comes to that the model needs; after an online solver alone, only how far it is from there."""
     design = start.problem.design
     iterations = settings.max_iterations if settings.is_exact else 0
+    if design.firth:
+        return firth.solve(start, iterations, reporter)
     if design.path:
         return path.solve(start, design.path, iterations, reporter, held_out)
     if design.l1:

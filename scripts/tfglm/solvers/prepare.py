@@ -52,6 +52,7 @@ def prepare(
     """Set up what is minimised, over the rows that are left once those of separated groups are gone.
 
     A penalty makes every coefficient that it acts on finite and unique: then no group is separated, and none is held at zero.
+    Firth's makes them finite alone.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def prepare(
     """
     design = workload.design
     terms = [term for term in design.unpenalised_terms if term != without]
-    if set(terms) - {INTERCEPT}:
+    if set(terms) - {INTERCEPT} and not design.firth:
         workload, counts = leave_out_separated(workload, executor, counts, tell, terms)
     status = initial_status(design, workload, counts)
     if without is not None:

@@ -229,7 +229,8 @@ class Solution:
     estimates, `is_perfect` that there is none because the residuals are rounding errors. `effective` is the effective number of
     coefficients, `certificate` how sure the end is, as fit.json reports it, and `online` what it reports of an online solver
     that came first. An error of the gradient moves the maximum by up to `stretch` times as much as the expected information says
-    (solvers.observed). A path keeps all its points, and the number of the chosen one.
+    (solvers.observed). `objective` is F where it is another than that of the problem (solvers.firth). A path keeps all its
+    points, and the number of the chosen one.
     """
 
     problem: Problem
@@ -244,6 +245,7 @@ class Solution:
     is_perfect: bool = False
     has_covariance: bool = False
     online: Mapping | None = None
+    objective: float = np.nan
     path: tuple[Point, ...] = ()
     chosen: int | None = None
 

@@ -54,7 +54,7 @@ def on_separation(solution: Solution) -> list[str]:
     return [
         f"{names} separate {rows:,} rows by their response, though no level does by itself: these rows have left the likelihood, "
         f"and the coefficients that only they would tell are infinite or not identified. All others are those of the fit without "
-        f"these rows. For finite estimates add a penalty, `l2`"
+        f"these rows. For finite estimates use `firth: true` or a penalty, `l2`"
     ]
 
 
@@ -63,7 +63,7 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
     T / (T - 1) with T rows a level: Neyman & Scott, Econometrica 16 (1948); Andersen, JRSS B 32 (1970); Chamberlain, Review of
     Economic Studies 47 (1980). Levels whose responses are all alike do not count."""
     problem, design = solution.problem, solution.problem.design
-    if not problem.family.incidental_bias or design.l2:
+    if not problem.family.incidental_bias or design.l2 or design.firth:
         return []
     # A row of several trials, or of a share by weights, counts as so many.
     counts, free = problem.counts, problem.free_count

@@ -132,13 +132,25 @@ def smallest_share(fitted: Fitted) -> float | None:
 
 
 def inverse_of(design: Design, fitted: Fitted) -> dict[str, np.ndarray]:
-    """The inverse information matrix, as a pass takes it."""
-    mixed = fitted.schur_inverse @ fitted.loadings
-    diagonal = 1.0 / fitted.diagonal + np.einsum("ij,ij->j", fitted.loadings, mixed)
+    """The inverse information matrix of a fit, as a pass takes it."""
+    return inverse_state(
+        design, (fitted.dense, fitted.eliminated), fitted.schur_inverse, fitted.loadings, fitted.diagonal
+    )
+
+
+def inverse_state(
+    design: Design,
+    places: tuple[np.ndarray, np.ndarray],
+    schur_inverse: np.ndarray,
+    loadings: np.ndarray,
+    eliminated_block: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """The same, given the places of the dense and the eliminated coefficients, S^-1, B D^-1 and D."""
+    mixed = schur_inverse @ loadings
+    diagonal = 1.0 / eliminated_block + np.einsum("ij,ij->j", loadings, mixed)
     number = eliminated_part(design)
     eliminated = slice(design.size, design.size) if number is None else design.parts[number].where
-    places, blocks = (fitted.dense, fitted.eliminated), (fitted.schur_inverse, -mixed, diagonal)
-    return leverage.state_of(design.size, places, eliminated, blocks)
+    return leverage.state_of(design.size, places, eliminated, (schur_inverse, -mixed, diagonal))
 
 
 def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:

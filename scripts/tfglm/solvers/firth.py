@@ -1,0 +1,171 @@
+"""Firth's penalised likelihood: the posterior mode under Jeffreys' prior, whose estimates are finite and have less bias.
+
+Minimises F(b) = sum of weight * loss(eta, y) - log|I(b)| / 2 over the free coefficients, with the information matrix I (Firth,
+Biometrika 80, 1993; Heinze & Schemper, Statistics in Medicine 21, 2002). With canonical links its gradient is
+
+    X' (weight * (mean - y) - h * curvature / variance / 2),
+
+where h is the leverage of a row (engine.leverage), and curvature and variance are the derivatives of variance and mean by eta.
+
+1. Sum the loss, its gradient and I at b, in one pass; factor I.
+2. Sum the gradient of log|I| / 2 in another one, given the inverse of I.
+3. lambda^2 = g' I^-1 g is the square of the length of -I^-1 g in standard errors. The curvature of log|I| is not in I; with few
+   rows a coefficient it is much of F's. It is told by how g has changed in the last steps: L-BFGS, with I in place of a
+   multiple of the identity matrix (Nocedal & Wright, Numerical Optimization, 2006, algorithm 7.4).
+4. End if lambda^2 is small enough and steps no longer make it smaller, or after so many steps.
+5. Go the step, or the half of it, a quarter, ... until F does not rise; go to 2.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from tfglm.solvers.information import Factored, factor, gradient
+from tfglm.solvers.likelihood_ratio import is_testable
+from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
+from tfglm.solvers.problem import Problem, Solution, State
+from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.sandwich import inverse_state
+from tfglm.solvers.steps import SHORTEST_STEP
+
+NOTE = "penalised likelihood ratio (Firth)"
+
+REMEMBERED = 10
+"""Changes from which the curvature is told."""
+
+STUCK = 0.9
+"""Share of lambda^2 that a step leaves where rounding errors keep it from becoming smaller."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What the passes have summed at some coefficients: `objective` is F, `gradient` [p] that of F."""
+
+    state: State
+    factored: Factored
+    objective: float
+    gradient: np.ndarray
+
+
+def solve(start: Solution, max_iterations: int, reporter: Reporter, at_zero: np.ndarray | None = None) -> Solution:
+    """The minimum of F, from `start`. The coefficients `at_zero` (a boolean for each) stay there, but are in I."""
+    problem = start.problem
+    moving = problem.free if at_zero is None else problem.free & ~at_zero
+    point = _at(problem, np.where(moving, start.state.coefficients, 0.0))
+    assert point, "the information matrix of the null model is not singular once what is aliased is held at zero"
+    iteration, before = 0, np.inf
+    changes: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=REMEMBERED)
+    while True:
+        solve_with = factor(point.factored.blocks.restrict(moving)).solve
+        of_moving = np.where(moving, point.gradient, 0.0)
+        square = float(solve_with(of_moving) @ of_moving)
+        reporter.live(f"iteration {iteration}: penalised loss {point.objective:.10g}, lambda^2 {square:.3g}")
+        reporter.record(iteration, {"firth/loss": point.objective, "firth/lambda squared": square})
+        near = square <= CONVERGED_BELOW and square > STUCK * before
+        if near or square <= PRECISE_BELOW or iteration == max_iterations:
+            break
+        trial = _go(problem, point, _direction(solve_with, of_moving, changes))
+        if trial is None:
+            break
+        change = trial.state.coefficients - point.state.coefficients, np.where(moving, trial.gradient, 0.0) - of_moving
+        if change[0] @ change[1] > 0:
+            changes.append(change)
+        point, before, iteration = trial, square, iteration + 1
+    return replace(
+        start,
+        state=point.state,
+        information=point.factored,
+        iterations=iteration,
+        converged=square <= CONVERGED_BELOW,
+        certificate={"lambda_squared": square},
+        violation=float(np.abs(point.gradient[moving]).max(initial=0.0)) / problem.weight_sum,
+        effective=problem.free_count,
+        has_covariance=True,
+        objective=point.objective,
+    )
+
+
+def _direction(
+    solve_with: Callable[[np.ndarray], np.ndarray],
+    of_moving: np.ndarray,
+    changes: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """The inverse Hessian times a gradient [p], as the last changes of coefficients and gradient tell it."""
+    result, shares = of_moving.copy(), []
+    for moved, turned in reversed(changes):
+        shares.append(float(moved @ result / (moved @ turned)))
+        result -= shares[-1] * turned
+    result = solve_with(result)
+    for (moved, turned), share in zip(changes, reversed(shares), strict=True):
+        result += (share - float(turned @ result / (moved @ turned))) * moved
+    return result
+
+
+def _go(problem: Problem, point: Point, step: np.ndarray) -> Point | None:
+    """5. The point after the step; None if no part of it lowers F."""
+    length = 1.0
+    while length >= SHORTEST_STEP:
+        trial = _at(problem, point.state.coefficients - length * step)
+        # Near the optimum F changes by less than its rounding error.
+        if trial and trial.objective <= point.objective + 1e-12 * abs(point.objective):
+            return trial
+        length /= 2
+    return None
+
+
+def _at(problem: Problem, coefficients: np.ndarray) -> Point | None:
+    """1. and 2. at some coefficients; None where the information matrix is singular."""
+    design, state = problem.design, problem.at(coefficients)
+    try:
+        factored = factor(state.information)
+    except (scipy.linalg.LinAlgError, ValueError):
+        return None
+    logarithm = 2 * np.log(np.diag(factored.factor)).sum() + np.log(factored.blocks.d).sum()
+    blocks = factored.blocks
+    inverse = inverse_state(
+        design, (blocks.dense, blocks.eliminated), factored.schur_inverse(), factored.loadings, blocks.d
+    )
+    given = problem.workload.state(coefficients) | inverse
+    of_prior = gradient(design, problem.workload.sum(problem.executor, "jeffreys", given))
+    of_all = np.where(problem.free, state.gradient - of_prior, 0.0)
+    return Point(state, factored, state.loss - 0.5 * float(logarithm), of_all)
+
+
+def likelihood_ratios(
+    full: Solution, max_iterations: int, reporter: Reporter, tell: Callable[[str], None]
+) -> list[dict[str, object]]:
+    """Penalised likelihood ratio tests of the terms (Heinze & Schemper 2002): twice by how much F is larger where the
+    coefficients of a term are zero, with the prior of the whole model.
+
+    Parameters
+    ----------
+    full
+        The fit with all terms.
+    max_iterations
+        Of each fit.
+    reporter, tell
+        Hear of the fits.
+
+    Returns
+    -------
+    For each term that is in no other what fit.json says: `chi_squared`, `df` and a `note`, or a `problem`.
+    """
+    tests: list[dict[str, object]] = []
+    for term in full.problem.design.terms:
+        at_zero = np.zeros(full.problem.design.size, bool)
+        at_zero[full.problem.design.slices[term.name]] = True
+        df = int(np.count_nonzero(full.problem.free & at_zero))
+        if not df or not is_testable(full.problem.design, term):
+            continue
+        tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
+        less = solve(full, max_iterations, reporter, at_zero)
+        if less.converged:
+            tests.append(
+                {"term": term.name, "chi_squared": 2 * (less.objective - full.objective), "df": df, "note": NOTE}
+            )
+        else:
+            tests.append({"term": term.name, "problem": f"not converged after {less.iterations} iterations"})
+    return tests

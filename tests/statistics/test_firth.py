@@ -1,0 +1,138 @@
+"""Firth's penalised likelihood against R's brglm2, and its tests against a search for the maximum."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.optimize
+import scipy.stats
+from pydantic import ValidationError
+
+from oracles import flagged, model_matrix
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm.config import ModelConfig
+from tfglm.engine.workload import Workload
+from tfglm.results import joint, predict
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "firth.json").read_text())
+ROWS = pd.DataFrame(GOLDEN["rows"])
+CASES = {
+    "binomial": ("late ~ carrier + hour + both", {}),
+    "interaction": ("late ~ carrier * hour", {}),
+    "trials": ("events ~ carrier + hour + both", {"trials": "n"}),
+    "frequency": ("late ~ carrier + hour + both", {"frequency": "n"}),
+    "offset": ("late ~ carrier + hour + both", {"offset": "wind"}),
+    "poisson": ("flights ~ carrier + hour + both", {}),
+    "exposure": ("flights ~ carrier + hour + both", {"offset": "log(seats)"}),
+}
+
+
+def name_of(coefficient: str) -> tuple[str, str]:
+    """R's name of a coefficient as ours."""
+    term = coefficient.replace("(Intercept)", "Intercept")
+    return re.sub(r"carrier..", "carrier", term), next(iter(re.findall(r"carrier(..)", term)), "")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_estimates_and_errors_are_those_of_brglm2(name, tmp_path):
+    formula, settings = CASES[name]
+    family = "poisson" if formula.startswith("flights") else "binomial"
+    design, fitted = fit_frame(ROWS, formula, family, tmp_path, firth=True, **settings)
+    table, theirs, summary = table_of(design, fitted), GOLDEN["said"][name], fitted.summary
+    assert summary["converged"] and summary["firth"] and flagged(table) == {}
+    estimate, error = (
+        np.array([theirs[what][each] for each in theirs["coefficients"]]) for what in ("coefficients", "std_errors")
+    )
+    ours = table.loc[[name_of(each) for each in theirs["coefficients"]]]
+    assert np.all(np.abs(ours["estimate"] - estimate) <= 1e-6 * np.maximum(np.abs(estimate), error))
+    np.testing.assert_allclose(ours["std_error"], error, rtol=1e-5)
+    np.testing.assert_allclose(ours["z"], estimate / error, rtol=1e-4, atol=1e-5)
+    assert summary["log_likelihood"] == pytest.approx(theirs["log_likelihood"], rel=1e-7)
+    assert summary["aic"] == pytest.approx(theirs["aic"], rel=1e-7)
+
+
+def penalised(b: np.ndarray, matrix: np.ndarray, y: np.ndarray) -> float:
+    """Minus the penalised log-likelihood of a logistic regression."""
+    eta = matrix @ b
+    mean = 1 / (1 + np.exp(-eta))
+    loss = np.logaddexp(0, eta) - y * eta
+    return loss.sum() - 0.5 * np.linalg.slogdet(matrix.T @ (mean * (1 - mean) * matrix.T).T)[1]
+
+
+def test_terms_are_tested_by_the_penalised_likelihood_with_the_prior_of_the_whole_model(tmp_path):
+    design, fitted = fit_frame(ROWS, "late ~ carrier + hour + both", "binomial", tmp_path, firth=True)
+    tests = joint.joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).set_index("term")
+    matrix, y = model_matrix(ROWS, "late ~ carrier + hour + both"), ROWS["late"].to_numpy(float)
+
+    def least(free: np.ndarray) -> float:
+        def of(b: np.ndarray) -> float:
+            whole = np.zeros(len(free))
+            whole[free] = b
+            return penalised(whole, matrix.to_numpy(), y)
+
+        return scipy.optimize.minimize(of, np.zeros(free.sum()), method="BFGS", options={"gtol": 1e-9}).fun
+
+    full = least(np.ones(matrix.shape[1], bool))
+    for term, df in (("carrier", 3), ("hour", 1), ("both", 1)):
+        expected = 2 * (least(matrix.columns.get_level_values(0) != term) - full)
+        row = tests.loc[term]
+        assert (row["df"], row["note"]) == (df, "penalised likelihood ratio (Firth)")
+        assert row["chi_squared"] == pytest.approx(expected, abs=1e-6)
+        assert row["p_value"] == pytest.approx(scipy.stats.chi2.sf(row["chi_squared"], df), rel=1e-8)
+
+
+def test_levels_and_terms_that_separate_rows_have_finite_estimates_and_predictions(tmp_path):
+    frame = ROWS.assign(late=np.where(ROWS["carrier"] == "B6", 0, ROWS["late"]))
+    file = ingest_frame(frame, tmp_path, split={"train": "TRUE"})
+    told: list[str] = []
+    design, fitted, _ = fit_files([file], "late ~ carrier + hour + both", "binomial", tell=told.append, firth=True)
+    table, summary = table_of(design, fitted), fitted.summary
+    assert flagged(table) == {} and not [line for line in told if "separated" in line]
+    assert summary["rows_of_separated_levels"] == summary["rows_separated_across_terms"] == 0
+    assert -6 < table.loc[("carrier", "B6"), "estimate"] < -1 and table["std_error"].max() < 5
+    # All levels coded by another reference: the same model (Jeffreys' prior is invariant).
+    other = table_of(design, fitted, {"carrier": "UA"})
+    renamed = frame.replace({"carrier": {"UA": "00"}})
+    same = table_of(*fit_frame(renamed, "late ~ carrier + hour + both", "binomial", tmp_path / "00", firth=True))
+    np.testing.assert_allclose(other.loc["carrier", "estimate"][:3], same.loc["carrier", "estimate"][1:], atol=1e-7)
+    (scored,) = predict.score(Workload(design, [file], "train"), fitted)
+    assert (scored.rows["flag"] == 0).all()
+
+
+def test_the_largest_factor_is_eliminated_and_aliased_columns_are_dropped(tmp_path):
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame({"g": random.integers(0, 40, 400).astype(str), "x": random.normal(size=400)})
+    frame["twice"] = 2 * frame["x"]
+    frame["late"] = (random.random(400) < 1 / (1 + np.exp(-frame["x"]))).astype(int)
+    design, fitted = fit_frame(frame, "late ~ g + x + twice", "binomial", tmp_path, firth=True)
+    table = table_of(design, fitted)
+    assert flagged(table) == {("twice", ""): "aliased"} and fitted.summary["converged"]
+    matrix = model_matrix(frame, "late ~ g + x")
+    ours, y = table.loc[list(matrix.columns), "estimate"].to_numpy(), frame["late"].to_numpy(float)
+    # The modified score is zero.
+    x = matrix.to_numpy()
+    mean = 1 / (1 + np.exp(-x @ ours))
+    weight = mean * (1 - mean)
+    inverse = np.linalg.inv(x.T @ (weight[:, None] * x))
+    score = x.T @ (y - mean + weight * np.einsum("ij,jk,ik->i", x, inverse, x) * (0.5 - mean))
+    assert np.abs(score).max() < 1e-6
+    np.testing.assert_allclose(table.loc[list(matrix.columns), "std_error"], np.sqrt(np.diag(inverse)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"family": "gaussian"}, "firth: only families binomial and poisson"),
+        ({"link": "probit"}, "firth: only link `logit` has this penalty, not `probit`"),
+        ({"l2": 0.1}, "firth: it is a penalty of its own"),
+        ({"path": {}}, "firth: it is a penalty of its own"),
+        ({"std_errors": "cluster(day)"}, "std_errors: the errors of Firth's"),
+        ({"solver": "adagrad"}, "firth: only `newton` has this penalty"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(keys, message):
+    with pytest.raises(ValidationError, match=message):
+        ModelConfig.model_validate({"formula": "late ~ hour", "family": "binomial", "firth": True, **keys})
