@@ -15,7 +15,7 @@ def prepare(arguments: argparse.Namespace) -> peers.Follow:
         return cluster.follow
     from tfglm.distribute import multi_worker_mirrored
     from tfglm.distribute.designs import Designs
-    from tfglm.engine import kernels, passes, updates  # noqa: F401  registers passes and updates
+    from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
 
     kernels.load()
     return functools.partial(multi_worker_mirrored.follow, designs=Designs.beside(arguments.announce.parent))

@@ -121,10 +121,12 @@ class Model:
         ------
         UserError
             For a column that is missing or of another kind, for levels that no training row has if `unseen` is `error`, and for
-            standard errors of a network.
+            standard errors of a network or of a model with absorbed factors.
         """
         if self.is_network and (std_errors or interval is not None):
             raise UserError(f"{self.name} is a network, whose predictions have no standard errors")
+        if self._design.absorbed and (std_errors or interval is not None):
+            raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
             file = ingested(frame, self._covariates(), Path(scratch))
             predicted = pa.concat_tables(self._predictions(file, unseen, 0.95 if interval is None else interval))

@@ -17,6 +17,9 @@ LINKS: dict[str, tuple[str, ...]] = {
 }
 """Of each family, the default first."""
 
+CANONICAL = (("gaussian", "identity"), ("binomial", "logit"), ("poisson", "log"))
+"""Families and links that factors can be absorbed from."""
+
 DISPERSION_ESTIMATED = ("gaussian", "gamma", "inverse_gaussian")
 """Families whose classical standard errors have an estimated dispersion in them."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
+from tfglm.config import absorb
 from tfglm.config.base import (
     MOST_COLUMNS,
     MOST_CONTRASTS,
@@ -27,7 +28,14 @@ from tfglm.config.families import (
     RegressionFamily,
 )
 from tfglm.config.solvers import SolverConfig
-from tfglm.config.std_errors import DESCRIPTION, EXAMPLES, PATTERN, StdErrors, check_columns, parsed
+from tfglm.config.std_errors import (
+    DESCRIPTION,
+    EXAMPLES,
+    PATTERN,
+    StdErrors,
+    check_columns,
+    parsed,
+)
 
 
 class PathConfig(Section):
@@ -154,6 +162,7 @@ class DesignConfig(RowsConfig):
         default=None,
         description="Fit the model for one penalty after the other, and choose one of them.",
     )
+    absorb: Names = Field(default=[], description=absorb.DESCRIPTION)
 
     @field_validator("std_errors", mode="before")
     @classmethod
@@ -163,7 +172,8 @@ class DesignConfig(RowsConfig):
     @property
     def roles(self) -> dict[str, list[str]]:
         clusters = self.errors.columns
-        return super().roles | ({"std_errors": list(clusters)} if clusters else {})
+        named = super().roles | ({"std_errors": list(clusters)} if clusters else {})
+        return named | ({"absorb": self.absorb} if self.absorb else {})
 
     @property
     def errors(self) -> StdErrors:
@@ -204,6 +214,11 @@ class DesignConfig(RowsConfig):
             )
         if self.path and (self.l1 or self.l2):
             raise ValueError("path: it takes the place of `l1` and `l2`; remove these")
+        return self
+
+    @model_validator(mode="after")
+    def _absorbed_once(self) -> "DesignConfig":
+        absorb.check_design(self, columns_of(self.formula.partition("~")[2]))
         return self
 
 
@@ -336,6 +351,16 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_averages_of_absorbed(cls, raw: Any) -> Any:
+        return absorb.without_averages(raw)
+
+    @model_validator(mode="after")
+    def _absorbed_by_newton(self) -> "ModelConfig":
+        absorb.check_model(self)
+        return self
+
     @model_validator(mode="after")
     def _leverage_of_a_smooth_fit(self) -> "ModelConfig":
         if self.leverage and (self.l1 or (self.path and self.path.l1_ratio)):
@@ -352,7 +377,12 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
 def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
-    return list(dict.fromkeys([*columns_of(model.formula.partition("~")[2]), *columns_of(model.offset or "")]))
+    named = [
+        *columns_of(model.formula.partition("~")[2]),
+        *columns_of(model.offset or ""),
+        *model.roles.get("absorb", []),
+    ]
+    return list(dict.fromkeys(named))
 
 
 def columns_of(formula: str) -> list[str]:

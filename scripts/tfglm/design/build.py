@@ -131,14 +131,16 @@ class _DesignBuilder:
         # Before the terms, which learn from rows as often as `frequency` says.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         terms = tuple(self.term(term, where) for term in formula.terms)
-        intercept = (Term(INTERCEPT),) if formula.intercept else ()
+        absorbed = tuple(self.absorbed(name) for name in settings.absorb)
+        # An absorbed factor has an intercept in it.
+        intercept = (Term(INTERCEPT),) if formula.intercept and not absorbed else ()
         clusters = self.clusters(settings.errors)
         return Design(
             model,
             settings.formula,
             settings.family,
             formula.response,
-            (*intercept, *terms),
+            (*intercept, *terms, *absorbed),
             tuple(self.categorical.values()),
             tuple(self.numeric.values()),
             tuple(self.dictionary.required),
@@ -157,6 +159,7 @@ class _DesignBuilder:
             path=settings.path,
             penalty_factors=penalty_factors(self.where, settings, formula),
             firth=settings.firth,
+            absorbed=tuple(settings.absorb),
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,
@@ -187,6 +190,13 @@ class _DesignBuilder:
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
         return Term(term.name, tuple(categorical), tuple(numeric), combinations)
+
+    def absorbed(self, name: str) -> Term:
+        """A factor that is absorbed."""
+        where = f"{self.where}.absorb"
+        factor = FormulaFactor(name, name, categorical=True)
+        self.categorical[name] = self.categorical_factor(factor, self.column(name, where), where)
+        return Term(name, (name,))
 
     def add(self, factors: dict[str, Categorical], factor: Categorical, where: str) -> None:
         """Keep a factor; two of one name must ask for the same reference level."""

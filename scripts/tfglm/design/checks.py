@@ -18,6 +18,10 @@ LARGEST_INFORMATION = 4e9
 """Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
 the chief holds several of such size, each worker at least two."""
 
+LARGEST_COUPLING = 5e8
+"""Bytes of a number for each coefficient and absorbed level, from which on a model is refused: the chief holds about six of such
+size, each worker two."""
+
 LARGEST_SCORES = 2e9
 """Bytes of a number for each cluster and coefficient, from which on a model is refused: the chief holds a few of such size, each
 worker one or two, and TensorFlow sends no more than 2^31 at once."""
@@ -92,6 +96,9 @@ def check_levels(name: str, column: Column, where: str) -> int:
 
 def check_information_size(design: Design, where: str) -> None:
     """Raise UserError if the information matrix would be too large to hold."""
+    if design.absorbed:
+        check_absorbed_size(design, where)
+        return
     sizes = [part.size for part in design.parts]
     eliminated = max(sizes)
     dense = sum(sizes) - eliminated
@@ -102,7 +109,20 @@ def check_information_size(design: Design, where: str) -> None:
             f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are "
             f"dense: the information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB "
             f"are the limit (about {math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
-            "  merge rare levels with data.rare, or leave out an interaction"
+            "  merge rare levels with data.rare, leave out an interaction, or absorb factors whose coefficients nobody wants "
+            "to see (absorb)"
+        )
+
+
+def check_absorbed_size(design: Design, where: str) -> None:
+    """Raise UserError if what couples the covariates to absorbed factors would be too large to hold."""
+    dense = design.reported_size
+    needed = 8.0 * dense * design.size
+    if needed > LARGEST_COUPLING:
+        raise UserError(
+            f"{where}.formula: {dense:,} coefficients beside {design.size - dense:,} levels that are absorbed: they need "
+            f"{needed / 1e9:,.1f} GB, and {LARGEST_COUPLING / 1e9:,.1f} GB are the limit\n"
+            f"  absorb the factor with the most levels in the formula too, or leave out an interaction"
         )
 
 
@@ -110,13 +130,13 @@ def check_scores_size(design: Design, where: str) -> None:
     """Raise UserError if the scores by cluster would be too large to hold."""
     if not design.cluster:
         return
-    count = sum(design.cluster_counts)
-    needed = 8.0 * count * design.size
+    count, size = sum(design.cluster_counts), design.reported_size
+    needed = 8.0 * count * size
     if needed > LARGEST_SCORES:
         columns = " + ".join(clusters.column for clusters in design.clusters)
         raise UserError(
             f"{where}.std_errors: {count:,} clusters of `{columns}` times "
-            f"{design.size:,} coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB "
+            f"{size:,} coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB "
             "are the limit\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )

@@ -61,14 +61,15 @@ def names_of(factor: Categorical) -> list[str]:
 def coded_factors(design: Design, part: Part) -> list[str]:
     """The factors of a part that are coded by contrasts there: those without which an earlier part, with the same numbers, has
     its levels or finer ones."""
-    before = design.parts[: design.parts.index(part)]
+    before = [(other.grouping, other.multiplier) for other in design.parts[: design.parts.index(part)]]
+    before += [((), ())] if design.absorbed else []  # in an absorbed factor
     return [
         name
         for name in part.grouping
         if design.categorical_by_name[name].coding
         and any(
-            other.multiplier == part.multiplier and set(other.grouping) >= set(part.grouping) - {name}
-            for other in before
+            multiplier == part.multiplier and set(grouping) >= set(part.grouping) - {name}
+            for grouping, multiplier in before
         )
     ]
 

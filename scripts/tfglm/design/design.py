@@ -30,7 +30,8 @@ class Design:
     prediction made before departure could not use; `remarks` what else a reader should know of how it was made. `data` has the
     digests of the manifests of the files that it was made for. `std_errors` is a kind of config.std_errors. Clusters of
     several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
-    allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior.
+    allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior. The last terms
+    may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept.
     """
 
     model: str
@@ -53,6 +54,7 @@ class Design:
     path: PathConfig | None = None
     penalty_factors: tuple[tuple[str, float], ...] = ()
     firth: bool = False
+    absorbed: tuple[str, ...] = ()
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -135,6 +137,33 @@ class Design:
     def size(self) -> int:
         """Length of the coefficient vector."""
         return self.parts[-1].where.stop
+
+    @cached_property
+    def absorbed_parts(self) -> tuple[int, ...]:
+        """The numbers of the parts that are absorbed, the last ones."""
+        return tuple(k for k, part in enumerate(self.parts) if part.term.name in self.absorbed)
+
+    @property
+    def reported_size(self) -> int:
+        """How many coefficients come before those of absorbed factors."""
+        return self.parts[self.absorbed_parts[0]].where.start if self.absorbed_parts else self.size
+
+    @cached_property
+    def reported(self) -> "Design":
+        """The design without the absorbed factors, as the tables show it."""
+        if not self.absorbed_parts:
+            return self
+        factors = tuple(factor for factor in self.categorical if factor.name not in self.absorbed)
+        terms = tuple(term for term in self.terms if term.name not in self.absorbed)
+        return replace(self, terms=terms, categorical=factors)
+
+    @property
+    def constant(self) -> slice | None:
+        """The places of coefficients that add the same to the linear predictor of each row: the intercept, or in its place the
+        levels of an absorbed factor."""
+        if self.absorbed_parts:
+            return self.parts[self.absorbed_parts[0]].where
+        return slice(0, 1) if self.intercept is not None else None
 
     @property
     def unit_weights(self) -> bool:

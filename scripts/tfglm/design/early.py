@@ -44,7 +44,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                     penalty_factors(place, model, formula)
         if formula is not None and isinstance(model, ModelConfig):
             with problems.collected():
-                check_names(place, formula, kinds, model.reference, model.contrasts)
+                check_names(place, formula, kinds, model.reference, model.contrasts, model.absorb)
         for message in problems.messages:
             by_message.setdefault(message.replace(place, "\0"), []).append(place)
     messages = [

@@ -54,9 +54,10 @@ def check_kinds(
                 check_multiplicity(f"{where}.{key}", name, whole, kinds, with_level)
     with problems.collected():
         check_offset(f"{where}.offset", settings.offset, kinds, with_level)
-    for name in settings.roles.get("std_errors", []):
-        with problems.collected():
-            refuse_image(f"{where}.std_errors", name, kinds)
+    for key in ("std_errors", "absorb"):
+        for name in settings.roles.get(key, []):
+            with problems.collected():
+                refuse_image(f"{where}.{key}", name, kinds)
     problems.check()
 
 
@@ -173,10 +174,20 @@ def check_names(
     kinds: Mapping[str, Kind | None],
     reference: Mapping[str, str],
     contrasts: Mapping[str, Mapping[str, float]],
+    absorbed: Sequence[str] = (),
 ) -> None:
     """Raise UserError for terms of reference levels and contrasts that the formula has not. Their levels are not known before
     the rows are."""
     problems = Problems()
+    for key, names in (("reference", reference), ("contrasts", [name for of in contrasts.values() for name in of])):
+        for name in names:
+            if name.partition("[")[0] in absorbed:
+                problems.messages.append(
+                    f"{where}.{key}: `{name}` is of an absorbed factor, whose coefficients are not reported\n"
+                    f"  write the factor into the formula, or take it out of {where}.{key}"
+                )
+    if problems.messages:
+        problems.check()
     factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
     categorical = [name for name, levels in factors.items() if levels is not False]
     ordered = {
@@ -197,7 +208,7 @@ def check_names(
                 f"  {listed('there are', categorical)}"
             )
     terms = {term.name: has_levels(term.factors, kinds) for term in formula.terms}
-    if formula.intercept:
+    if formula.intercept and not absorbed:
         terms["Intercept"] = False
     for contrast, weights in contrasts.items():
         for coefficient in weights:

@@ -26,6 +26,8 @@ def is_centred(design: Design, part: Part) -> bool:
     one for each product of fewer numbers.
     """
     present = {(other.grouping, other.multiplier) for other in design.parts}
+    if design.absorbed:
+        present.add(((), ()))  # by any absorbed factor
     smaller = (fewer for size in range(len(part.multiplier)) for fewer in combinations(part.multiplier, size))
     return bool(part.multiplier) and all((part.grouping, fewer) in present for fewer in smaller)
 
@@ -59,7 +61,9 @@ def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) ->
             for name, position in part.multiplier:
                 number = design.numeric_by_name[name]
                 value *= factor(number.center[position], number.scale[position], (name, position) in multiplier)
-            target = places[part.grouping, multiplier]
+            target = places.get((part.grouping, multiplier))
+            if target is None:  # what an absorbed factor takes up
+                continue
             rows.append(np.arange(target.start, target.stop))
             columns.append(np.arange(part.where.start, part.where.stop))
             values.append(np.full(part.size, value))

@@ -12,7 +12,7 @@ MANY_LEVELS = 1000
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
     """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
-    levels = {factor.name: factor.levels for factor in design.categorical}
+    levels = {factor.name: factor.levels for factor in design.reported.categorical}
     where = f"models.{design.model}.reference"
     for name, level in reference.items():
         if name not in levels:
@@ -25,7 +25,7 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
 
 def check_contrasts(design: Design, contrasts: Mapping[str, Mapping[str, float]]) -> None:
     """Raise UserError with every coefficient of a contrast that the design has not."""
-    names = [coefficient_name(*names) for names in table_names(design)] if contrasts else []
+    names = [coefficient_name(*names) for names in table_names(design.reported)] if contrasts else []
     known = set(names)
     unknown = [
         f"models.{design.model}.contrasts.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"

@@ -47,18 +47,19 @@ def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Su
 
 
 def eliminated_part(design: Design) -> int | None:
-    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together."""
-    return max(
-        (k for k, part in enumerate(design.parts) if part.grouping), key=lambda k: design.parts[k].size, default=None
-    )
+    """The number of the part with the most groups, whose block of X'WX is diagonal and as large as all others together; of the
+    absorbed parts, if there are any."""
+    grouped = [k for k, part in enumerate(design.parts) if part.grouping]
+    return max(design.absorbed_parts or grouped, key=lambda k: design.parts[k].size, default=None)
 
 
 def pairs(design: Design) -> list[tuple[int, int]]:
-    """The numbers of all two parts with groups, the eliminated one last."""
-    last = eliminated_part(design)
+    """The numbers of all two parts with groups, the eliminated one last; but for two that are absorbed (engine.cells)."""
+    last, absorbed = eliminated_part(design), design.absorbed_parts
     return [
         (k, j) if j == last else (j, k)
         for j, k in combinations([k for k, part in enumerate(design.parts) if part.grouping], 2)
+        if not (j in absorbed and k in absorbed)
     ]
 
 

@@ -67,10 +67,14 @@ class Pass:
 
     @np.errstate(all="ignore")  # what takes no part may be anything
     def __call__(self, coefficients: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
+        return self.summed(self._passes.evaluated(coefficients, call))
+
+    def summed(self, blocks: Iterable["Evaluated"]) -> np.ndarray:
+        """The sums over some blocks of rows."""
         whole = np.zeros(self.size)
         sums = np.split(whole, np.cumsum([stage.layout.size for stage in self._stages])[:-1])
         of_block = [np.zeros(stage.layout.size) if stage.block else None for stage in self._stages]
-        for evaluated in self._passes.evaluated(coefficients, call):
+        for evaluated in blocks:
             for stage, of_stage, alone in zip(self._stages, sums, of_block, strict=True):
                 to = of_stage if alone is None else alone
                 groups = evaluated.rows.crossed_groups if stage.crossed else evaluated.rows.groups
@@ -142,7 +146,7 @@ class Passes:
         self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
         self.multipliers, self.parts = looked_up_parts(design)
         self._numbers = numbers_of(self.parts)
-        self._positions = positions_of(design)
+        self.positions = positions_of(design)
 
         # Without weights each row counts as one.
         counted = {
@@ -247,7 +251,7 @@ class Passes:
     def evaluated(self, coefficients: Mapping[str, np.ndarray], call: Sequence[np.ndarray]) -> Iterator[Evaluated]:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
-        for rows in rows_of(self.design, self.signature, call, self._positions):
+        for rows in rows_of(self.design, self.signature, call, self.positions):
             evaluated = Evaluated(self, rows, vector, coefficients)
             if len(coefficients.get(LEFT_OUT, ())):
                 rows.leave_out(np.any([np.abs(evaluated.along(way)) > 1 for way in coefficients[LEFT_OUT]], axis=0))

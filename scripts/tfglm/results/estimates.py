@@ -74,6 +74,7 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     UserError
         If a reference level asked for has no finite estimate.
     """
+    design, fitted = design.reported, fitted.reported(design)
     references = choose_references(design, fitted, reference)
     recoded = recoding(design, np.isin(fitted.status, (SEPARATED, EMPTY), invert=True), reference)
     scale = (recoded.matrix @ to_data_scale(design)).tocsr()
@@ -144,7 +145,7 @@ def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
 def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
     """What fit.json says of aliased coefficients: those of the table whose reference levels are the first that can be."""
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    names = table_names(design)
+    names = table_names(design.reported)
     made_of = estimated(plain, fitted, {}, np.nan).aliased_with
     return [
         {"term": names[place][0], "level": names[place][1], "aliased_with": text} for place, text in made_of.items()
@@ -152,9 +153,9 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
 
 
 def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
-    """The reference level of each categorical factor, by its number."""
+    """The reference level of each categorical factor, by its number; an absorbed one has none."""
     chosen = {}
-    for factor in design.categorical:
+    for factor in design.reported.categorical:
         finite = np.zeros(len(factor.levels), bool)
         parts = [part for part in design.parts if factor.name in part.grouping]
         # A factor's own part, if it has one, decides.

@@ -16,7 +16,7 @@ from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import SEPARATED, Fitted
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 WITHOUT_PREDICTION = {
     MISSING_VALUE: "missing value",
@@ -51,12 +51,15 @@ def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Ite
 
 def without_separated(workload: Workload, fitted: Fitted) -> Workload:
     """The workload without the rows of separated levels, and those that terms separate together: their linear predictor is not
-    finite, or not known."""
+    finite, or not known. Nor is that of levels of absorbed factors that the fit has left out."""
     separated = {
         part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
         for part in workload.design.parts
         if part.grouping and not part.multiplier
     }
+    for part in (workload.design.parts[k] for k in workload.design.absorbed_parts):
+        # A level whose rows were all left out has no coefficient.
+        separated[part.grouping] |= frozenset(np.flatnonzero(fitted.status[part.where] == EMPTY).tolist())
     return workload.without(separated).along(left_out(fitted))
 
 
@@ -104,7 +107,7 @@ def predictions(
     The `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
     `std_error` (by the delta method; of the mean, not of a single response), `ci_lower` and `ci_upper` (through the link; by
     cluster with its `effective_clusters`). `posterior_sd` takes the place of the standard errors if the fit is penalised; of a
-    fit without either they are empty.
+    fit without either, or with absorbed factors, they are empty.
     """
     workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
     scored = score(workload, fitted, "rows_of_design")
@@ -171,7 +174,7 @@ def estimated(
     known = scored.rows["flag"] >= 0
     eta = np.where(known, scored.rows["eta"], np.nan)
     error, quantile = np.full((2, len(eta)), np.nan)
-    if np.isfinite(fitted.dispersion):
+    if np.isfinite(fitted.dispersion) and not design.absorbed:
         rows = design_rows(design, scored.rows, known)
         error[known] = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
         reference = reference_of(design, fitted, rows, df_residual, exactly=False)

@@ -5,7 +5,6 @@ import numpy as np
 from tfglm.config import SolverConfig
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
-from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.solvers import remarks
 from tfglm.solvers.certificate import optimality_gap
@@ -109,7 +108,7 @@ def goodness_of_fit(solution: Solution) -> dict:
     problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
     family, counts = problem.family, problem.counts
     rows, saturated = float(counts["rows"]), float(counts["saturated"])
-    has_intercept = any(term.name == INTERCEPT for term in problem.design.terms)
+    has_intercept = problem.design.constant is not None
     # Of residuals that are rounding errors it has no meaning.
     log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
     # As in R, an estimated variance counts as a parameter.
@@ -184,7 +183,7 @@ def standard_errors(design: Design, fitted: Fitted) -> dict:
 
 def aliases(design: Design, near: Near) -> list[dict]:
     """The columns that others nearly determine."""
-    names = list(design.coefficients())
+    names = list(design.reported.coefficients())
     return [
         {"term": names[place][0], "level": names[place][1], "pivot": float(pivot), "vif": float(vif)}
         for place, pivot, vif in zip(near.places, near.pivots, near.inflation, strict=True)

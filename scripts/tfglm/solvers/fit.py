@@ -8,7 +8,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import elastic_net, firth, newton, online, path
+from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
@@ -60,6 +60,8 @@ def fit(
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
     counts = count(workload, executor)
     reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
+    if design.absorbed:
+        return absorbed_fit.fit(workload, executor, counts, settings, reporter)
     held_out = rows_held_out(design, settings, held_out)
     problem = prepare(workload, executor, counts, reporter.tell)
     # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.

@@ -1,13 +1,14 @@
 """A fitted model: the estimates by coefficient, and their covariance in block form."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
+from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.solvers import serial
 from tfglm.solvers.clustered import Clustered
@@ -79,6 +80,14 @@ class Fitted:
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separated_rows: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     summary: dict = field(default_factory=dict)
+
+    def reported(self, design: Design) -> "Fitted":
+        """Without the coefficients of absorbed factors, which have no covariance."""
+        if not design.absorbed:
+            return self
+        shown = slice(0, design.reported_size)
+        by_term = {name: getattr(self, name)[shown] for name in ("coefficients", "status", "rows", "responses")}
+        return replace(self, **by_term, separating=self.separating[:, shown])
 
     def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The inverse information matrix times the rows of a transformation, given as [rows, q] and [rows, m]; without ever

@@ -201,7 +201,7 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
     return schur
 
 
-def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
+def null_vectors(blocks: Blocks, size: int, schur: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it.
 
     Each is found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
@@ -212,13 +212,15 @@ def null_vectors(blocks: Blocks, size: int) -> tuple[np.ndarray, np.ndarray]:
         The information matrix.
     size
         The number of coefficients.
+    schur
+        The lower triangle of S, where more is eliminated than the blocks have.
 
     Returns
     -------
     The positions of these columns in the coefficient vector, and [columns, coefficients] vectors v with X v = 0.
     """
     null, aliased = [], []
-    schur = schur_complement(blocks)
+    schur = schur_complement(blocks) if schur is None else schur
     schur = np.tril(schur) + np.tril(schur, -1).T
     scale = np.sqrt(np.diag(blocks.a))
     scale[scale == 0] = 1.0

@@ -20,7 +20,7 @@ import scipy.linalg
 
 from tfglm.errors import UserError
 from tfglm.solvers import inference, observed
-from tfglm.solvers.information import Factored, factor
+from tfglm.solvers.information import Factored
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
@@ -119,7 +119,7 @@ class NewtonSearch:
         reason."""
         problem = self.problem
         try:
-            self.factored, self.since = factor(self.state.information.penalised(problem.ridge)), Since()
+            self.factored, self.since = problem.factored(self.state), Since()
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
             self._tell_separation()

@@ -96,16 +96,16 @@ def prepare(
 
 
 def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np.ndarray, float]:
-    """Coefficients and loss of the model with nothing but an intercept and the offset; without an intercept, of the offset
-    alone."""
+    """Coefficients and loss of the model with nothing but an intercept, or an absorbed factor in its place, and the offset;
+    without an intercept, of the offset alone."""
     design = workload.design
     family = design.distribution
     coefficients = np.zeros(design.size)
-    has_intercept = design.intercept is not None
+    has_intercept = design.constant is not None
     mean = mean_response(design, counts)
     intercept = family.link(mean) if has_intercept else 0.0
     if has_intercept:
-        coefficients[design.intercept] = intercept
+        coefficients[design.constant] = intercept
     if not design.offset and family.metrics != "means":
         # The loss is linear in the response.
         loss = family.loss(np.array(intercept), np.array(mean))
@@ -131,7 +131,7 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
                 f"offset out"
             )
         coefficients = coefficients.copy()
-        coefficients[design.intercept] = intercept
+        coefficients[design.constant] = intercept
     return coefficients, float(sums["loss"])
 
 

@@ -17,7 +17,7 @@ from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
 from tfglm.solvers.fitted import ALIASED, FREE
-from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, gradient
+from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient
 
 PERFECT = 16 * 2.0**-53
 """Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
@@ -151,6 +151,10 @@ class Problem:
         counts = self.counts
         saturated, base, rows = (float(counts[name]) for name in ("saturated", "base", "rows"))
         return self.family.log_likelihood(LikelihoodSums(state.loss, saturated, base, rows, self.weight_sum))
+
+    def factored(self, state: State) -> Factored:
+        """H at a state. Raises scipy.linalg.LinAlgError if it is singular."""
+        return factor(state.information.penalised(self.ridge))
 
     def objective(self, state: State) -> float:
         """F."""

@@ -79,7 +79,7 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
         f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few the "
         f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
         f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
-        f"`data.rare`, leave the term out, or add a penalty, `l2`"
+        f"`data.rare`, {'absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
     ]
 
 
@@ -116,7 +116,7 @@ def on_near(design: Design, near: Near) -> list[str]:
     """That others nearly determine these columns."""
     if not len(near.places):
         return []
-    names = list(design.coefficients())
+    names = list(design.reported.coefficients())
     shown = [
         f"{' '.join(filter(None, names[place]))} (VIF {vif:,.0f})"
         for place, vif in zip(near.places[:SHOWN], near.inflation, strict=False)

@@ -1,0 +1,150 @@
+"""Sums over rows for absorbed factors: by the pairs of their levels that occur, and of what is left of covariates without them.
+
+A table of all pairs of levels would have few entries that are not zero. So each call numbers the pairs that its rows have, in the
+order in which they occur, and returns one sum for each. Which pairs these are it returns once (the task `cells`); the order is
+the same each time, since the rows are.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.distribute.tasks import Task, registered
+from tfglm.engine.blocks import Signature
+from tfglm.engine.cell_kernels import add_left, add_numbered, number_rows, widen
+from tfglm.engine.passes import Evaluated, Passes
+from tfglm.engine.rows import rows_of
+
+NO_CLUSTER = -1
+"""Of a level without rows."""
+
+
+def pairs_of_absorbed(design: Design) -> list[tuple[int, int]]:
+    """The numbers of all two absorbed parts."""
+    return list(combinations(design.absorbed_parts, 2))
+
+
+def empty_slots(keys: int) -> np.ndarray:
+    """For so many keys: half of them stay free at least."""
+    return np.full(2 ** int(np.ceil(np.log2(2 * max(keys, 8)))), -1, np.int32)
+
+
+class Cells:
+    """The pairs of levels that the rows of a call have, and the sum of the weights of each."""
+
+    def __init__(self, design: Design, rows: int) -> None:
+        self._jobs, self._tables = [], []
+        for j, k in pairs_of_absorbed(design):
+            first, second = (design.groupings.index(design.parts[part].grouping) for part in (j, k))
+            size = design.parts[k].size
+            most = min(rows, design.parts[j].size * size)
+            self._jobs.append((first, second, size))
+            self._tables.append((empty_slots(most), np.empty(most, np.int64), np.zeros(most)))
+        self._counts = [0] * len(self._jobs)
+
+    def add(self, groups: np.ndarray, kept: np.ndarray, weight: np.ndarray | None) -> None:
+        """Rows with `groups` [groupings, rows], of which those with positive `kept` [rows] count; without a weight none is
+        summed."""
+        numbers = np.empty(len(kept), np.int32)
+        for job, ((first, second, size), (slots, keys, sums)) in enumerate(zip(self._jobs, self._tables, strict=True)):
+            args = (groups[first], groups[second], size, kept, slots, keys, self._counts[job], numbers)
+            self._counts[job] = number_rows(*args)
+            if weight is not None:
+                add_numbered(sums, numbers, weight)
+
+    @property
+    def keys(self) -> list[np.ndarray]:
+        """Of each pair of factors the pairs of levels, `first * levels of the second + second`, in order of occurrence."""
+        return [keys[:count] for (_, keys, _), count in zip(self._tables, self._counts, strict=True)]
+
+    @property
+    def sums(self) -> list[np.ndarray]:
+        return [sums[:count] for (*_, sums), count in zip(self._tables, self._counts, strict=True)]
+
+
+class CellTasks:
+    """What is asked of the rows of a call where factors are absorbed. How many numbers a vector has differs from call to
+    call, so an executor maps them and does not sum them, but for `left`.
+
+    - `cells`: for each pair of factors how many pairs of levels there are, then which, then by level of the absorbed factors the
+      lowest and the highest number of the clusters that its rows are in, if there are clusters
+    - `information`: the sums of the pass `information`, then for each pair of levels that of the weights
+    - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the scores of
+      what is left of the covariates once the absorbed factors are taken out; without clusters its products with the squared
+      scores, of which the lower triangle is filled
+    """
+
+    def __init__(self, design: Design, signature: Signature, what: str) -> None:
+        self._passes, self._what = Passes(design, signature), what
+
+    @np.errstate(all="ignore")  # what takes no part may be anything
+    def __call__(self, state: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
+        return {"cells": self._cells, "information": self._information, "left": self._left}[self._what](state, call)
+
+    def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
+        design = self._passes.design
+        cells = Cells(design, int(np.sum(call[3])))
+        lowest, highest = np.full((2, design.size - design.reported_size), float(NO_CLUSTER))
+        for rows in rows_of(design, self._passes.signature, call, self._passes.positions):
+            cells.add(rows.groups, rows.frequency, None)
+            for k in design.absorbed_parts if design.cluster else ():
+                part = design.parts[k]
+                where = slice(part.where.start - design.reported_size, part.where.stop - design.reported_size)
+                group = rows.groups[design.groupings.index(part.grouping)]
+                widen(group, rows.groups[-1], rows.frequency, lowest[where], highest[where])
+        clusters = [lowest, highest] if design.cluster else []
+        return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, *clusters])
+
+    def _information(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
+        cells = Cells(self._passes.design, int(np.sum(call[3])))
+
+        def counted() -> Iterator[Evaluated]:
+            for evaluated in self._passes.evaluated(state, call):
+                cells.add(evaluated.rows.groups, evaluated.rows.frequency, evaluated.terms.weight)
+                yield evaluated
+
+        return np.concatenate([self._passes.information.summed(counted()), *cells.sums])
+
+    def _left(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
+        design, passes = self._passes.design, self._passes
+        loadings, columns = state["loadings"], state["columns"].astype(np.int64)
+        absorbed = np.array(
+            [
+                (design.groupings.index(part.grouping), part.where.start - design.reported_size)
+                for part in (design.parts[k] for k in design.absorbed_parts)
+            ],
+            np.int64,
+        )
+        free, clusters = loadings.shape[1], design.cluster.count if design.cluster else 0
+        scores, rows = np.zeros((clusters, free)), np.zeros(clusters)
+        products = np.zeros((0, 0) if clusters else (free, free))
+        dense = passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
+        for evaluated in passes.evaluated(state, call):
+            of_rows = evaluated.rows
+            cluster = of_rows.groups[-1] if clusters else np.zeros(0, of_rows.groups.dtype)
+            args = (cluster, evaluated.terms.score, of_rows.frequency, absorbed, loadings, dense, columns)
+            add_left(scores, rows, products, *args, of_rows.groups, evaluated.numbers, np.zeros(free))
+        return np.concatenate([rows, scores.ravel(), products.ravel()])
+
+
+def task(passes: Passes, what: str) -> Task:
+    """What an executor is told, to run one of `CellTasks`."""
+    settings = {"what": what, "signature": asdict(passes.signature)}
+    return Task("cells", passes.document, json.dumps(settings))
+
+
+@registered("cells")
+def tasks_of(design: str, settings: Mapping[str, Any]) -> CellTasks:
+    """What a task names."""
+    return CellTasks(_design(design), Signature.of(settings["signature"]), settings["what"])
+
+
+@lru_cache(maxsize=2)
+def _design(text: str) -> Design:
+    return Design.from_json(text)

@@ -1,0 +1,384 @@
+"""The information matrix where factors are absorbed: their part is sparse, and solved with by conjugate gradients.
+
+With the covariates' part a (dense, of the coefficients that are reported) and the absorbed factors' part f,
+
+    X'WX = [[A, B], [B', M]],   Z = M^- B',   S = A - B Z,
+
+M has the sums of the weights by level on its diagonal, and by pair of levels of two factors off it: only pairs that occur, far
+fewer than there could be, and never more than rows. Of M the largest factor e is eliminated exactly, as its own block is the
+diagonal D_e. What is left, T = M_oo - E' D_e^-1 E with E by level of e and of the others, is never made: preconditioned conjugate
+gradients (Hestenes & Stiefel 1952; Golub & Van Loan, Matrix Computations, 11.5) multiply by it, with its diagonal, which is known
+exactly, for the preconditioner.
+
+M is singular: the levels of a factor that belong to one connected component add up to what those of another factor do. A system
+whose right side adds up likewise has solutions, which differ by nothing that the rows can tell; conjugate gradients find one of
+them as if the matrix were not singular (Kaasschieter, Journal of Computational and Applied Mathematics 24, 1988). What rounding
+adds to right sides along these directions is taken out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+
+from tfglm.design.design import Design
+from tfglm.engine.cell_kernels import insert_all, number_all
+from tfglm.engine.cells import empty_slots, pairs_of_absorbed
+from tfglm.errors import UserError
+from tfglm.solvers.information import Blocks, Factored
+
+TOLERANCE = 1e-10
+"""Of a residual, as a share of the right side, both in the norm of the inverse preconditioner, where Z is solved for."""
+
+TOLERANCE_OF_STEP = 1e-6
+"""The same of a Newton step: what it leaves of the gradient the next step takes."""
+
+CANCELLED = 1e-4
+"""Share of a right side that is left once the largest factor is eliminated, and below which it is taken for so much: rounding
+errors of a covariate that the factor determines are not solved for."""
+
+LEAST = 1e-6
+"""The same, without which a standard error is not reported."""
+
+MOST_STEPS = 20_000
+STALLED = 500
+"""Steps of conjugate gradients, at most, and those in which a residual must become smaller."""
+
+SWEEPS = 4
+"""Of projections onto what all pairs of three or more factors allow."""
+
+AT_ONCE = 16
+"""Right sides that are solved for at the same time."""
+
+EMPTY = 1e-13
+"""Share of the diagonal of M that is left in T of a level whose rows are all of one level of the largest factor, by rounding."""
+
+
+class Numbered:
+    """Keys with numbers, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._slots, self._keys, self._count = empty_slots(0), np.empty(0, np.int64), 0
+
+    def add(self, keys: np.ndarray) -> np.ndarray:
+        """The numbers of these keys, int32; those not seen before get new ones."""
+        most = self._count + len(keys)
+        if 2 * most > len(self._slots):
+            self._slots = empty_slots(most)
+            insert_all(self.keys, self._slots)
+        if most > len(self._keys):
+            self._keys = np.concatenate([self.keys, np.empty(2 * most - self._count, np.int64)])
+        numbers = np.empty(len(keys), np.int32)
+        self._count = number_all(keys.astype(np.int64), self._slots, self._keys, self._count, numbers)
+        return numbers
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self._keys[: self._count]
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Where M has entries: `rows` and `columns` [pairs], positions among the m levels of all absorbed factors, with the levels of
+    `largest`, a slice of them, never in the columns; `factors` are the slices of all."""
+
+    size: int
+    factors: tuple[slice, ...]
+    largest: slice
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @classmethod
+    def of(cls, design: Design, keys: Sequence[np.ndarray]) -> "Pattern":
+        """`keys` are the pairs of levels that occur, of each pair of factors (engine.cells)."""
+        slices = {
+            k: slice(
+                design.parts[k].where.start - design.reported_size, design.parts[k].where.stop - design.reported_size
+            )
+            for k in design.absorbed_parts
+        }
+        largest = max(design.absorbed_parts, key=lambda k: design.parts[k].size)
+        rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for (j, k), of_pair in zip(pairs_of_absorbed(design), keys, strict=True):
+            first, second = np.divmod(of_pair, design.parts[k].size)
+            first, second = first + slices[j].start, second + slices[k].start
+            rows.append(second if k == largest else first)
+            columns.append(first if k == largest else second)
+        return cls(
+            design.size - design.reported_size,
+            tuple(slices.values()),
+            slices[largest],
+            np.concatenate(rows).astype(np.int32),
+            np.concatenate(columns).astype(np.int32),
+        )
+
+    @cached_property
+    def others(self) -> np.ndarray:
+        """The positions of levels that are not of the largest factor, [o]."""
+        return np.setdiff1d(np.arange(self.size), np.arange(self.largest.start, self.largest.stop))
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        """The number of each level among the others, or in the largest factor."""
+        place = np.arange(self.size) - self.largest.start
+        place[self.others] = np.arange(len(self.others))
+        return place
+
+    @cached_property
+    def _with_largest(self) -> np.ndarray:
+        return (self.rows >= self.largest.start) & (self.rows < self.largest.stop)
+
+    @cached_property
+    def _entries(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+        """E and the upper triangle of M_oo, with the number of the pair in place of its weight."""
+        numbers = np.arange(len(self.rows))
+        largest, others = self.largest.stop - self.largest.start, len(self.others)
+        return tuple(
+            scipy.sparse.coo_array(
+                (numbers[which], (self._place[self.rows[which]], self._place[self.columns[which]])),
+                shape=(rows, others),
+            ).tocsr()
+            for which, rows in ((self._with_largest, largest), (~self._with_largest, others))
+        )
+
+    def matrices(self, weights: np.ndarray) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+        """E [levels of the largest, o] and the upper triangle of M_oo [o, o], of the weights by pair."""
+        return tuple(
+            scipy.sparse.csr_array((weights[entries.data], entries.indices, entries.indptr), shape=entries.shape)
+            for entries in self._entries
+        )
+
+    def components(self, first: slice, second: slice) -> tuple[int, np.ndarray]:
+        """Of two factors: the number of their connected components, and that of each level, [m], -1 of those of no pair."""
+        of_first, of_second = (
+            [(where >= part.start) & (where < part.stop) for part in (first, second)]
+            for where in (self.rows, self.columns)
+        )
+        which = (of_first[0] & of_second[1]) | (of_first[1] & of_second[0])
+        edges = np.ones(np.count_nonzero(which), np.int8), (self.rows[which], self.columns[which])
+        _, label = connected_components(scipy.sparse.coo_array(edges, shape=(self.size, self.size)), directed=False)
+        there = np.zeros(self.size, bool)
+        there[self.rows[which]] = there[self.columns[which]] = True
+        distinct, renumbered = np.unique(label[there], return_inverse=True)
+        component = np.full(self.size, -1)
+        component[there] = renumbered
+        return len(distinct), component
+
+    @cached_property
+    def redundant(self) -> tuple[int, ...]:
+        """Of each factor how many of its levels earlier factors make redundant: its connected components with one of them, and
+        the most if there are several. That is exact for two factors; three or more together may make further levels redundant,
+        of which this count, that of reghdfe (Correia 2017), does not know."""
+        return tuple(
+            max((self.components(before, factor)[0] for before in self.factors[:number]), default=0)
+            for number, factor in enumerate(self.factors)
+        )
+
+    @cached_property
+    def _null(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Directions that T has no part in: of each two factors, the sum of the levels of one in a component less that of the
+        other's, without those of the largest factor. As places [entries] among the others, their components, and signs."""
+        directions = []
+        for first, second in combinations(self.factors, 2):
+            component = self.components(first, second)[1]
+            sign = np.zeros(self.size)
+            sign[first], sign[second] = 1.0, -1.0
+            component, sign = component[self.others], sign[self.others]
+            there = np.flatnonzero((component >= 0) & (sign != 0))
+            directions.append((there, component[there], sign[there]))
+        return directions
+
+    def consistent(self, vectors: np.ndarray) -> np.ndarray:
+        """Right sides for T, [o, columns], without what no solution can have: rounding errors."""
+        vectors = vectors.copy()
+        # The directions of one pair of factors are orthogonal, those of several pairs are not (von Neumann 1950).
+        for there, component, sign in self._null * (1 if len(self._null) < 2 else SWEEPS):
+            levels = np.bincount(component)
+            for column in vectors.T:
+                column[there] -= sign * (np.bincount(component, sign * column[there]) / levels)[component]
+        return vectors
+
+
+def product(matrix: scipy.sparse.sparray, vectors: np.ndarray) -> np.ndarray:
+    """A matrix times vectors [rows, columns]; of one column SciPy has a faster way."""
+    return (matrix @ vectors[:, 0])[:, None] if vectors.shape[1] == 1 else matrix @ vectors
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePart:
+    """M of some weights: `diagonal` [m], and `weights` by pair."""
+
+    pattern: Pattern
+    diagonal: np.ndarray
+    weights: np.ndarray
+
+    @cached_property
+    def _blocks(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
+        return self.pattern.matrices(self.weights)
+
+    @cached_property
+    def _inverse(self) -> np.ndarray:
+        """D_e^-1, 0 of a level without rows; [levels of the largest factor, 1]."""
+        diagonal = self.diagonal[self.pattern.largest]
+        return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
+
+    @cached_property
+    def _preconditioner(self) -> np.ndarray:
+        """The inverse of the diagonal of T, [o, 1]; 0 where that is, since then so is the whole row."""
+        squares = self._blocks[0].copy()
+        squares.data = squares.data**2
+        own = self.diagonal[self.pattern.others]
+        left = own - squares.T @ self._inverse[:, 0]
+        return np.divide(1.0, left, out=np.zeros_like(left), where=left > EMPTY * own)[:, None]
+
+    def times(self, vectors: np.ndarray) -> np.ndarray:
+        """M times vectors, [m, columns]."""
+        with_largest, among = self._blocks
+        where, others = self.pattern.largest, self.pattern.others
+        result = self.diagonal[:, None] * vectors
+        result[where] += product(with_largest, vectors[others])
+        result[others] += product(with_largest.T, vectors[where])
+        if among.nnz:
+            result[others] += product(among, vectors[others]) + product(among.T, vectors[others])
+        return result
+
+    def _reduced(self, vectors: np.ndarray) -> np.ndarray:
+        """T times vectors, [o, columns]."""
+        with_largest, among = self._blocks
+        result = self.diagonal[self.pattern.others][:, None] * vectors
+        result -= product(with_largest.T, self._inverse * product(with_largest, vectors))
+        if among.nnz:
+            result += product(among, vectors) + product(among.T, vectors)
+        return result
+
+    def solve(self, right: np.ndarray, start: np.ndarray | None = None, tolerance: float = TOLERANCE) -> "Solved":
+        """Solve M x = right, [m, columns], beginning at `start`."""
+        pieces = []
+        for first in range(0, right.shape[1], AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            pieces.append(self._solve(right[:, some], None if start is None else start[:, some], tolerance))
+        vectors = np.hstack([piece.vectors for piece in pieces]) if pieces else np.zeros_like(right)
+        return Solved(vectors, max((piece.left for piece in pieces), default=0.0), sum(piece.steps for piece in pieces))
+
+    def _solve(self, right: np.ndarray, start: np.ndarray | None, tolerance: float) -> "Solved":
+        pattern = self.pattern
+        where, others, with_largest = pattern.largest, pattern.others, self._blocks[0]
+        on_others = pattern.consistent(right[others] - product(with_largest.T, self._inverse * right[where]))
+        begin = np.zeros_like(on_others) if start is None else start[others]
+        inverse = self._preconditioner
+        size = np.maximum(
+            np.einsum("ij,ij->j", on_others, inverse * on_others),
+            CANCELLED**2 * np.einsum("ij,ij->j", right[others], inverse * right[others]),
+        )
+        found, left, steps = self._conjugate_gradients(on_others, begin, size, tolerance)
+        vectors = np.empty_like(right)
+        vectors[others] = found
+        vectors[where] = self._inverse * (right[where] - product(with_largest, found))
+        return Solved(vectors, left, steps)
+
+    def _conjugate_gradients(
+        self, right: np.ndarray, begin: np.ndarray, size: np.ndarray, tolerance: float
+    ) -> tuple[np.ndarray, float, int]:
+        """The solution of T x = right, whose squared norm is `size`; the largest residual as `TOLERANCE` has it, and the steps
+        taken."""
+        inverse, best = self._preconditioner, begin.copy()
+        x, residual = begin.copy(), right - self._reduced(begin)
+        left = np.full(right.shape[1], np.inf)
+        stalled = np.zeros(right.shape[1], int)
+        active = np.arange(right.shape[1])
+        scaled = inverse * residual
+        direction, square = scaled.copy(), np.einsum("ij,ij->j", residual, scaled)
+        steps = 0
+        while True:
+            better = square < left[active]
+            best[:, active[better]], left[active[better]] = x[:, better], square[better]
+            stalled[active] = np.where(better, 0, stalled[active] + 1)
+            going = (square > tolerance**2 * size[active]) & (stalled[active] < STALLED)
+            if not going.any() or steps == MOST_STEPS:
+                break
+            if not going.all():
+                active, square = active[going], square[going]
+                x, residual, direction = x[:, going], residual[:, going], direction[:, going]
+            moved = self._reduced(direction)
+            length = square / np.einsum("ij,ij->j", direction, moved)
+            x = x + length * direction
+            residual = residual - length * moved
+            scaled = inverse * residual
+            before, square = square, np.einsum("ij,ij->j", residual, scaled)
+            direction = scaled + square / before * direction
+            steps += 1
+        share = np.sqrt(np.divide(left, size, out=np.zeros_like(left), where=size > 0))
+        return best, float(share.max(initial=0.0)), steps
+
+
+@dataclass(frozen=True)
+class Solved:
+    """`vectors` [m, columns], the largest residual that is `left`, as a share of the right side, and the steps taken."""
+
+    vectors: np.ndarray
+    left: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class SparseBlocks(Blocks):
+    """A, B [dense, m] and M; `eliminated` are the places of all levels of absorbed factors, `d` is the diagonal of M."""
+
+    sparse: SparsePart
+
+
+@dataclass(frozen=True)
+class SparseFactored(Factored):
+    """Ready to solve with: `factor` is the lower Cholesky factor of S, `projection` = Z [m, dense]."""
+
+    projection: np.ndarray
+
+    def solve(self, vector: np.ndarray) -> np.ndarray:
+        """(X'WX)^- times a vector over all coefficients, whose entries at others than the free ones do not count; 0 there."""
+        blocks = self.blocks
+        assert isinstance(blocks, SparseBlocks)
+        on_dense, on_absorbed = vector[blocks.dense], vector[blocks.eliminated]
+        step = np.zeros(len(vector))
+        dense = scipy.linalg.cho_solve((self.factor, True), on_dense - on_absorbed @ self.projection)
+        step[blocks.dense] = dense
+        step[blocks.eliminated] = blocks.sparse.solve(
+            (on_absorbed - dense @ blocks.b)[:, None], tolerance=TOLERANCE_OF_STEP
+        ).vectors[:, 0]
+        return step
+
+    @property
+    def of_reported(self) -> Factored:
+        """The part of the coefficients that are reported: what results need."""
+        blocks, none = self.blocks, np.zeros(0)
+        return Factored(
+            Blocks(blocks.dense, none.astype(int), blocks.a, np.zeros((len(blocks.dense), 0)), none), self.factor
+        )
+
+
+def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """S and Z, for which conjugate gradients begin at `start`. Raises UserError, which names the model, if they do not get there.
+
+    With R = B' - M Z what is left of the system, S = A - B Z - Z'R is off by Z's error squared alone.
+    """
+    solved = blocks.sparse.solve(blocks.b.T, start)
+    if solved.left > LEAST:
+        raise UserError(
+            f"models.{model}.absorb: the absorbed factors hang together so loosely that {solved.steps:,} steps leave a share of "
+            f"{solved.left:.1g} of the equations for their coefficients unsolved\n"
+            f"  leave one of them out, or merge rare levels with data.rare"
+        )
+    projection = solved.vectors
+    rest = blocks.b.T - blocks.sparse.times(projection)
+    schur = blocks.a - blocks.b @ projection - projection.T @ rest
+    return (schur + schur.T) / 2, projection
+
+
+def factor(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> SparseFactored:
+    """As `eliminate` does it. Raises scipy.linalg.LinAlgError if S is not positive definite."""
+    schur, projection = eliminate(blocks, model, start)
+    return SparseFactored(blocks, scipy.linalg.cholesky(schur, lower=True), projection)

@@ -1,0 +1,324 @@
+"""Absorbed factors, against regressions in which each of their levels is a column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
+
+from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm.config import ModelConfig, SolverConfig
+from tfglm.data.dictionary import merge
+from tfglm.distribute.local import LocalExecutor
+from tfglm.engine.cutting import Cutting
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+from tfglm.results import predict
+from tfglm.results.joint import joint_tests
+from tfglm.solvers.fit import fit
+from tfglm.solvers.fitted import EMPTY, SEPARATED
+from tfglm.solvers.reporter import Reporter
+
+FAMILIES = {"gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
+RESPONSES = {"gaussian": "delay", "binomial": "late", "poisson": "changes"}
+COVARIATES = [("x", ""), ("z", ""), ("origin", "JFK"), ("origin", "LGA")]
+
+
+@pytest.fixture(scope="module")
+def flights() -> pd.DataFrame:
+    random = np.random.default_rng(21)
+    rows = 3000
+    tails, routes = random.integers(0, 60, rows), random.integers(0, 25, rows)
+    frame = pd.DataFrame(
+        {
+            "tail": [f"N{tail}" for tail in tails],
+            "route": routes,
+            "crew": random.integers(0, 12, rows),
+            "origin": random.choice(["EWR", "JFK", "LGA"], rows),
+            "x": random.normal(5, 2, rows) + tails / 60,
+            "z": random.normal(size=rows) + routes / 25,
+            "w": random.integers(1, 4, rows),
+            "base": random.normal(size=rows) / 10,
+        }
+    )
+    eta = np.sin(tails) / 2 + 0.03 * routes + 0.3 * frame.x - 0.3 * frame.z + (frame.origin == "JFK") * 0.4 - 1.5
+    frame["delay"] = eta + random.normal(size=rows)
+    frame["late"] = (random.uniform(size=rows) < 1 / (1 + np.exp(-eta))).astype(int)
+    frame["changes"] = random.poisson(np.exp(eta / 2))
+    return frame
+
+
+def with_dummies(frame: pd.DataFrame, family: str, formula: str, absorb: list[str], **fit):
+    """The same regression by statsmodels with a column for each level."""
+    weights = {key: fit.pop(key) for key in ("freq_weights", "var_weights", "offset") if key in fit}
+    formula = " + ".join([f"{RESPONSES[family]} ~ {formula}", *(f"C({name})" for name in absorb)])
+    return smf.glm(formula, frame, family=FAMILIES[family], **weights).fit(tol=1e-14, maxiter=100, **fit)
+
+
+def names_of(model) -> list[str]:
+    return ["x", "z", "origin[T.JFK]", "origin[T.LGA]"]
+
+
+def close(table: pd.DataFrame, model, scale: float = 1.0) -> None:
+    """Estimates and standard errors to the tolerances of the contract."""
+    names = names_of(model)
+    error = model.bse[names].to_numpy() * scale
+    ours = table.loc[COVARIATES]
+    assert np.max(np.abs(ours.estimate.to_numpy() - model.params[names].to_numpy()) / error) < 1e-6
+    assert ours.std_error.to_numpy() == pytest.approx(error, rel=1e-5)
+
+
+@pytest.mark.parametrize("absorb", [["tail"], ["tail", "route"], ["route", "tail", "crew"]])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_coefficients_are_those_of_a_column_for_each_level(flights, tmp_path, family, absorb):
+    design, fitted = fit_frame(flights, f"{RESPONSES[family]} ~ x + z + origin", family, tmp_path, absorb=absorb)
+    model = with_dummies(flights, family, "x + z + origin", absorb)
+    close(table_of(design, fitted), model)
+    summary = fitted.summary
+    assert summary["converged"] and summary["certificate"]["within_standard_errors"] < 1e-9
+    assert summary["df_residual"] == model.df_resid
+    assert summary["log_likelihood"] == pytest.approx(model.llf, rel=1e-10)
+    assert summary["deviance"] == pytest.approx(model.deviance, rel=1e-9)
+    assert summary["null_deviance"] == pytest.approx(model.null_deviance, rel=1e-9)
+    assert summary["coefficients"] == 4
+    names = names_of(model)[2:]
+    wald = model.wald_test(
+        np.eye(len(model.params))[[list(model.params.index).index(name) for name in names]], scalar=True
+    )
+    joint = joint_tests(estimates_of(design, fitted)).set_index("term").loc["origin"]
+    assert joint.df == 2
+    assert joint["F" if family == "gaussian" else "chi_squared"] == pytest.approx(
+        float(wald.statistic) / (2 if family == "gaussian" else 1), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_robust_errors_are_those_of_a_column_for_each_level(flights, tmp_path, family):
+    formula, absorb = f"{RESPONSES[family]} ~ x + z + origin", ["tail", "route"]
+    model = with_dummies(flights, family, "x + z + origin", absorb, cov_type="HC0")
+    rows, parameters = len(flights), len(model.params)
+    for kind, scale in (("HC0", 1.0), ("robust", np.sqrt(rows / (rows - parameters)))):
+        design, fitted = fit_frame(flights, formula, family, tmp_path / kind, absorb=absorb, std_errors=kind)
+        close(table_of(design, fitted), model, scale)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_clustered_errors_do_not_count_factors_nested_in_clusters(flights, tmp_path, family):
+    formula, absorb = f"{RESPONSES[family]} ~ x + z + origin", ["tail", "route"]
+    model = with_dummies(
+        flights,
+        family,
+        "x + z + origin",
+        absorb,
+        cov_type="cluster",
+        cov_kwds={"groups": pd.factorize(flights["tail"])[0]},
+    )
+    design, fitted = fit_frame(flights, formula, family, tmp_path, absorb=absorb, std_errors="cluster(tail)")
+    rows, tails, routes = len(flights), flights["tail"].nunique(), flights.route.nunique()
+    # fixest counts 4 covariates, the routes but one, and one for all tails; statsmodels each tail but one too.
+    counted, all_of_them = 4 + routes - 1 + 1, 4 + routes - 1 + tails
+    close(table_of(design, fitted), model, np.sqrt((rows - all_of_them) / (rows - counted)))
+    assert fitted.summary["std_errors"]["estimator"] == "CR1"
+    assert [factor["nested_in_clusters"] for factor in fitted.summary["absorbed"]["factors"]] == [True, False]
+
+
+def test_clusters_that_cut_across_the_factors(flights, tmp_path):
+    design, fitted = fit_frame(
+        flights, "delay ~ x + z + origin", "gaussian", tmp_path, absorb=["tail", "route"], std_errors="cluster(crew)"
+    )
+    model = with_dummies(
+        flights, "gaussian", "x + z + origin", ["tail", "route"], cov_type="cluster", cov_kwds={"groups": flights.crew}
+    )
+    close(table_of(design, fitted), model)
+
+
+def test_weights_offsets_and_frequencies(flights, tmp_path):
+    absorb = ["tail", "route"]
+    design, fitted = fit_frame(
+        flights, "delay ~ x + z + origin", "gaussian", tmp_path / "1", absorb=absorb, weights="w", offset="base"
+    )
+    model = with_dummies(flights, "gaussian", "x + z + origin", absorb, var_weights=flights.w, offset=flights.base)
+    close(table_of(design, fitted), model)
+    assert fitted.summary["null_deviance"] == pytest.approx(model.null_deviance, rel=1e-9)
+    design, fitted = fit_frame(
+        flights,
+        "changes ~ x + z + origin",
+        "poisson",
+        tmp_path / "2",
+        absorb=absorb,
+        frequency="w",
+        std_errors="robust",
+    )
+    repeated = flights.loc[flights.index.repeat(flights.w)]
+    model = with_dummies(repeated, "poisson", "x + z + origin", absorb, cov_type="HC0")
+    close(table_of(design, fitted), model, np.sqrt(len(repeated) / (len(repeated) - len(model.params))))
+
+
+def test_products_curves_and_codings(flights, tmp_path):
+    """Numbers are centred as if there were an intercept, for the absorbed factors have one in them."""
+    formula = "x * z + poly(base, 2) + C(origin, contr.sum)"
+    design, fitted = fit_frame(flights, f"delay ~ {formula}", "gaussian", tmp_path, absorb=["tail", "route"])
+    plain, unabsorbed = fit_frame(flights, f"delay ~ {formula} + tail + C(route)", "gaussian", tmp_path / "2")
+    table, other = table_of(design, fitted), table_of(plain, unabsorbed)
+    shown = other[~other.index.get_level_values("term").isin(["Intercept", "tail", "C(route)"])]
+    assert list(table.index) == list(shown.index)
+    for column in ("estimate", "std_error"):
+        assert table[column].to_numpy() == pytest.approx(shown[column].to_numpy(), rel=1e-7, nan_ok=True)
+
+
+def test_what_absorbed_factors_determine_is_aliased(flights, tmp_path):
+    frame = flights.assign(owner=flights["tail"].str[1], age=flights["tail"].str[1:].astype(int) ** 2)
+    design, fitted = fit_frame(frame, "delay ~ x + owner + age + z", "gaussian", tmp_path, absorb=["tail", "route"])
+    table = table_of(design, fitted)
+    owners = sorted(frame.owner.unique())
+    assert set(table.index[table.status == "aliased"]) == {("age", ""), *(("owner", owner) for owner in owners[1:])}
+    model = smf.ols("delay ~ x + z + C(tail) + C(route)", frame).fit()
+    assert table.loc[[("x", ""), ("z", "")], "estimate"].to_numpy() == pytest.approx(
+        model.params[["x", "z"]], rel=1e-10
+    )
+    assert fitted.summary["df_residual"] == model.df_resid
+    with pytest.raises(UserError, match="absorb: the absorbed factors determine each covariate of the formula"):
+        fit_frame(frame, "delay ~ age", "gaussian", tmp_path / "2", absorb=["tail", "route"])
+
+
+def test_levels_that_no_row_connects_lower_the_degrees_of_freedom(flights, tmp_path):
+    """Two halves of the fleet that fly routes of their own."""
+    half = flights["tail"].str[1:].astype(int) % 2
+    frame = flights.assign(route=flights.route + 100 * half)
+    design, fitted = fit_frame(frame, "delay ~ x + z + origin", "gaussian", tmp_path, absorb=["tail", "route"])
+    columns = pd.get_dummies(frame[["tail", "route"]].astype(str)).to_numpy(float)
+    rank = np.linalg.matrix_rank(columns)
+    assert fitted.summary["absorbed"]["coefficients"] == rank == frame["tail"].nunique() + frame.route.nunique() - 2
+    assert fitted.summary["df_residual"] == len(frame) - 4 - rank
+    assert any("2 groups that no training row connects" in warning for warning in fitted.summary["warnings"])
+    dense = np.column_stack([frame.x, frame.z, frame.origin == "JFK", frame.origin == "LGA", columns]).astype(float)
+    expected = np.linalg.lstsq(dense, frame.delay, rcond=None)[0][:4]
+    assert table_of(design, fitted).loc[COVARIATES, "estimate"].to_numpy() == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_chain_of_levels_is_solved_too(tmp_path):
+    """Each level shares rows with the next alone: as loosely connected as can be."""
+    links, random = 250, np.random.default_rng(3)
+    first = np.repeat(np.arange(links), 4)
+    second = first + np.tile([0, 0, 1, 1], links)
+    x = random.normal(size=4 * links) + first / 80
+    frame = pd.DataFrame({"a": first, "b": second, "x": x, "y": 0.5 * x + random.normal(size=4 * links)})
+    design, fitted = fit_frame(frame, "y ~ x", "gaussian", tmp_path, absorb=["a", "b"])
+    columns = np.zeros((len(frame), 2 * links + 1))
+    columns[np.arange(len(frame)), first] = columns[np.arange(len(frame)), links + second] = 1
+    left = x - columns @ np.linalg.lstsq(columns, x, rcond=None)[0]
+    estimate = left @ frame.y / (left @ left)
+    table = table_of(design, fitted)
+    # Levels of b at both ends of the chain have two rows each, so none is left out.
+    assert table.loc[("x", ""), "estimate"] == pytest.approx(estimate, rel=1e-9)
+    residual = frame.y - estimate * x
+    residual = residual - columns @ np.linalg.lstsq(columns, residual, rcond=None)[0]
+    error = np.sqrt(residual @ residual / (len(frame) - 1 - 2 * links) / (left @ left))
+    assert table.loc[("x", ""), "std_error"] == pytest.approx(error, rel=1e-8)
+
+
+def test_singletons_and_separated_levels_are_left_out_and_counted(flights, tmp_path):
+    few = pd.DataFrame(
+        {
+            # Once N900 is gone, route 901 has a single row.
+            "tail": ["N900", "N1", "N901", "N901", "N901"],
+            "route": [901, 901, 1, 2, 3],
+            "late": [1, 0, 1, 1, 1],
+        }
+    )
+    frame = pd.concat([flights, flights.head(5).reset_index(drop=True).assign(**few)], ignore_index=True)
+    design, fitted = fit_frame(frame, "late ~ x + z + origin", "binomial", tmp_path, absorb=["tail", "route"])
+    close(table_of(design, fitted), with_dummies(flights, "binomial", "x + z + origin", ["tail", "route"]))
+    tail, route = fitted.summary["absorbed"]["factors"]
+    assert (tail["singletons"], tail["separated"], route["singletons"]) == (1, 1, 1)
+    assert fitted.summary["absorbed"]["rows_left_out"] == 5
+    assert fitted.summary["df_residual"] == len(flights) - 4 - 60 - 24
+    levels = design.categorical_by_name["tail"].levels
+    of_tail = fitted.status[design.slices["tail"]]
+    assert (of_tail[levels.index("N900")], of_tail[levels.index("N901")]) == (EMPTY, SEPARATED)
+
+
+def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_path):
+    lonely = flights.head(1).assign(tail="N999")
+    train = ingest_frame(pd.concat([flights, lonely]), tmp_path)
+    design, fitted, _ = fit_files([train], "late ~ x + z + origin", "binomial", absorb=["tail", "route"])
+    new = flights.head(40).assign(x=flights.x.head(40) + 1)
+    new = pd.concat([new, new.head(1).assign(tail="N999"), new.head(1).assign(tail="N1000")], ignore_index=True)
+    file = ingest_frame(new, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
+    tables = [table.to_pandas() for table in predict.predictions(design, fitted, file, {}, [], 1.0, 0.95)]
+    predicted = pd.concat(tables, ignore_index=True)
+    model = with_dummies(flights, "binomial", "x + z + origin", ["tail", "route"])
+    assert predicted.probability[:40].to_numpy() == pytest.approx(model.predict(new.head(40)).to_numpy(), rel=1e-9)
+    assert predicted.probability[40:].isna().all() and predicted.std_error.isna().all()
+    assert list(predicted.remark[40:]) == ["separated level", "unseen level"]
+
+
+def test_the_number_of_calls_moves_no_estimate(flights, tmp_path):
+    """More rows in a call, or fewer: the pairs of levels come in another order, and sums differ by rounding alone."""
+    frame = pd.concat([flights] * 12, ignore_index=True)
+    file = ingest_frame(frame, tmp_path)
+    design = design_of("late ~ x + z + origin", "binomial", merge([file]), [file], absorb=["tail", "route"])
+    found = []
+    for rows in (2**20, 2**12):
+        cutting = Cutting(rows_per_call=rows, rows_per_sum=1e-3)
+        workload = Workload(design, [file], "train", cutting=cutting)
+        found.append(fit(workload, LocalExecutor(), SolverConfig(), Reporter()))
+    whole, cut = (table_of(design, each) for each in found)
+    difference = np.abs(whole.loc[COVARIATES, "estimate"] - cut.loc[COVARIATES, "estimate"])
+    assert np.max(difference / whole.loc[COVARIATES, "std_error"]) < 1e-9
+
+
+def test_few_rows_a_level_are_warned_of(tmp_path):
+    random = np.random.default_rng(5)
+    pairs = 400
+    x = random.normal(size=2 * pairs)
+    late = (random.uniform(size=2 * pairs) < 1 / (1 + np.exp(-x))).astype(int)
+    frame = pd.DataFrame({"pair": np.repeat(np.arange(pairs), 2), "x": x, "late": late})
+    design, fitted = fit_frame(frame, "late ~ x", "binomial", tmp_path, absorb=["pair"])
+    warning = next(warning for warning in fitted.summary["warnings"] if "incidental parameters" in warning)
+    assert "absorb a coarser factor" in warning
+    # With two rows each the unconditional estimate is twice the conditional one (Andersen 1970).
+    discordant = frame.groupby("pair").late.transform("sum") == 1
+    first, second = (frame[discordant].groupby("pair").nth(place) for place in (0, 1))
+    difference, sign = (second.x.to_numpy() - first.x.to_numpy()), second.late.to_numpy()
+    conditional = sm.Logit(sign, difference[:, None]).fit(disp=0, tol=1e-12)
+    assert table_of(design, fitted).loc[("x", ""), "estimate"] == pytest.approx(2 * conditional.params[0], rel=1e-6)
+
+
+GIVEN = {"formula": "late ~ x + z", "family": "binomial", "absorb": ["tail", "route"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"l2": 0.1}, "absorb: a penalised fit"),
+        ({"solver": "adagrad"}, "absorb: solver `adagrad` absorbs nothing"),
+        ({"formula": "late ~ x + C(tail)"}, "absorb: `tail` stands in the formula too"),
+        ({"formula": "late ~ x + tail:z"}, "absorb: `tail` stands in the formula too"),
+        ({"absorb": ["late"]}, "absorb: `late` is the response"),
+        ({"marginal_effects": True}, "absorb: there are no marginal effects"),
+        ({"leverage": True}, "absorb: there are no leverages"),
+        ({"std_errors": "HC3"}, "absorb: there are no standard errors `HC3`"),
+        ({"link": "probit"}, "absorb: there is no family binomial with link probit"),
+        ({"std_errors": "cluster(tail + route)"}, "absorb: there are no standard errors `cluster"),
+        ({"export": True}, "absorb: a model with absorbed factors cannot be exported"),
+    ],
+)
+def test_what_absorbed_factors_cannot_do_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.model_validate(GIVEN | settings)
+
+
+def test_without_being_asked_for_there_are_no_averages():
+    assert not ModelConfig.model_validate(GIVEN).marginal_effects
+
+
+def test_what_terms_and_absorbed_factors_separate_together_is_refused(flights, tmp_path):
+    """Each tail and each route has late flights and others, but N801 on route 802 is always late."""
+    tails, routes = np.repeat(["N801", "N802", "N801"], [10, 10, 20]), np.repeat([801, 802], [10, 30])
+    late = np.where(np.arange(40) < 20, np.arange(40) % 2, 1)
+    extra = flights.head(40).assign(tail=tails, route=routes, late=late, x=0.0, z=0.0, origin="JFK")
+    with pytest.raises(
+        UserError, match=r"absorb: the estimates run off to infinity: .*`tail`, `route` together separate"
+    ):
+        fit_frame(pd.concat([flights, extra]), "late ~ z + origin", "binomial", tmp_path, absorb=["tail", "route"])
