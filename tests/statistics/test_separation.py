@@ -269,3 +269,12 @@ def test_a_matrix_with_unidentified_columns_has_no_estimate_of_them(tmp_path):
     exact = logistic_regression(rest["late"], model_matrix(rest, "late ~ 1"))
     assert_agrees(table, exact, [("Intercept", "")])
     assert {each["estimate"] for each in separated_by_default(design, fitted)} == {"infinite", "not identified"}
+
+
+def test_unpenalised_terms_of_a_ridge_that_separate_rows_are_refused(frame, tmp_path):
+    rows = int(frame["both"].sum())
+    with pytest.raises(UserError, match=f"m: `both` separates {rows} rows by their response .the other"):
+        fit_frame(frame, FORMULA, "binomial", tmp_path / "refused", l2=0.01, unpenalised=["both"])
+    # Penalised, it is drawn to 0.
+    table = table_of(*fit_frame(frame, FORMULA, "binomial", tmp_path, l2=0.01, unpenalised=["C(month)"]))
+    assert 0 < table.loc[("both", ""), "estimate"] < np.inf

@@ -70,7 +70,7 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
     Raises
     ------
     UserError
-        If none is left.
+        If none is left, or if terms separate them that penalties leave alone.
     """
     design = problem.design
     try:
@@ -86,9 +86,9 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
     counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
     rows = int(problem.counts["rows"] - counts["rows"])
     involved = terms_in(design, np.abs(direction))
-    if not counts["rows"]:
+    if not counts["rows"] or design.penalised:
         involved, _ = name_or_terms(problem.workload, problem.executor, direction)
-        raise UserError(separation(design, involved, rows, 0))
+        raise UserError(separation(design, involved, rows, int(counts["rows"])))
     names = ", ".join(involved)
     tell(f"separated by terms together, so left out of the likelihood: {rows:,} rows, by {names}")
     status, empty = problem.status.copy(), by_coefficient(design, counts, "rows") == 0

@@ -137,8 +137,9 @@ class NewtonSearch:
     @property
     def _is_drifting(self) -> bool:
         """Whether the step is too long to belong to an estimate."""
-        may_drift = self.is_exact and not self.problem.ridge.any()
-        return may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE
+        problem = self.problem
+        may_drift = self.is_exact and np.count_nonzero(problem.unpenalised) > (problem.design.intercept is not None)
+        return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
 
     def _ends(self) -> bool:
         near = self.lambda_squared <= self.converged_below
@@ -173,7 +174,7 @@ class NewtonSearch:
         problem, coefficients = self.problem, self.state.coefficients
         if not self.is_exact or not self.max_iterations:
             refuse_separation(problem.workload, problem.executor, [self.step, coefficients])
-        elif can_separate(problem.design) and not (problem.overlaps or problem.ridge.any()):
+        elif can_separate(problem.design) and not problem.overlaps:
             raise Drifting(coefficients, self.iteration)
 
     def report(self) -> None:

@@ -97,6 +97,11 @@ class Problem:
         return self.status == FREE
 
     @property
+    def unpenalised(self) -> np.ndarray:
+        """The free coefficients that no penalty draws to 0, a boolean for each, [p]."""
+        return self.free & (self.design.penalised_coefficients == 0) if self.design.penalised else self.free
+
+    @property
     def free_count(self) -> int:
         return int(np.count_nonzero(self.free))
 

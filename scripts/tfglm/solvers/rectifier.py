@@ -56,7 +56,7 @@ class _Point:
 
 def separating_direction(problem: Problem) -> np.ndarray | None:
     """The direction that moves each row that can be separated by 1 or more to its side, and no other, [p]; None if there is no
-    such row. Only free coefficients have a part in it. Raises NotTold if it cannot be found."""
+    such row. Only free coefficients that no penalty acts on have a part in it. Raises NotTold if it cannot be found."""
     rounds, least = np.zeros((0, problem.design.size)), np.zeros(0)
     for _ in range(MOST_ROUNDS):
         point = _minimum(problem, rounds, least)
@@ -72,12 +72,13 @@ def separating_direction(problem: Problem) -> np.ndarray | None:
 def _minimum(problem: Problem, rounds: np.ndarray, least: np.ndarray) -> _Point:
     """1. The minimum of a round, from 0 on."""
     workload, design = problem.workload, problem.design
+    moving = problem.unpenalised
 
     def at(direction: np.ndarray) -> _Point:
         state = workload.state(direction) | {ROUNDS: rounds, LEAST: least}
         sums = workload.sum(problem.executor, "rectifier", state)
-        of_all = np.where(problem.free, gradient(design, sums), 0.0)
-        return _Point(direction, float(sums["loss"]), of_all, assemble(design, sums, problem.free), sums)
+        of_all = np.where(moving, gradient(design, sums), 0.0)
+        return _Point(direction, float(sums["loss"]), of_all, assemble(design, sums, moving), sums)
 
     point = at(np.zeros(design.size))
     ridge = np.zeros(design.size)  # at 0 all weights are 1
