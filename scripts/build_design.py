@@ -9,7 +9,7 @@ from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.checks import check_groups
-from tfglm.design.references import check_contrasts, check_reference
+from tfglm.design.references import check_contrasts, check_hypotheses, check_pairwise, check_reference
 from tfglm.errors import Problems
 
 
@@ -24,6 +24,10 @@ def main(arguments: argparse.Namespace) -> None:
         check_reference(design, arguments.to_check.reference)
     with problems.collected():
         check_contrasts(design, arguments.to_check.contrasts)
+    with problems.collected():
+        check_hypotheses(design, arguments.to_check.hypotheses)
+    with problems.collected():
+        check_pairwise(design, arguments.to_check.pairwise)
     if dictionary.rows["evaluate"]:
         with problems.collected():
             check_groups(f"{arguments.section}.{arguments.model}", files, arguments.to_check.by)

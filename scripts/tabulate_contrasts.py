@@ -6,12 +6,13 @@ from pathlib import Path
 from tfglm import command
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.results import coefficients, csv_files, options, read
+from tfglm.results.hypotheses import adjusted
 
 
 def main(arguments: argparse.Namespace) -> None:
     estimated = read.estimates(arguments)
     table = coefficients.contrasts(estimated, arguments.settings.contrasts, arguments.settings.confidence)
-    csv_files.write(table, arguments.table)
+    csv_files.write(adjusted(table, arguments.settings.adjust), arguments.table)
     command.log(f"{len(table)} contrasts")
 
 

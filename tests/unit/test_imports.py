@@ -52,6 +52,8 @@ NEEDED = {
     "residuals": {"polars", "scipy", "numba"},
     "tabulate_coefficients": {"pandas", "scipy"},
     "tabulate_contrasts": {"pandas", "scipy"},
+    "tabulate_hypotheses": {"pandas", "scipy"},
+    "tabulate_pairwise": {"pandas", "scipy"},
     "tabulate_effects": {"polars", "pandas", "scipy"},
     "tabulate_embeddings": {"polars", "pandas", "scipy"},
     "tabulate_for_papers": {"pandas", "scipy"},

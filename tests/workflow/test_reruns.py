@@ -23,6 +23,12 @@ RERUNS = {
         {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}},
         {"tabulate_contrasts": 1, "render_home": 1},
     ),
+    "hypotheses": (
+        "hypotheses",
+        {"alike": [{"origin[JFK]": 1}, {"origin[LGA]": 1}]},
+        {"tabulate_hypotheses": 1, "render_home": 1},
+    ),
+    "pairwise": ("pairwise", ["origin"], {"tabulate_pairwise": 1, "render_home": 1}),
     "vcov": ("vcov", True, {"export_vcov": 1, "render_home": 1}),
     "solver": (
         "solver",

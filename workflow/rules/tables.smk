@@ -50,11 +50,67 @@ rule tabulate_contrasts:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=settings("confidence", "contrasts"),
+        settings=settings("adjust", "confidence", "contrasts"),
     message:
         "{wildcards.model}: combining coefficients"
     shell:
         'exec python "$TFGLM_SCRIPTS/tabulate_contrasts.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --settings {params.settings:q}"
+        " --table {output}"
+        " --log {log}"
+
+
+rule tabulate_hypotheses:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        f"{MODEL}/hypotheses.csv",
+    log:
+        f"{LOGS}/models/{{model}}/tabulate_hypotheses.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_hypotheses/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        settings=settings("adjust", "hypotheses"),
+    message:
+        "{wildcards.model}: testing hypotheses"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_hypotheses.py"'
+        " --design {input.design}"
+        " --reference {input.reference}"
+        " --checkpoint {input.checkpoint}"
+        " --fit {input.fit}"
+        " --settings {params.settings:q}"
+        " --table {output}"
+        " --log {log}"
+
+
+rule tabulate_pairwise:
+    input:
+        **FIT,
+        reference=f"{MODEL}/reference.json",
+    output:
+        f"{MODEL}/pairwise.csv",
+    log:
+        f"{LOGS}/models/{{model}}/tabulate_pairwise.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_pairwise/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+        settings=settings("confidence", "pairwise"),
+    message:
+        "{wildcards.model}: comparing all levels with each other"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_pairwise.py"'
         " --design {input.design}"
         " --reference {input.reference}"
         " --checkpoint {input.checkpoint}"

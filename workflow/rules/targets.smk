@@ -20,6 +20,8 @@ def targets_of_all_models():
     targets += expand(f"{MODEL}/metrics_by.{{kind}}", model=groups, kind=["csv", "svg"])
     wanted = {
         "contrasts.csv": lambda model: model.contrasts,
+        "hypotheses.csv": lambda model: model.hypotheses,
+        "pairwise.csv": lambda model: model.pairwise,
         "path.csv": lambda model: model.path,
         "path.svg": lambda model: model.path,
         "vcov.csv": lambda model: model.vcov,

@@ -8,7 +8,6 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from tfglm.config import absorb
 from tfglm.config.base import (
     MOST_COLUMNS,
-    MOST_CONTRASTS,
     MOST_EXPRESSIONS,
     MOST_MODELS,
     Count,
@@ -19,6 +18,7 @@ from tfglm.config.base import (
     Section,
     Text,
 )
+from tfglm.config.comparisons import ComparisonsConfig
 from tfglm.config.families import (
     DISPERSION_ESTIMATED,
     LINKS,
@@ -269,7 +269,7 @@ class PredictionConfig(Section):
         return identity
 
 
-class ResultsConfig(PredictionConfig):
+class ResultsConfig(ComparisonsConfig, PredictionConfig):
     """Tables, metrics and predictions of a fit: no key here is a reason to fit again."""
 
     reference: dict[Text, Level] = Field(
@@ -277,12 +277,6 @@ class ResultsConfig(PredictionConfig):
         max_length=MOST_EXPRESSIONS,
         description="Reference level of a term: `carrier: UA`, `C(month): 1`. Default: the first level in sorted order "
         "that is not separated.",
-    )
-    contrasts: dict[Text, Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]] = Field(
-        default={},
-        max_length=MOST_CONTRASTS,
-        description="Linear combinations of coefficients, each under a name: a weight for each term or "
-        '`term[level]`, as in `UA against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`.',
     )
     vcov: bool = Field(
         default=False, description="Whether to write the covariance matrix of the coefficients, `vcov.csv`."
@@ -359,6 +353,15 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     @model_validator(mode="after")
     def _absorbed_by_newton(self) -> "ModelConfig":
         absorb.check_model(self)
+        return self
+
+    @model_validator(mode="after")
+    def _tests_of_a_fit_with_errors(self) -> "ModelConfig":
+        for key in ("hypotheses", "pairwise"):
+            if getattr(self, key) and (self.l1 or self.l2 or self.path):
+                raise ValueError(f"{key}: a penalised fit (l1, l2, path) has no tests; remove the key")
+            if getattr(self, key) and not self.is_exact:
+                raise ValueError(f"{key}: solver `{self.online_solver}` has no standard errors; add `finish: newton`")
         return self
 
     @model_validator(mode="after")

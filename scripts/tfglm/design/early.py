@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from tfglm.config import Config, DesignConfig, Layout, ModelConfig
 from tfglm.config.columns import listed
+from tfglm.config.comparisons import EQUALS
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
 from tfglm.design.formula import parse
-from tfglm.design.kinds import check_kinds, check_names, check_tables
+from tfglm.design.kinds import check_compared, check_kinds, check_names, check_tables
 from tfglm.design.penalties import penalty_factors
 from tfglm.errors import Problems, UserError
 
@@ -44,7 +45,9 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                     penalty_factors(place, model, formula)
         if formula is not None and isinstance(model, ModelConfig):
             with problems.collected():
-                check_names(place, formula, kinds, model.reference, model.contrasts, model.absorb)
+                check_names(place, formula, kinds, model.reference, combinations_of(model), model.absorb)
+            with problems.collected():
+                check_compared(place, formula, kinds, model.pairwise)
         for message in problems.messages:
             by_message.setdefault(message.replace(place, "\0"), []).append(place)
     messages = [
@@ -52,6 +55,15 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
         for message, places in by_message.items()
     ]
     return ModelProblems(messages, frozenset(unparsed))
+
+
+def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
+    """The coefficients that contrasts and hypotheses name, by where."""
+    rows: dict[str, Mapping[str, float]] = {f"contrasts.{name}": row for name, row in model.contrasts.items()}
+    for name, hypothesis in model.hypotheses.items():
+        for place, row in enumerate(hypothesis, 1):
+            rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}
+    return rows
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:

@@ -173,13 +173,13 @@ def check_names(
     formula: ParsedFormula,
     kinds: Mapping[str, Kind | None],
     reference: Mapping[str, str],
-    contrasts: Mapping[str, Mapping[str, float]],
+    combinations: Mapping[str, Mapping[str, float]],
     absorbed: Sequence[str] = (),
 ) -> None:
-    """Raise UserError for terms of reference levels and contrasts that the formula has not. Their levels are not known before
-    the rows are."""
+    """Raise UserError for terms of reference levels, contrasts and hypotheses that the formula has not. Their levels are not
+    known before the rows are."""
     problems = Problems()
-    for key, names in (("reference", reference), ("contrasts", [name for of in contrasts.values() for name in of])):
+    for key, names in {"reference": reference, **combinations}.items():
         for name in names:
             if name.partition("[")[0] in absorbed:
                 problems.messages.append(
@@ -210,11 +210,26 @@ def check_names(
     terms = {term.name: has_levels(term.factors, kinds) for term in formula.terms}
     if formula.intercept and not absorbed:
         terms["Intercept"] = False
-    for contrast, weights in contrasts.items():
+    for place, weights in combinations.items():
         for coefficient in weights:
             with problems.collected():
-                check_coefficient(f"{where}.contrasts.{contrast}", coefficient, terms)
+                check_coefficient(f"{where}.{place}", coefficient, terms)
     problems.check()
+
+
+def check_compared(
+    where: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None], pairwise: Sequence[str]
+) -> None:
+    """Raise UserError for factors whose levels are to be compared that the formula has not, or that have none."""
+    factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
+    categorical = [name for name, levels in factors.items() if levels is not False]
+    for name in pairwise:
+        if name not in categorical:
+            what = "is a number, which has no levels" if name in factors else "is no factor of the formula"
+            raise UserError(
+                f"{where}.pairwise: `{name}` {what}{nearest(name, [other for other in categorical if other != name])}\n"
+                f"  {listed('there are', categorical)}"
+            )
 
 
 def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]) -> bool | None:

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from tfglm.config.comparisons import EQUALS
 from tfglm.design.codings import table_names
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 
 MANY_LEVELS = 1000
 """From which on a message does not list them."""
+
+MOST_COMPARED = 300
+"""Levels of which all pairs are compared: 44,850 rows of a table."""
 
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
@@ -23,18 +27,53 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
             raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")
 
 
-def check_contrasts(design: Design, contrasts: Mapping[str, Mapping[str, float]]) -> None:
-    """Raise UserError with every coefficient of a contrast that the design has not."""
+def check_contrasts(
+    design: Design,
+    contrasts: Mapping[str, Mapping[str, float]],
+    section: str = "contrasts",
+    besides: Sequence[str] = (),
+) -> None:
+    """Raise UserError with every coefficient of a contrast, or of what stands under another section, that the design has not;
+    keys `besides` are none."""
     names = [coefficient_name(*names) for names in table_names(design.reported)] if contrasts else []
-    known = set(names)
+    known = {*names, *besides}
     unknown = [
-        f"models.{design.model}.contrasts.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
+        f"models.{design.model}.{section}.{contrast}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
         for contrast, weights in contrasts.items()
         for coefficient in weights
         if coefficient not in known
     ]
     if unknown:
         raise UserError("\n".join(unknown))
+
+
+def check_hypotheses(design: Design, hypotheses: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+    """The same of all rows of hypotheses."""
+    rows = {f"{name}.{place}": row for name, listed in hypotheses.items() for place, row in enumerate(listed, 1)}
+    check_contrasts(design, rows, "hypotheses", [EQUALS])
+
+
+def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
+    """Raise UserError for a factor that the model has not, that has too many levels, or whose levels differ by another amount at
+    each value of a number."""
+    factors, where = design.reported.categorical_by_name, f"models.{design.model}.pairwise"
+    for name in pairwise:
+        if name not in factors:
+            raise UserError(
+                f"{where}: no categorical term `{name}`{nearest(name, factors)}\n  there are: {', '.join(factors) or 'none'}"
+            )
+        levels = len(factors[name].levels)
+        if levels > MOST_COMPARED:
+            raise UserError(
+                f"{where}: `{name}` has {levels:,} levels, and all pairs of {MOST_COMPARED} at most are compared; merge rare "
+                "levels with data.rare, or write those of interest as `contrasts` with `adjust: holm`"
+            )
+        for term in design.terms:
+            if name in term.categorical and term.numeric:
+                raise UserError(
+                    f"{where}: the levels of `{name}` differ by another amount at each value of `{term.numeric[0]}` "
+                    f"(`{term.name}`)\n  compare them at some of its values by `contrasts`"
+                )
 
 
 def coefficient_name(term: str, level: str) -> str:

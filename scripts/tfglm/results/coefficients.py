@@ -125,8 +125,24 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
         For a coefficient that is not there or has no finite estimate.
     """
     check_contrasts(estimated.design, wanted)
+    combination = combined(estimated, wanted, "contrasts")
+    values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
+    rows = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
+    errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
+    shown = {"contrast": list(wanted), "estimate": values}
+    if estimated.design.penalised:
+        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
+    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual, fewest=estimated.fewest)
+    errors = np.where(reference.unseen, np.nan, errors)
+    shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
+    return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))
+
+
+def combined(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], section: str) -> np.ndarray:
+    """The weights of linear combinations of the coefficients of a table, by name, [combinations, p]. Raises UserError, which
+    names the section of the config, for a coefficient without a finite estimate."""
     places = {coefficient_name(*names): place for place, names in enumerate(table_names(estimated.design))}
-    where = f"models.{estimated.design.model}.contrasts"
+    where = f"models.{estimated.design.model}.{section}"
     combination = np.zeros((len(wanted), estimated.design.size))
     for row, (name, weights) in enumerate(wanted.items()):
         for coefficient, weight in weights.items():
@@ -138,16 +154,7 @@ def contrasts(estimated: Estimates, wanted: Mapping[str, Mapping[str, float]], c
             if estimated.left_out[place]:
                 raise UserError(f"{where}.{name}: `{coefficient}` is left out by its coding; write it by the others")
             combination[row, place] = weight
-    values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0)
-    rows = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
-    errors = np.sqrt(estimated.fitted.variances(rows).chosen) if len(wanted) else np.zeros(0)
-    shown = {"contrast": list(wanted), "estimate": values}
-    if estimated.design.penalised:
-        return pd.DataFrame(shown | ({"posterior_sd": errors} if np.isfinite(estimated.fitted.dispersion) else {}))
-    reference = reference_of(estimated.design, estimated.fitted, rows, estimated.df_residual, fewest=estimated.fewest)
-    errors = np.where(reference.unseen, np.nan, errors)
-    shown |= {"std_error": errors, **tests(estimated.statistic, reference, values, errors, confidence)}
-    return pd.DataFrame(shown | ({"note": reference.notes()} if reference.by_cluster else {}))
+    return combination
 
 
 def covariance_table(estimated: Estimates) -> pd.DataFrame:

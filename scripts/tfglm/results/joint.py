@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import scipy.sparse
 import scipy.special
 
 from tfglm.design.design import Design
@@ -22,6 +23,10 @@ from tfglm.solvers.fitted import Fitted
 WIDEST_JOINT_TEST = 4_000
 """Coefficients of a term whose covariance matrix is made for a joint test; of a wider one only the eliminated part of a fit with
 classical standard errors has one."""
+
+
+COLUMNS = ["df", "chi_squared", "F", "df_denominator", "note"]
+"""What a test gives, in this order: F is what the statistic is multiplied with."""
 
 
 def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
@@ -46,7 +51,12 @@ def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ())
         for term in estimated.design.slices
         if term != "Intercept"
     ]
-    frame = pd.DataFrame(rows, columns=["term", "df", "chi_squared", "F", "df_denominator", "note"])
+    return with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
+
+
+def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
+    """A table of Wald tests with COLUMNS as the tables of tests have it: F, so far what the statistic is multiplied with, and
+    `df_denominator` where it is compared with F, and p-values."""
     value, df, denominator = (frame[name].to_numpy(float) for name in ("chi_squared", "df", "df_denominator"))
     if estimated.statistic == "t":
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -113,9 +123,16 @@ def joint_test(
 
 def of_clusters(estimated: Estimates, places: np.ndarray, rank: int) -> JointReference:
     """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
-    if rank < len(places):
-        return JointReference(problem=f"the covariance matrix of {len(places)} coefficients by cluster has rank {rank}")
-    return joint_reference(estimated.fitted, estimated.transform[places], estimated.fewest)
+    return of_rows_by_cluster(estimated, estimated.transform[places], rank)
+
+
+def of_rows_by_cluster(estimated: Estimates, rows: scipy.sparse.csr_array, rank: int) -> JointReference:
+    """The same of combinations of the coefficients of the fit."""
+    if rank < rows.shape[0]:
+        return JointReference(
+            problem=f"the covariance matrix of {rows.shape[0]} coefficients by cluster has rank {rank}"
+        )
+    return joint_reference(estimated.fitted, rows, estimated.fewest)
 
 
 def log_chi2_sf(value: np.ndarray, df: np.ndarray) -> np.ndarray:
@@ -133,22 +150,26 @@ def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[f
     fitted = estimated.fitted
     if not len(places) or not np.isfinite(fitted.dispersion):
         return np.nan, 0, "no coefficient with a standard error"
-    if len(fitted.scores) and len(places) >= fitted.cluster_count - 1:
-        too_few = f"{fitted.cluster_count} {told_by(fitted)} are too few"
-        return np.nan, len(places), f"{too_few} for {len(places)} coefficients"
-    if len(places) > WIDEST_JOINT_TEST:
+    if len(places) > WIDEST_JOINT_TEST and not (len(fitted.scores) and len(places) >= fitted.cluster_count - 1):
         if fitted.is_robust or is_marginal or not np.isin(places, fitted.eliminated).mean() > 0.5:
             return np.nan, len(places), f"more than {WIDEST_JOINT_TEST:,} coefficients"
         return eliminated_wald(fitted), len(places), ""
-    values = estimated.values[places]
-    covariance = fitted.covariance(estimated.transform[places])
-    if not np.all(np.diag(covariance) > 0):
-        return np.nan, len(places), NOT_POSITIVE
+    return wald_of(fitted, estimated.values[places], estimated.transform[places])
+
+
+def wald_of(fitted: Fitted, values: np.ndarray, rows: scipy.sparse.csr_array) -> tuple[float, int, str]:
+    """The same of combinations of the coefficients of the fit, `rows` of a transformation with these `values`."""
+    q = len(values)
+    if len(fitted.scores) and q >= fitted.cluster_count - 1:
+        return np.nan, q, f"{fitted.cluster_count} {told_by(fitted)} are too few for {q} coefficients"
+    covariance = fitted.covariance(rows)
+    if len(fitted.score_signs) and not np.all(np.diag(covariance) > 0):
+        return np.nan, q, NOT_POSITIVE
     scale = np.sqrt(np.diag(covariance))
     eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()
     if eigenvalues.min() < -1e-12 * eigenvalues.max() and len(fitted.score_signs):
-        return np.nan, len(places), "its covariance matrix by clusters of several columns is not positive semidefinite"
+        return np.nan, q, "its covariance matrix by clusters of several columns is not positive semidefinite"
     projected = (values / scale) @ vectors[:, good]
     return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
 

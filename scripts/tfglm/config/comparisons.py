@@ -1,0 +1,54 @@
+"""Keys of a model that test combinations of its coefficients."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Number, Section, Text
+
+EQUALS = "="
+"""What a row of a hypothesis says its combination is, 0 by default, stands under this."""
+
+MOST_ROWS = 1_000
+"""Of a hypothesis."""
+
+
+def _weighted(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Raise ValueError for a row without a coefficient that counts."""
+    for row in rows:
+        if not any(weight for name, weight in row.items() if name != EQUALS):
+            raise ValueError(f"the row {row} has no coefficient with a weight other than 0; remove it, or give it some")
+    return rows
+
+
+Combination = Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]
+Rows = Annotated[list[Combination], Field(min_length=1, max_length=MOST_ROWS), AfterValidator(_weighted)]
+
+
+class ComparisonsConfig(Section):
+    """Combinations of coefficients: no key here is a reason to fit again."""
+
+    contrasts: dict[Text, Combination] = Field(
+        default={},
+        max_length=MOST_CONTRASTS,
+        description="Linear combinations of coefficients, each under a name: a weight for each term or "
+        '`term[level]`, as in `UA against AA: {"carrier[UA]": 1, "carrier[AA]": -1}`.',
+    )
+    hypotheses: dict[Text, Rows] = Field(
+        default={},
+        max_length=MOST_CONTRASTS,
+        description="Joint tests of several linear combinations, each under a name: a list of rows that are written like "
+        'contrasts and are 0 together, as in `alike: [{"carrier[UA]": 1, "carrier[AA]": -1}, {"carrier[DL]": 1, "carrier[AA]": '
+        '-1}]`, or another number, under `"="`. `hypotheses.csv`.',
+    )
+    pairwise: list[Text] = Field(
+        default=[],
+        max_length=MOST_EXPRESSIONS,
+        description="Categorical terms, such as `[carrier]`, of which all levels are compared with each other, with p-values "
+        "and intervals that allow for so many comparisons (Tukey, and Holm): `pairwise.csv`.",
+    )
+    adjust: Literal["none", "holm"] = Field(
+        default="none",
+        description="Whether contrasts, and hypotheses, come with p-values that allow for their number: `p_adjusted`, by Holm's "
+        "method.",
+    )

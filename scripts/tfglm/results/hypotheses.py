@@ -1,0 +1,109 @@
+"""Joint tests of linear combinations of coefficients, and p-values that allow for many tests."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import scipy.linalg
+import scipy.sparse
+
+from tfglm.config.comparisons import EQUALS
+from tfglm.design.references import check_hypotheses
+from tfglm.errors import UserError
+from tfglm.results.coefficients import combined
+from tfglm.results.estimates import Estimates
+from tfglm.results.joint import COLUMNS, of_rows_by_cluster, wald_of, with_p_values
+from tfglm.results.reference import JointReference
+
+DEPENDENT = 1e-9
+"""Share of a row that the rows before it do not make."""
+
+
+def hypotheses(estimated: Estimates, wanted: Mapping[str, Sequence[Mapping[str, float]]]) -> pd.DataFrame:
+    """Wald tests that several linear combinations of the coefficients have given values: L b = r, by
+    (L b - r)' (L V L')^-1 (L b - r).
+
+    Parameters
+    ----------
+    estimated
+        The coefficients.
+    wanted
+        By the name of a hypothesis its rows: weights by `term` or `term[level]`, and under EQUALS the value, 0 by default.
+
+    Returns
+    -------
+    A row for each hypothesis. Columns: hypothesis, df, chi_squared, F (for a family with unknown dispersion, or errors by
+    cluster), df_denominator (by cluster), p_value, neg_log10_p, note.
+
+    Raises
+    ------
+    UserError
+        For a coefficient that is not there or has no finite estimate, and for rows that contradict each other.
+    """
+    check_hypotheses(estimated.design, wanted)
+    tests = [(name, *test(estimated, name, rows)) for name, rows in wanted.items()]
+    return with_p_values(pd.DataFrame(tests, columns=["hypothesis", *COLUMNS]), estimated)
+
+
+def test(
+    estimated: Estimates, name: str, rows: Sequence[Mapping[str, float]]
+) -> tuple[float, float, float, float, str]:
+    """The COLUMNS of a hypothesis."""
+    named = {f"{name}.{place}": row for place, row in enumerate(rows, 1)}
+    weights = {place: {key: value for key, value in row.items() if key != EQUALS} for place, row in named.items()}
+    combination = combined(estimated, weights, "hypotheses")
+    equals = np.array([row.get(EQUALS, 0.0) for row in rows])
+    combination[:, estimated.reference] = 0.0
+    chosen = independent(combination)
+    if len(independent(np.hstack([combination, equals[:, None]]))) > len(chosen):
+        raise UserError(
+            f"models.{estimated.design.model}.hypotheses.{name}: its rows contradict each other; what follows from some of them "
+            "is not what another says"
+        )
+    notes = []
+    if len(chosen) < len(rows):
+        notes.append(f"{len(rows) - len(chosen):,} of {len(rows):,} rows follow from the others")
+    combination, equals = combination[chosen], equals[chosen]
+    values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0) - equals
+    transformed = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
+    if not np.isfinite(estimated.fitted.dispersion):
+        return len(chosen), np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
+    value, df, problem = wald_of(estimated.fitted, values, transformed)
+    reference = JointReference(1.0, estimated.df_residual)
+    if estimated.design.by_cluster and np.isfinite(value):
+        reference = of_rows_by_cluster(estimated, transformed, df)
+        value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
+    return df, value, reference.scale, reference.df, "; ".join(filter(None, [*notes, problem]))
+
+
+def independent(rows: np.ndarray) -> list[int]:
+    """Which rows those before them do not make: the first of as many as there can be."""
+    chosen: list[int] = []
+    basis = np.zeros((0, rows.shape[1]))
+    for place, row in enumerate(rows):
+        size = np.linalg.norm(row)
+        left = row - (basis @ row) @ basis
+        left = left - (basis @ left) @ basis  # once more, for what rounding has left
+        if size and np.linalg.norm(left) > DEPENDENT * size:
+            chosen.append(place)
+            basis = np.vstack([basis, left / np.linalg.norm(left)])
+    return chosen
+
+
+def holm(p_values: np.ndarray) -> np.ndarray:
+    """P-values that allow for their number (Holm, Scandinavian Journal of Statistics 6, 1979), as R's p.adjust(method = "holm"):
+    the probability that any test of hypotheses that are all true rejects is at most the level. Those that are missing do not
+    count."""
+    adjusted = np.full(len(p_values), np.nan)
+    known = np.flatnonzero(~np.isnan(p_values))
+    order = known[np.argsort(p_values[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
+    return adjusted
+
+
+def adjusted(table: pd.DataFrame, method: str) -> pd.DataFrame:
+    """A table of tests, with p-values that allow for their number if the method is `holm`."""
+    if method == "holm" and "p_value" in table:
+        table.insert(table.columns.get_loc("neg_log10_p") + 1, "p_adjusted", holm(table["p_value"].to_numpy()))
+    return table

@@ -1,0 +1,114 @@
+"""All levels of a factor compared with each other.
+
+Compared are the means of the linear predictor on a balanced grid, as R's emmeans has them: of a factor that is in no interaction
+these are differences of its coefficients; with another factor beside it they are averaged over the levels of that.
+"""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical
+from tfglm.design.references import check_pairwise
+from tfglm.families import FAMILIES
+from tfglm.results import studentized_range
+from tfglm.results.coefficients import tests
+from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
+from tfglm.results.hypotheses import holm
+from tfglm.results.reference import reference_of
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+
+
+def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.DataFrame:
+    """The differences of all pairs of levels of some factors.
+
+    Parameters
+    ----------
+    estimated
+        The coefficients.
+    terms
+        The factors.
+    confidence
+        That all intervals of a factor hold the truth.
+
+    Returns
+    -------
+    A row for each pair of levels. Columns: term, level, against, estimate (level less against, on the scale of the linear
+    predictor), std_error, z or t, df (by cluster), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range
+    of as many levels as can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio
+    of the family; note, why there is no difference, error or test.
+
+    Raises
+    ------
+    UserError
+        For a term that `check_pairwise` refuses.
+    """
+    check_pairwise(estimated.design, terms)
+    tables = [of_factor(estimated, estimated.design.categorical_by_name[name], confidence) for name in terms]
+    return pd.concat(tables, ignore_index=True)
+
+
+def of_factor(estimated: Estimates, factor: Categorical, confidence: float) -> pd.DataFrame:
+    """The table of one factor."""
+    design, fitted = estimated.design, estimated.fitted
+    rows, notes = level_rows(design, fitted, factor)
+    first, second = np.array(list(combinations(range(len(factor.levels)), 2))).T
+    differences = rows[first] - rows[second]
+    why = np.array([notes[i] or notes[j] for i, j in zip(first, second, strict=True)], object)
+    identified = fitted.estimable(differences)
+    why = np.where((why == "") & ~identified, NOT_IDENTIFIED, why)
+    known = why == ""
+    coefficients = np.where(np.isfinite(fitted.coefficients), fitted.coefficients, 0.0)
+    values = np.where(known, differences @ coefficients, np.nan)
+    sparse = scipy.sparse.csr_array(differences)
+    errors = np.where(known, np.sqrt(fitted.variances(sparse).chosen), np.nan)
+    reference = reference_of(design, fitted, sparse, estimated.df_residual, fewest=estimated.fewest)
+    errors = np.where(reference.unseen, np.nan, errors)
+    columns = tests(estimated.statistic, reference, values, errors, confidence)
+    count = len(set(first[known]) | set(second[known]))
+    ratio = np.abs(columns[estimated.statistic]) * np.sqrt(2)
+    tested = np.isfinite(columns["p_value"])
+    df = np.where(tested, reference.df, np.nan)
+    margin = studentized_range.quantile(confidence, max(count, 2), df) / np.sqrt(2) * errors
+    tukey = studentized_range.tail(np.where(tested, ratio, np.nan), max(count, 2), df)
+    p_values = columns.pop("p_value"), columns.pop("neg_log10_p")
+    del columns["ci_lower"], columns["ci_upper"]
+    levels = np.array(factor.levels, object)
+    table = {"term": factor.name, "level": levels[first], "against": levels[second], "estimate": values}
+    table |= {"std_error": errors, **columns, "p_value": p_values[0], "neg_log10_p": p_values[1]}
+    table |= {"p_tukey": tukey, "p_holm": holm(p_values[0]), "ci_lower": values - margin, "ci_upper": values + margin}
+    name = FAMILIES[design.family].ratio
+    if name:
+        with np.errstate(over="ignore"):
+            table[name] = np.exp(values)
+    unsaid = reference.notes() if reference.by_cluster else np.full(len(values), "")
+    return pd.DataFrame(table | {"note": np.where(known, unsaid, why)})
+
+
+def level_rows(design: Design, fitted: Fitted, factor: Categorical) -> tuple[np.ndarray, list[str]]:
+    """The mean row of the design matrix for each level of a factor, [levels, p], as far as levels differ in it, and why a level
+    cannot be compared, '' if it can."""
+    rows = np.zeros((len(factor.levels), design.size))
+    known = (~np.isin(fitted.status, (SEPARATED, EMPTY))).astype(float)
+    present = {other.name: design.by_level(other.name, known) > 0 for other in design.categorical}
+    lacking = np.zeros(len(factor.levels), bool)
+    for part in design.parts:
+        levels = dict(zip(part.grouping, design.levels(part.grouping).T, strict=True))
+        mine = levels.pop(factor.name, None)
+        if mine is None:
+            continue
+        share = np.ones(part.size)
+        for name, level in levels.items():
+            share = share * present[name][level] / present[name].sum()
+        rows[mine, np.arange(part.where.start, part.where.stop)] = share
+        finite = np.where(known[part.where] > 0, share, 0.0)
+        lacking |= np.bincount(mine, finite, len(factor.levels)) < 1 - 1e-9
+    of_level = design.by_level(factor.name, (fitted.status == SEPARATED).astype(float)) > 0
+    notes = []
+    for level, is_lacking, separated in zip(factor.levels, lacking, of_level, strict=True):
+        reason = "is separated" if separated else "has combinations of levels without rows"
+        notes.append(f"{level} {reason}" if is_lacking else "")
+    return rows, notes

@@ -1,0 +1,213 @@
+"""Joint tests of hypotheses, and all levels of a factor compared with each other, against R's car and emmeans."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame
+from tfglm.config import ModelConfig
+from tfglm.data.dictionary import merge
+from tfglm.design.references import check_pairwise
+from tfglm.errors import UserError
+from tfglm.results import coefficients, studentized_range
+from tfglm.results.estimates import Estimates
+from tfglm.results.hypotheses import adjusted, holm, hypotheses
+from tfglm.results.joint import joint_tests
+from tfglm.results.pairwise import pairwise
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+EXACT = json.loads((GOLDEN / "comparisons.json").read_text())
+ROWS = pd.read_csv(GOLDEN / "sandwich.csv")
+ROWS["side"] = np.where(ROWS["plane"] % 3 == 0, "in", "out")
+FITS = {
+    "gaussian": "delay ~ carrier * side + hour + wind",
+    "binomial": "late ~ carrier * side + hour + wind",
+    "poisson": "count ~ carrier + side + hour + wind",
+}
+ALIKE = [{"carrier[B6]": 1}, {"carrier[DL]": 1, "carrier[UA]": -1}]
+VALUED = [{"hour": 1, "=": 0.25}, {"carrier[B6]": 1, "wind": 2, "=": 0.1}, {"carrier[DL]": 1}]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return ingest_frame(ROWS, tmp_path_factory.mktemp("rows"))
+
+
+@pytest.fixture(scope="module")
+def fits(file) -> dict[str, Estimates]:
+    """Those of FITS, and with errors that are robust."""
+    made = {}
+    for family, formula in FITS.items():
+        for errors in ("classical", "HC1"):
+            design, fitted, _ = fit_files([file], formula, family, std_errors=errors)
+            made[family, errors] = estimates_of(design, fitted)
+    return made
+
+
+@pytest.mark.parametrize("family", FITS)
+def test_joint_tests_of_hypotheses_are_those_of_car(fits, family):
+    of_car = {"alike": ("classical", ALIKE), "valued": ("classical", VALUED), "robust": ("HC1", ALIKE)}
+    for name, (errors, rows) in of_car.items():
+        test = hypotheses(fits[family, errors], {"x": rows}).iloc[0]
+        exact = EXACT[family][name]
+        assert test["df"] == exact["Df"] == len(rows) and test["note"] == ""
+        statistic, p = ("F", "Pr(>F)") if family == "gaussian" else ("Chisq", "Pr(>Chisq)")
+        ours = "F" if family == "gaussian" else "chi_squared"
+        assert test[ours] == pytest.approx(exact[statistic], rel=1e-6)
+        assert test["p_value"] == pytest.approx(exact[p], rel=1e-5)
+        assert test["neg_log10_p"] == pytest.approx(-np.log10(exact[p]), rel=1e-5)
+
+
+def test_a_hypothesis_of_a_whole_term_is_its_joint_test(fits):
+    estimates = fits["poisson", "HC1"]
+    whole = [{f"carrier[{level}]": 1} for level in ("B6", "DL", "UA")]
+    test = hypotheses(estimates, {"whole": whole}).iloc[0]
+    term = joint_tests(estimates).set_index("term").loc["carrier"]
+    assert test["chi_squared"] == pytest.approx(term["chi_squared"], rel=1e-10) and test["df"] == 3
+    # Rows that say the same again take nothing from it, nor do others that follow from them.
+    again = [*whole, whole[0], {"carrier[B6]": 2, "carrier[UA]": -1}, {"carrier[AA]": 1}]
+    repeated = hypotheses(estimates, {"whole": again}).iloc[0]
+    assert repeated["chi_squared"] == pytest.approx(term["chi_squared"], rel=1e-10)
+    assert (repeated["df"], repeated["note"]) == (3, "3 of 6 rows follow from the others")
+
+
+def test_a_hypothesis_of_one_row_is_the_contrast(file):
+    weights = {"carrier[B6]": 1, "carrier[UA]": -1}
+    for errors in ("cluster(day)", "quasi"):
+        design, fitted, _ = fit_files([file], "late ~ carrier + wind", "binomial", std_errors=errors)
+        estimates = estimates_of(design, fitted)
+        test = hypotheses(estimates, {"x": [weights]}).iloc[0]
+        contrast = coefficients.contrasts(estimates, {"x": weights}, 0.95).iloc[0]
+        assert test["F"] == pytest.approx(contrast["t"] ** 2, rel=1e-8)
+        if errors == "quasi":
+            assert test["p_value"] == pytest.approx(contrast["p_value"], rel=1e-8)
+
+
+def test_hypotheses_that_cannot_be_are_refused_by_name(fits, file):
+    estimates = fits["gaussian", "classical"]
+    with pytest.raises(UserError, match=r"models.m.hypotheses.x.2: no coefficient `carrier\[XX\]`"):
+        hypotheses(estimates, {"x": [{"hour": 1}, {"carrier[XX]": 1}]})
+    with pytest.raises(UserError, match=r"models.m.hypotheses.x: its rows contradict each other"):
+        hypotheses(estimates, {"x": [{"hour": 1}, {"hour": 2, "=": 1}]})
+    frame = ROWS.assign(late=np.where(ROWS["carrier"] == "UA", 0, ROWS["late"]))
+    separated = estimates_of(*fit_frame(frame, "late ~ carrier", "binomial", file.folder.parent / "separated"))
+    with pytest.raises(UserError, match=r"models.m.hypotheses.x.1: `carrier\[UA\]` is separated"):
+        hypotheses(separated, {"x": [{"carrier[UA]": 1}]})
+
+
+@pytest.mark.parametrize("family", FITS)
+def test_comparisons_of_all_levels_are_those_of_emmeans(fits, family):
+    table = pairwise(fits[family, "classical"], ["carrier"], 0.95)
+    exact = EXACT[family]
+    assert table[["level", "against"]].agg(" - ".join, axis=1).tolist() == [
+        f"{first} - {second}"
+        for first, second in [("AA", "B6"), ("AA", "DL"), ("AA", "UA"), ("B6", "DL"), ("B6", "UA"), ("DL", "UA")]
+    ]
+    statistic = "t" if family == "gaussian" else "z"
+    ours = {
+        "estimate": "estimate",
+        "std_error": "std_error",
+        "ci_lower": "ci_lower",
+        "ci_upper": "ci_upper",
+        "ratio": statistic,
+    }
+    for name, column in ours.items():
+        np.testing.assert_allclose(table[column], exact["tukey"][name], rtol=2e-5)
+    np.testing.assert_allclose(table["p_tukey"], exact["tukey"]["p"], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(table["p_value"], exact["none"], rtol=1e-5)
+    np.testing.assert_allclose(table["p_holm"], exact["holm"], rtol=1e-5)
+    assert (table["note"] == "").all()
+
+
+def test_levels_that_cannot_be_compared_are_told(tmp_path):
+    frame = ROWS.assign(late=np.where(ROWS["carrier"] == "UA", 0, ROWS["late"]))
+    estimates = estimates_of(*fit_frame(frame, "late ~ carrier + side + hour", "binomial", tmp_path / "separated"))
+    table = pairwise(estimates, ["carrier", "side"], 0.95).set_index(["level", "against"])
+    assert len(table) == 7
+    assert table.loc[("AA", "UA"), "note"] == "UA is separated" and np.isnan(table.loc[("AA", "UA"), "p_tukey"])
+    # Of three levels that are left: the range of three.
+    pair = table.loc[("AA", "B6")]
+    assert pair["p_tukey"] == pytest.approx(
+        scipy.stats.studentized_range.sf(abs(pair["z"]) * 2**0.5, 3, np.inf), rel=1e-6
+    )
+    # Of two levels Tukey's are those of the pair alone.
+    sides = table.loc[("in", "out")]
+    assert sides["p_tukey"] == pytest.approx(sides["p_value"], rel=1e-9) == sides["p_holm"]
+    some = ROWS[(ROWS["carrier"] != "UA") | (ROWS["side"] == "in")]
+    estimates = estimates_of(*fit_frame(some, "delay ~ carrier * side", "gaussian", tmp_path / "empty"))
+    table = pairwise(estimates, ["carrier"], 0.95).set_index(["level", "against"])
+    assert table.loc[("B6", "UA"), "note"] == "UA has combinations of levels without rows"
+    assert np.isfinite(table.loc[("B6", "DL"), "p_tukey"])
+
+
+def test_comparisons_by_cluster_have_the_tests_of_contrasts(file):
+    design, fitted, _ = fit_files([file], "late ~ carrier + wind", "binomial", std_errors="cluster(day)")
+    estimates = estimates_of(design, fitted)
+    table = pairwise(estimates, ["carrier"], 0.95)
+    pair = table[(table["level"] == "B6") & (table["against"] == "UA")].iloc[0]
+    contrast = coefficients.contrasts(estimates, {"x": {"carrier[B6]": 1, "carrier[UA]": -1}}, 0.95).iloc[0]
+    for column in ("estimate", "std_error", "t", "df", "p_value"):
+        assert pair[column] == pytest.approx(contrast[column], rel=1e-8)
+    exact = scipy.stats.studentized_range(4, pair["df"])
+    assert pair["p_tukey"] == pytest.approx(exact.sf(abs(pair["t"]) * 2**0.5), rel=1e-6)
+    assert pair["ci_upper"] - pair["estimate"] == pytest.approx(exact.ppf(0.95) / 2**0.5 * pair["std_error"], rel=1e-6)
+
+
+def test_the_studentized_range_is_that_of_r_and_of_scipy():
+    q = np.array([0.5, 2, 4, 6, 9])
+    for df, by_k in zip((8.0, 20.0, 1e6), EXACT["range_tails"], strict=True):
+        for k, exact in zip((3, 12, 40), np.array(by_k).T, strict=True):
+            np.testing.assert_allclose(studentized_range.tail(q, k, np.full(5, df)), exact, rtol=1e-4, atol=2e-6)
+    assert studentized_range.tail(4.0, 12, 20.0) == pytest.approx(
+        scipy.stats.studentized_range.sf(4.0, 12, 20), rel=1e-8
+    )
+    # Far out it is the tail of the pair that is farthest apart, one of k (k - 1) / 2.
+    assert studentized_range.tail(20.0, 5, np.inf) == pytest.approx(20 * scipy.stats.norm.sf(20 / 2**0.5), rel=1e-9)
+    df = np.linspace(8, 200, 40)
+    found = studentized_range.quantile(0.95, 7, np.append(df, np.nan))
+    np.testing.assert_allclose(studentized_range.tail(found[:-1], 7, df), 0.05, rtol=1e-7)
+    assert np.isnan(found[-1])
+
+
+def test_holms_p_values_are_those_of_p_adjust():
+    p = np.array([0.01, np.nan, 0.04, 0.03, 0.005, 0.5])
+    # p.adjust(c(0.01, NA, 0.04, 0.03, 0.005, 0.5), "holm")
+    np.testing.assert_allclose(holm(p), [0.04, np.nan, 0.09, 0.09, 0.025, 0.5])
+    table = pd.DataFrame({"p_value": p, "neg_log10_p": -np.log10(p), "note": ""})
+    assert list(adjusted(table.copy(), "holm")) == ["p_value", "neg_log10_p", "p_adjusted", "note"]
+    assert list(adjusted(table, "none")) == ["p_value", "neg_log10_p", "note"]
+
+
+def test_factors_that_cannot_be_compared_are_refused_before_training(tmp_path):
+    frame = ROWS.assign(many=[f"p{number:03d}" for number in np.arange(len(ROWS)) % 301])
+    file = ingest_frame(frame, tmp_path)
+    design = design_of("delay ~ carrier * hour + many + side", "gaussian", merge([file]), [file])
+    check_pairwise(design, ["side"])
+    for name, message in {
+        "carier": "no categorical term `carier`; did you mean `carrier`",
+        "hour": "no categorical term `hour`",
+        "many": "`many` has 301 levels, and all pairs of 300 at most",
+        "carrier": "differ by another amount at each value of `hour`",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            check_pairwise(design, [name])
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"l2": 0.1, "pairwise": ["g"]}, "pairwise: a penalised fit"),
+        ({"l1": 0.1, "hypotheses": {"x": [{"y": 1.0}]}}, "hypotheses: a penalised fit"),
+        ({"hypotheses": {"x": []}}, "at least 1"),
+        ({"hypotheses": {"x": [{"=": 1.0}]}}, "no coefficient with a weight"),
+        ({"solver": ["sgd"], "pairwise": ["g"]}, "add `finish: newton`"),
+        ({"adjust": "bonferroni"}, "holm"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(keys, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.model_validate({"formula": "y ~ g", "family": "gaussian"} | keys)
