@@ -13,8 +13,8 @@ from tfglm import command, digests
 from tfglm.config import ResultsConfig
 from tfglm.families import family_of
 from tfglm.report import quality, sentences
-from tfglm.report.pages import four_digits, p_value, read_table, render
-from tfglm.report.words import Words, plain
+from tfglm.report.pages import p_value, read_table, render
+from tfglm.report.words import Words, decimals_of, fixed, plain
 from tfglm.results import csv_files, options
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
 from tfglm.results.compare import family_words, response_of
@@ -171,18 +171,18 @@ def adjusted_means(folder: Path, about: About, of_probabilities: bool) -> list[t
     paths = [path for path in about.adjusted_means if path.parent == folder]
     table = csv_files.read(paths[0], MARGINAL_TEXTS) if paths else pd.DataFrame(columns=["term", "level", "mean"])
 
-    def written(value: float) -> str:
-        if pd.isna(value):
-            return ""
-        return f"{100 * value:.1f} %" if of_probabilities else four_digits(value)
-
     shown = []
     for term, rows in table.dropna(subset=["mean"]).groupby("term", sort=False):
+        # All of a term with the same decimals, so that they stand in line.
+        factor, unit, decimals = (100.0, " %", 1) if of_probabilities else (1.0, "", decimals_of(rows["std_error"]))
+
+        def written(value: float, factor: float = factor, unit: str = unit, decimals: int = decimals) -> str:
+            return "" if pd.isna(value) else f"{fixed(factor * value, decimals)}{unit}"
+
+        numbers = {"mean": rows["mean"], "from": rows["ci_lower"], "to": rows["ci_upper"]}
         columns = {
             "level": [about.words.level(str(term), level) for level in rows["level"]],
-            "mean": rows["mean"].map(written),
-            "from": rows["ci_lower"].map(written),
-            "to": rows["ci_upper"].map(written),
+            **{name: values.map(written) for name, values in numbers.items()},
             "rows": rows["rows"].map("{:,.0f}".format),
         }
         shown.append((plain(str(term)), pd.DataFrame(columns)))

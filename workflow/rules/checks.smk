@@ -195,10 +195,9 @@ onsuccess:
         print("", *map(headline, MODELS), sep="\n")
         print(f"The page to open: {RESULTS}/index.html")
     elif any(Path(target).exists() for target in targets_of_all_models()):
-        print(
-            f"The results are in {RESULTS}/models/: for each model coefficients.csv (the table), terms.csv, fit.json, metrics.json,"
-        )
-        print(f"coefficients.svg (the picture) and checkpoint/; {RESULTS}/data/rows.json accounts for every row.")
+        asked = [f"{RESULTS}/compare.html", f"{RESULTS}/compare.docx"]
+        beside = "".join(f", {path}" for path in asked if Path(path).exists())
+        print(f"The results are in {RESULTS}/models/{beside}; {RESULTS}/data/rows.json accounts for every row.")
     if unused := unused_shards():
         size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
         print(

@@ -1,6 +1,7 @@
 """The words of the pages that not everybody knows: what they mean, and where they first stand on a page."""
 
 import re
+from collections.abc import Callable
 
 from markupsafe import Markup
 
@@ -104,8 +105,9 @@ def identity(word: str) -> str:
     return f"word-{names(word)[0].replace(' ', '-')}"
 
 
-def linked(page: str) -> Markup:
-    """The page with a link to what a word means where it first stands in a sentence."""
+def linked(page: str, link_to: Callable[[str, Markup], str]) -> Markup:
+    """The page with a link to what a word means where it first stands in a sentence; `link_to` makes it of the id of the
+    meaning and the text."""
     met = set()
 
     def link(found: re.Match) -> str:
@@ -113,6 +115,6 @@ def linked(page: str) -> Markup:
         if not word or word in met:
             return found[0]
         met.add(word)
-        return f'<a class="word" href="#{identity(word)}">{found[0]}</a>'
+        return link_to(identity(word), Markup(found[0]))
 
     return Markup(WRITTEN.sub(link, page))

@@ -49,7 +49,6 @@ def config_text(
     columns
         What the file holds.
     """
-    response = proposal.response
     lines = [
         f"# Written by `snakemake init` after a look at {looked_at}.",
         "# config/README.md of tfglm explains every key.",
@@ -64,6 +63,22 @@ def config_text(
     ]
     if bad_rows:
         lines += ["  # Some lines cannot be read: they are counted and dropped.", "  bad_rows: drop"]
+    lines += [*selection_lines(proposal), "", *model_lines(proposal, calendar, may_be_factors(columns, proposal))]
+    if one_device:
+        lines += [
+            "",
+            "# The file is small, so one process fits it. Without this section parameter servers and workers do, to the same",
+            "# numbers.",
+            "cluster:",
+            "  strategy: one_device",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def selection_lines(proposal: Proposal) -> list[str]:
+    """The rows and columns that a regression needs, as keys of `data`."""
+    response = proposal.response
+    lines = []
     if response.derive:
         lines += ["  # New columns, in SQL.", "  derive:", *pairs(response.derive, 4)]
     if response.where:
@@ -77,33 +92,29 @@ def config_text(
         f"  columns: [{', '.join(map(quoted, proposal.columns))}]",
     ]
     if proposal.rare:
-        merged = [f"    {quoted(name)}: {FEWEST_ROWS}" for name in proposal.columns if name in proposal.rare]
         lines += [
-            "  # Levels with fewer training rows than this are merged into one, (rare): by itself each would tell nothing."
+            "  # Levels with fewer training rows than this are merged into one, (rare): by itself each would tell nothing.",
+            "  rare:",
+            *(f"    {quoted(name)}: {FEWEST_ROWS}" for name in proposal.columns if name in proposal.rare),
         ]
-        lines += ["  rare:", *merged]
     if proposal.left_out:
         lines += ["  # Left out:", *(f"  #   {name}: {reason}" for name, reason in proposal.left_out.items())]
-    lines += [
-        "",
+    return lines
+
+
+def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str]) -> list[str]:
+    """The section `models`. `may_be_factors` are numbers of few values."""
+    response = proposal.response
+    return [
         "models:",
         f"  # The response: {response.reason}.",
         f"  {quoted(response.name)}:",
-        *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors(columns, proposal)),
+        *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors),
         f"    formula: {quoted(proposal.formula)}",
         f"    family: {response.family.name} # {response.family.regression} {response.name}",
         *(f"    # {remark}" for remark in remarks_on_errors(proposal, calendar)),
         f"    std_errors: {proposal.std_errors}",
     ]
-    if one_device:
-        lines += [
-            "",
-            "# The file is small, so one process fits it. Without this section parameter servers and workers do, to the same",
-            "# numbers.",
-            "cluster:",
-            "  strategy: one_device",
-        ]
-    return "\n".join(lines) + "\n"
 
 
 def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
