@@ -8,15 +8,14 @@ from tfglm import command, digests, tensorflow_setup
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_groups
-from tfglm.design.design import Design
 from tfglm.engine.workload import Workload
 from tfglm.results import metrics, options, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
-    design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     fit = read.fit(arguments)
+    design = read.fitted_design(arguments, fit)
     where = read.section(fit)
     check_groups(where, files, arguments.settings.by)
     scored: Iterator[predict.Scored]

@@ -9,7 +9,6 @@ from typing import Any
 
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import PredictionConfig, add_settings
-from tfglm.design.design import Design
 from tfglm.results import estimates, options, read, unseen
 
 with tensorflow_setup.quiet():
@@ -42,7 +41,7 @@ def network(arguments: argparse.Namespace, fit: Mapping[str, Any], derived: Mapp
     with tensorflow_setup.quiet():
         from tfglm.networks import stored
         from tfglm.networks.export import Exported
-    design = Design.load(arguments.design)
+    design = read.fitted_design(arguments, fit)
     substitutes = unseen.of_missing(design) if arguments.settings.unseen == "missing" else {}
     trained, under = stored.of_command_line(arguments, design, fit)
     exported = Exported(trained, design, substitutes, under)

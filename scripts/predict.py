@@ -6,13 +6,12 @@ from pathlib import Path
 from tfglm import command, tensorflow_setup
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.results import options, parquet_files, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
-    design = Design.load(arguments.design)
     fit = read.fit(arguments)
+    design = read.fitted_design(arguments, fit)
     file, settings = IngestedFile.load(arguments.manifest), arguments.settings
     where = read.section(fit)
     predict.check_identity(where, file, settings.identity)

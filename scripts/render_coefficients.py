@@ -8,7 +8,7 @@ import numpy as np
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.families import family_of
+from tfglm.families import family_of_fit
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawing import use_colour
 from tfglm.report.embedded import panels
@@ -25,7 +25,7 @@ def main(arguments: argparse.Namespace) -> None:
     fit = digests.read_json(arguments.fit)
     table = read_table(arguments.table)
     effects = csv_files.read(arguments.effects, ("term", "column", "at")) if arguments.effects else None
-    family = family_of(fit["family"], fit.get("link"))
+    family = family_of_fit(fit)
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:

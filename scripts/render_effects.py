@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
-from tfglm.families import family_of
+from tfglm.families import family_of_fit
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import use_colour
 from tfglm.results import csv_files, options
@@ -16,7 +16,7 @@ def main(arguments: argparse.Namespace) -> None:
     fit = digests.read_json(arguments.fit)
     table = csv_files.read(arguments.table, ("term", "column", "at"))
     title = f"{fit['model']}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
-    family = family_of(fit["family"], fit.get("link"))
+    family = family_of_fit(fit)
     effects_plot(table, title, family.effect, family.ratio, arguments.plots)
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from tfglm import command, digests
 from tfglm.config import ResultsConfig
-from tfglm.families import family_of
+from tfglm.families import family_of_fit
 from tfglm.report import quality, sentences
 from tfglm.report.pages import p_value, read_table, render
 from tfglm.report.words import Words, decimals_of, fixed, plain
@@ -120,10 +120,10 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "is_network": False,
         "kind": f"{family_words(fit)} regression",
         "explained": "" if explained is None else f"{100 * explained:.1f} %",
-        "regression": family_of(fit["family"], fit.get("link")).regression,
+        "regression": family_of_fit(fit).regression,
         "effects": effects,
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
-        "means": adjusted_means(folder, about, family_of(fit["family"], fit.get("link")).counts_events),
+        "means": adjusted_means(folder, about, family_of_fit(fit).counts_events),
         "what_means": WHAT_MEANS[settings.adjusted_means],
         "confidence": settings.confidence,
         "errors": errors(fit),
@@ -136,7 +136,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
 
 def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
     """What the sentences on a regression need to know."""
-    response, family = response_of(fit), family_of(fit["family"], fit.get("link"))
+    response, family = response_of(fit), family_of_fit(fit)
     slopes = [path for path in about.marginal_effects if path.parent == folder]
     table = (
         csv_files.read(slopes[0], MARGINAL_TEXTS)

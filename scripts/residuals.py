@@ -6,13 +6,13 @@ from pathlib import Path
 from tfglm import command
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.results import options, parquet_files, predict, read
 from tfglm.results.residuals import residuals
 
 
 def main(arguments: argparse.Namespace) -> None:
-    design, fit = Design.load(arguments.design), read.fit(arguments)
+    fit = read.fit(arguments)
+    design = read.fitted_design(arguments, fit)
     file, settings = IngestedFile.load(arguments.manifest), arguments.settings
     predict.check_identity(read.section(fit), file, settings.identity)
     fitted = read.fitted(arguments, design, fit)

@@ -6,15 +6,14 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
-from tfglm.design.design import Design
 from tfglm.results import csv_files, options, read
 from tfglm.results.margins import margins
 
 
 def main(arguments: argparse.Namespace) -> None:
-    design = Design.load(arguments.design)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     fit = read.fit(arguments)
+    design = read.fitted_design(arguments, fit)
     model = read.fitted(arguments, design, fit)
     reference, settings = read.reference(arguments), arguments.settings
     balanced = settings.adjusted_means == "balanced"

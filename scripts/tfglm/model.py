@@ -139,7 +139,7 @@ class Model:
 
     @cached_property
     def _design(self) -> Design:
-        return Design.load(self._files.design)
+        return Design.load(self._files.design).as_fitted(self.fit)
 
     def _covariates(self) -> dict[str, str]:
         """The columns that a prediction needs, with their types in a layout."""

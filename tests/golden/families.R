@@ -1,6 +1,7 @@
 # Fits of R's glm with each family and link, with which tests/statistics/test_more_families.py compares.
 # Run in this folder: Rscript families.R (R 4.2, jsonlite, sandwich); writes families.csv and families.json.
 library(jsonlite)
+library(MASS)
 library(sandwich)
 
 set.seed(21)
@@ -28,6 +29,22 @@ rows$bumps <- rnbinom(n, size = 1.7, mu = exp(0.7 + eta))
 write.csv(rows, "families.csv", row.names = FALSE, quote = FALSE)
 
 exactly <- glm.control(epsilon = 1e-15, maxit = 200)
+
+# glm.nb, whose theta is off by 1e-7 as theta.ml ends early, with theta to the last digits.
+exact_nb <- function(formula, weights = rep(1, n)) {
+  environment(formula) <- environment()
+  first <- glm.nb(formula, rows, weights = weights, control = exactly)
+  theta <- first$theta
+  for (turn in 1:20) {
+    fit <- glm(formula, negative.binomial(theta), rows, weights = weights, control = exactly)
+    theta <- theta.ml(rows$bumps, fitted(fit), n, weights, limit = 100, eps = 1e-13)
+  }
+  fit$theta <- as.numeric(theta)
+  fit$SE.theta <- attr(theta, "SE")
+  fit$of_theta <- 1
+  stopifnot(abs(fit$theta - first$theta) < 1e-6, abs(logLik(fit) - logLik(first)) < 1e-9)
+  fit
+}
 fits <- list(
   probit = glm(late ~ carrier + hour, binomial("probit"), rows, control = exactly),
   cloglog = glm(late ~ carrier + hour, binomial("cloglog"), rows, control = exactly),
@@ -42,20 +59,28 @@ fits <- list(
   inverse_gaussian_canonical = glm(speed ~ carrier + hour, inverse.gaussian(), rows, control = exactly),
   inverse_gaussian_weights = glm(wait ~ carrier + hour, inverse.gaussian("log"), rows, weights = trips, control = exactly),
   gaussian_log = glm(delay ~ carrier + hour, gaussian("log"), rows, start = c(1, 0, 0, 0, 0), control = exactly),
+  negative_binomial = exact_nb(bumps ~ carrier + hour),
+  negative_binomial_weights = exact_nb(bumps ~ carrier + hour, rows$trips),
+  negative_binomial_offset = exact_nb(bumps ~ carrier + hour + offset(log(miles))),
+  negative_binomial_given = glm(bumps ~ carrier + hour, negative.binomial(2.5), rows, control = exactly),
   gaussian_log_weights = glm(delay ~ carrier + hour, gaussian("log"), rows, weights = trips, start = c(1, 0, 0, 0, 0),
     control = exactly)
 )
 
 described <- function(fit) {
-  predicted <- predict(fit, type = "response", se.fit = TRUE)
+  # summary.glm estimates a dispersion of negative.binomial(theta), which has none.
+  dispersion <- if (grepl("^Negative Binomial", fit$family$family)) 1 else summary(fit)$dispersion
+  predicted <- predict(fit, type = "response", se.fit = TRUE, dispersion = dispersion)
   list(
     coefficients = as.list(coef(fit)),
-    std_errors = as.list(sqrt(diag(vcov(fit)))),
-    dispersion = summary(fit)$dispersion,
+    std_errors = as.list(sqrt(diag(summary.glm(fit, dispersion = dispersion)$cov.scaled))),
+    dispersion = dispersion,
+    theta = fit$theta,
+    theta_std_error = fit$SE.theta,
     deviance = fit$deviance,
     null_deviance = fit$null.deviance,
     log_likelihood = as.numeric(logLik(fit)),
-    aic = AIC(fit),
+    aic = AIC(fit) + if (is.null(fit$of_theta)) 0 else 2,
     mean = unname(predicted$fit[1:5]),
     mean_std_error = unname(predicted$se.fit[1:5]),
     pearson = unname(residuals(fit, "pearson")[1:5]),

@@ -31,6 +31,7 @@ REGRESSIONS = {
     for link in links
     if not FAMILIES[name].of_classes
 }
+REGRESSIONS["negative_binomial theta"] = family_of("negative_binomial", theta=1.3)
 each_family = pytest.mark.parametrize("family", REGRESSIONS.values(), ids=list(REGRESSIONS))
 
 

@@ -32,6 +32,7 @@ def frame() -> pd.DataFrame:
     table["late"] = (random.random(rows) < 1 - np.exp(-np.exp(eta - 0.8))).astype(int)
     table["cost"] = np.round(random.gamma(3, np.exp(1 + 0.5 * eta) / 3) + 1e-3, 4)
     table["wait"] = np.round(random.wald(np.exp(0.5 * eta), 5.0) + 1e-3, 4)
+    table["bumps"] = random.negative_binomial(2, 2 / (2 + np.exp(0.4 + 0.5 * eta)))
     table["delay"] = np.round(np.exp(0.5 + 0.5 * eta) + 0.7 * random.normal(size=rows), 4)
     return table
 
@@ -48,6 +49,7 @@ KINDS = {
     "gamma": ("cost", "gamma", {}),
     "gamma inverse": ("cost", "gamma", {"link": "inverse"}),
     "inverse gaussian": ("wait", "inverse_gaussian", {}),
+    "negative binomial": ("bumps", "negative_binomial", {"theta": 1.5}),
     "gaussian log": ("delay", "gaussian", {"link": "log"}),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -207,6 +209,29 @@ def test_a_linear_predictor_out_of_the_range_of_the_link_has_no_prediction(tmp_p
     assert measured["rows"] == 1 and measured["rows_out_of_range_of_link"] == 1
 
 
+def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
+    response = {"family": "negative_binomial", "formula": "bumps ~ carrier + hour"}
+    design, fitted, _ = fit_files(files, response["formula"], response["family"], std_errors="robust")
+    theta, error = fitted.summary["theta"], fitted.summary["theta_std_error"]
+    assert 0 < error < theta
+    _, again, _ = fit_files(files, response["formula"], response["family"], theta=theta, std_errors="robust")
+    np.testing.assert_array_equal(again.coefficients, fitted.coefficients)
+    assert again.summary["theta_std_error"] is None and fitted.summary["aic"] == again.summary["aic"] + 2
+    for shift in (-0.01, 0.01):
+        _, other, _ = fit_files(files, response["formula"], response["family"], theta=theta * (1 + shift))
+        assert other.summary["log_likelihood"] < fitted.summary["log_likelihood"]
+    # A level whose counts are all 0 leaves the likelihood, and so tells nothing of theta.
+    changed = frame.assign(bumps=frame["bumps"].where(frame["carrier"] != "D", 0))
+    design, separated = fit_frame(changed, response["formula"], response["family"], tmp_path / "a")
+    _, less = fit_frame(changed[changed["carrier"] != "D"], response["formula"], response["family"], tmp_path / "b")
+    assert table_of(design, separated).loc[("carrier", "D"), "estimate"] == -np.inf
+    assert separated.summary["theta"] == pytest.approx(less.summary["theta"], rel=1e-9)
+    regular = frame.assign(bumps=np.round(3 + 0.01 * frame["hour"]))
+    regular.loc[0, "bumps"] = 4
+    with pytest.raises(UserError, match=r"models\.m\.theta: the response `bumps` varies no more .* than a Poisson"):
+        fit_frame(regular, response["formula"], response["family"], tmp_path / "c")
+
+
 def test_a_perfect_fit_has_no_standard_errors(tmp_path):
     table = pd.DataFrame({"g": list("aabbcc"), "y": [1.0, 1.0, 2.5, 2.5, 7.0, 7.0]})
     _, fitted = fit_frame(table, "y ~ g", "gamma", tmp_path)
@@ -250,6 +275,18 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
             ModelConfig,
             {"family": "gamma", "link": "inverse", "solver": "adam"},
             "can leave the range of link `inverse`",
+        ),
+        (DesignConfig, {"family": "gamma", "theta": 2}, "theta: only family negative_binomial has it, not gamma"),
+        (DesignConfig, {"family": "negative_binomial", "theta": 0}, "theta"),
+        (
+            DesignConfig,
+            {"family": "negative_binomial", "l2": 1},
+            "theta: it is estimated by maximum likelihood, which no",
+        ),
+        (
+            ModelConfig,
+            {"family": "negative_binomial", "solver": "sgd"},
+            "theta: only `newton` estimates it; give a number",
         ),
         (DesignConfig, {"family": "gamma", "trials": "n"}, "only family binomial has trials"),
         (NetworkConfig, {"family": "gamma"}, "networks have gaussian, binomial, poisson, multinomial, and no gamma"),

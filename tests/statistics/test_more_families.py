@@ -28,6 +28,10 @@ FITS = {
     "inverse_gaussian_log": (f"wait ~ {TERMS}", "inverse_gaussian", {}),
     "inverse_gaussian_canonical": (f"speed ~ {TERMS}", "inverse_gaussian", {"link": "1/mu^2"}),
     "inverse_gaussian_weights": (f"wait ~ {TERMS}", "inverse_gaussian", {"weights": "trips"}),
+    "negative_binomial": (f"bumps ~ {TERMS}", "negative_binomial", {}),
+    "negative_binomial_weights": (f"bumps ~ {TERMS}", "negative_binomial", {"weights": "trips"}),
+    "negative_binomial_offset": (f"bumps ~ {TERMS}", "negative_binomial", {"offset": "log(miles)"}),
+    "negative_binomial_given": (f"bumps ~ {TERMS}", "negative_binomial", {"theta": 2.5}),
     "gaussian_log": (f"delay ~ {TERMS}", "gaussian", {"link": "log"}),
     "gaussian_log_weights": (f"delay ~ {TERMS}", "gaussian", {"link": "log", "weights": "trips"}),
 }
@@ -69,12 +73,16 @@ def test_the_fit_is_that_of_r(name, files):
         assert summary["null_deviance"] is None
     else:
         assert summary["null_deviance"] == pytest.approx(theirs["null_deviance"], rel=1e-9)
+    if theirs["theta"]:
+        assert summary["theta"] == pytest.approx(theirs["theta"], rel=1e-7)
+        assert summary["theta_std_error"] == pytest.approx(theirs["theta_std_error"], rel=1e-6)
     assert fitted.dispersion == pytest.approx(theirs["dispersion"], rel=1e-6)
 
 
 def fitted_as(name: str, files: list, **settings):
     formula, family, of_fit = FITS[name]
-    return fit_files(files, formula, family, **of_fit, **settings)[:2]
+    design, fitted, _ = fit_files(files, formula, family, **of_fit, **settings)
+    return design.as_fitted(fitted.summary), fitted
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tfglm.config import absorb
+from tfglm.config import absorb, families
 from tfglm.config.base import (
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
@@ -19,14 +19,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.comparisons import ComparisonsConfig
-from tfglm.config.families import (
-    DISPERSION_ESTIMATED,
-    LINKS,
-    POSITIVE_PREDICTOR,
-    FamilyName,
-    LinkName,
-    RegressionFamily,
-)
+from tfglm.config.families import LINKS, FamilyName, LinkConfig, RegressionFamily
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import (
     DESCRIPTION,
@@ -117,15 +110,9 @@ class RowsConfig(Section):
         return self
 
 
-class DesignConfig(RowsConfig):
+class DesignConfig(LinkConfig, RowsConfig):
     """What a fit depends on, whatever the solver."""
 
-    link: LinkName | None = Field(
-        default=None,
-        description="How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`: "
-        "`logit` (the default), `probit` or `cloglog`. `poisson`: `log`. `gamma`: `log` (the default) or `inverse`. "
-        "`inverse_gaussian`: `log` (the default) or `1/mu^2`.",
-    )
     std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
         default="classical", examples=EXAMPLES, description=DESCRIPTION
     )
@@ -182,13 +169,7 @@ class DesignConfig(RowsConfig):
 
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":
-        if self.link and self.link not in LINKS[self.family]:
-            links = " or ".join(f"`{link}`" for link in LINKS[self.family])
-            raise ValueError(f"link: family {self.family} has no link `{self.link}`; use {links}")
-        if self.family in DISPERSION_ESTIMATED and self.std_errors == "quasi":
-            raise ValueError(
-                f"std_errors: with family {self.family} `classical` estimates the dispersion already; use that"
-            )
+        families.check_design(self)
         if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
             raise ValueError("std_errors: a penalised fit (l1, l2, path) has no standard errors; remove the key")
         for key in ("unpenalised", "penalty_factors"):
@@ -305,7 +286,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     family: RegressionFamily = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
         "regression of counts with log link, `gamma` and `inverse_gaussian` regression of amounts above 0 whose spread grows "
-        "with their mean. `link` has others."
+        "with their mean, `negative_binomial` regression of counts that vary more than Poisson ones. `link` has others."
     )
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},
@@ -329,11 +310,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
             raise ValueError(f"l1: solver `{self.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`")
         if self.online_solver == "ftrl" and self.online.decay:
             raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
-        if self.link in POSITIVE_PREDICTOR and self.online_solver:
-            raise ValueError(
-                f"solver: steps of `{self.online_solver}` can leave the range of link `{self.link}`, where the linear predictor "
-                f"has to be above 0; use `newton`, or link: log"
-            )
+        families.check_model(self)
         for key in ("unpenalised", "penalty_factors"):
             if getattr(self, key) and self.online_solver:
                 raise ValueError(

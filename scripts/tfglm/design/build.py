@@ -163,6 +163,7 @@ class _DesignBuilder:
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,
+            theta=settings.shape["theta"],
         )
 
     def column(self, name: str, where: str) -> Column:

@@ -6,7 +6,7 @@ multiply with, and the linear predictor is a sum of lookups: eta = sum over part
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -63,11 +63,17 @@ class Design:
     lags: int | None = None
     link: str | None = None
     """None for the family's default."""
+    theta: float | None = None
+    """The shape of a negative binomial; None if the fit is to estimate it."""
 
     @cached_property
     def distribution(self) -> Family:
-        """The family with its link."""
-        return family_of(self.family, self.link)
+        """The family with its link and shape."""
+        return family_of(self.family, self.link, self.theta)
+
+    def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
+        """With the shape that the fit of fit.json has estimated."""
+        return self if self.distribution.shape_is_known else replace(self, theta=fit["theta"])
 
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:

@@ -28,6 +28,9 @@ from tfglm.engine.sums import Sum, SumLayout, concatenated
 Sums = dict[str, np.ndarray]
 """What a pass returns, summed: see `Passes` for the keys."""
 
+SHAPE = "shape of the family"
+"""Stands beside the terms in the state of a pass `shape`: trial values."""
+
 Values = dict[str, np.ndarray | float]
 
 
@@ -130,6 +133,7 @@ class Passes:
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
     - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2, where the state has the inverse of I (engine.leverage)
     - `rectifier`, of a direction in their place: the sums of `information` of the loss of `rectified`, and what that counts
+    - `shape`, of the family at the trial values in the state under SHAPE: what the family names (`Family.shape_sums`)
     - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
       towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
 
@@ -207,6 +211,10 @@ class Passes:
     def document(self) -> Document:
         """The design as tasks name it."""
         return Document.of(self.design.as_json)
+
+    @cached_property
+    def shape(self) -> Pass:
+        return self._whole("shape", self._of_shape, *self.family.shape_sums)
 
     @cached_property
     def scores(self) -> Pass:
@@ -326,6 +334,13 @@ class Passes:
 
     def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
         return {"weight": np.where(evaluated.rows.in_clusters, evaluated.terms.weight, 0.0)}
+
+    def _of_shape(self, evaluated: Evaluated) -> Values:
+        rows = evaluated.rows
+        y, weight = np.where(rows.kept, rows.y, 0.0), np.where(rows.kept, rows.prior_weight, 1.0)
+        eta = np.where(rows.kept, evaluated.eta, 0.0)
+        values = self.family.of_shape(eta, y, weight, evaluated.state[SHAPE])
+        return {name: np.where(rows.kept, rows.frequency * value, 0.0) for name, value in values.items()}
 
     def _of_null(self, evaluated: Evaluated) -> Values:
         return {"loss": evaluated.terms.loss, "residual": evaluated.terms.score, "weight": evaluated.terms.weight}

@@ -72,6 +72,12 @@ class Workload:
         """The same shards without the rows that these directions [directions, p] move by more than 1."""
         return self._changed(self.excluded, self.share, left_out)
 
+    def with_design(self, design: Design) -> "Workload":
+        """The same rows for a design that differs in its family alone."""
+        return Workload(
+            design, self.files, self.split, self.excluded, self.unseen, self.share, self.cutting, self.left_out
+        )
+
     def sampled(self, share: float) -> "Workload":
         """The first rows of each file, which are a fair sample of it."""
         return self._changed(self.excluded, share, self.left_out)
@@ -90,7 +96,8 @@ class Workload:
         return self._passes[signature]
 
     def sum(self, executor: Executor, name: str, coefficients: Mapping[str, np.ndarray]) -> Sums:
-        """Sum the pass `name` over all rows. The order of the shards alone decides the order of the additions."""
+        """Sum the pass `name` over all rows; `coefficients` by term, and what else the pass has in its state. The order of the
+        shards alone decides the order of the additions."""
         total: Sums = {}
         state = dict(coefficients) | self._state_of_rows
         for signature, calls in self._calls_of(name).items():

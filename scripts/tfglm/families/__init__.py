@@ -4,7 +4,7 @@ A family with its link is one class in one file, with its mathematics and its wo
 family's name. May import: nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 
 from tfglm.families.binomial import Binomial
@@ -15,6 +15,7 @@ from tfglm.families.gaussian import Gaussian
 from tfglm.families.gaussian_log import GaussianLog
 from tfglm.families.inverse_gaussian import InverseGaussian
 from tfglm.families.multinomial import Multinomial
+from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.families.poisson import Poisson
 
 __all__ = [
@@ -28,9 +29,10 @@ __all__ = [
     "Poisson",
     "Terms",
     "family_of",
+    "family_of_fit",
 ]
 
-LINKS: dict[str, dict[str, Callable[[], Family]]] = {
+LINKS: dict[str, dict[str, Callable[..., Family]]] = {
     "gaussian": {"identity": Gaussian, "log": partial(GaussianLog, "log")},
     "binomial": {
         "logit": Binomial,
@@ -43,16 +45,23 @@ LINKS: dict[str, dict[str, Callable[[], Family]]] = {
         "log": partial(InverseGaussian, "log"),
         "1/mu^2": partial(InverseGaussian, "1/mu^2"),
     },
+    "negative_binomial": {"log": NegativeBinomial},
     "multinomial": {"softmax": Multinomial},
 }
 """What makes a family, by the names that the config has for family and link, the default link first."""
 
 
-@lru_cache(maxsize=64)
-def family_of(name: str, link: str | None = None) -> Family:
-    """The family of that name with a link; without one, with its default link."""
+@lru_cache(maxsize=256)
+def family_of(name: str, link: str | None = None, theta: float | None = None) -> Family:
+    """The family of that name with a link, by default its first, and the shape `theta`, if that is known and it has one."""
     links = LINKS[name]
-    return links[link or next(iter(links))]()
+    make = links[link or next(iter(links))]
+    return make() if theta is None else make(theta=theta)
+
+
+def family_of_fit(fit: Mapping) -> Family:
+    """That of fit.json."""
+    return family_of(fit["family"], fit.get("link"), fit.get("theta"))
 
 
 FAMILIES: dict[str, Family] = {name: family_of(name) for name in LINKS}

@@ -63,8 +63,10 @@ class Family(ABC):
     """Whether networks can have it."""
     theta: float | None = None
     """The shape of a negative binomial."""
-    power: float | None = None
-    """Of the mean that the variance of a Tweedie distribution is."""
+    shape_is_known: bool = True
+    """Whether it has no `theta`, or is given one."""
+    shape_sums: ClassVar[tuple[str, ...]] = ()
+    """What `of_shape` says of rows."""
     dispersion_known: ClassVar[bool] = True
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
@@ -175,6 +177,10 @@ class Family(ABC):
         # A variance that rounds to 0 belongs to a residual that does.
         pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
         return Terms(float(loss.sum()), float(pearson.sum()), score, information)
+
+    def of_shape(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray) -> dict[str, np.ndarray]:
+        """What `shape_sums` names, of each row with prior weights, at a trial shape, from which that is estimated."""
+        raise NotImplementedError(f"family {self.name} has no shape to estimate")
 
     @property
     def separates(self) -> bool:

@@ -75,6 +75,9 @@ def problem_of(model: Model) -> str | None:
         return f"{model.name} did not converge to the maximum of its likelihood"
     if fit["log_likelihood"] is None:
         return f"{model.name} fits perfectly, so its likelihood has no maximum"
+    family = design.distribution
+    if not family.dispersion_known and family.metrics != "means":
+        return f"the dispersion of {model.name} is estimated, and not by maximum likelihood"
     if design.std_errors != "classical":
         return (
             f"{model.name} has {design.std_errors} standard errors, and the test takes rows for independent and the variance of "
@@ -92,7 +95,7 @@ def problem_between(smaller: Model, larger: Model) -> str | None:
         if getattr(small, what) != getattr(large, what):
             return f"{names} differ in {what}"
     if small.distribution is not large.distribution:
-        return f"{names} differ in link"
+        return f"{names} differ in the link or the shape of the family"
     for term in small.terms:
         numeric = [small.numeric_by_name[name] for name in term.numeric]
         categorical = [small.categorical_by_name[name] for name in term.categorical]

@@ -12,7 +12,8 @@ from tfglm.solvers.fitted import Fitted
 
 def estimates(arguments: argparse.Namespace) -> Estimates:
     """The `Estimates` of the fit. Raises UserError if a reference level asked for has no finite estimate."""
-    design, of_fit = Design.load(arguments.design), fit(arguments)
+    of_fit = fit(arguments)
+    design = fitted_design(arguments, of_fit)
     return estimated(design, fitted(arguments, design, of_fit), reference(arguments), of_fit["df_residual"])
 
 
@@ -24,6 +25,12 @@ def reference(arguments: argparse.Namespace) -> dict[str, str]:
 def fit(arguments: argparse.Namespace) -> dict:
     """fit.json. Raises UserError if it has changed since it was written."""
     return digests.read_json(arguments.fit)
+
+
+def fitted_design(arguments: argparse.Namespace, of_fit: Mapping) -> Design:
+    """The design, with the shape of the family that the fit has estimated. Raises UserError if it has changed since it was
+    written."""
+    return Design.load(arguments.design).as_fitted(of_fit)
 
 
 def section(of_fit: Mapping) -> str:

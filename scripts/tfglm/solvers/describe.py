@@ -13,9 +13,17 @@ from tfglm.solvers.inference import Near, nearly_aliased
 from tfglm.solvers.path import aic
 from tfglm.solvers.problem import Point, Solution
 from tfglm.solvers.sandwich import smallest_share
+from tfglm.solvers.shape import Shape
 
 
-def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, tests: list[dict]) -> dict:
+def describe(
+    solution: Solution,
+    fitted: Fitted,
+    counts: Sums,
+    settings: SolverConfig,
+    tests: list[dict],
+    estimated: Shape | None = None,
+) -> dict:
     """The content of fit.json, but for its identity.
 
     Parameters
@@ -30,9 +38,11 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
         Of the solver.
     tests
         Likelihood ratio tests of terms, as fit.json has them.
+    estimated
+        The shape of the family, if the fit has estimated it.
     """
     problem, design = solution.problem, solution.problem.design
-    report = summary(solution, fitted, counts, settings)
+    report = summary(solution, fitted, counts, settings, estimated)
     report["largest_kkt_violation"] = solution.violation
     if design.l1 or design.path:
         report["coefficients_not_zero"] = int(np.count_nonzero(problem.active(solution.state)))
@@ -63,7 +73,9 @@ def describe(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverC
     return report | {"warnings": [*design.warnings, *warnings]}
 
 
-def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig) -> dict:
+def summary(
+    solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, estimated: Shape | None = None
+) -> dict:
     """The figures of a fit by any solver."""
     problem, design = solution.problem, solution.problem.design
     across = problem.separation.rows if problem.separation else 0
@@ -85,10 +97,12 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
         "coefficients": int(np.count_nonzero(fitted.status == FREE)),
         "coefficients_aliased": int(np.count_nonzero(unknown)) - problem.separated_across,
         "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)) + problem.separated_across,
-        **goodness_of_fit(solution),
+        **goodness_of_fit(solution, estimated is not None),
     }
     if design.firth:
         report["firth"] = True
+    if problem.family.theta is not None:
+        report |= {"theta": problem.family.theta, "theta_std_error": estimated and estimated.std_error}
     if problem.l1 or problem.l2:
         report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
     if not problem.family.dispersion_known:
@@ -103,7 +117,7 @@ def summary(solution: Solution, fitted: Fitted, counts: Sums, settings: SolverCo
     return report
 
 
-def goodness_of_fit(solution: Solution) -> dict:
+def goodness_of_fit(solution: Solution, has_estimated_shape: bool = False) -> dict:
     """Likelihood, deviance, and what follows from them."""
     problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
     family, counts = problem.family, problem.counts
@@ -111,8 +125,8 @@ def goodness_of_fit(solution: Solution) -> dict:
     has_intercept = problem.design.constant is not None
     # Of residuals that are rounding errors it has no meaning.
     log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
-    # As in R, an estimated variance counts as a parameter.
-    parameters = solution.effective + (not family.dispersion_known)
+    # As in R, an estimated dispersion counts as a parameter, and so does a shape.
+    parameters = solution.effective + (not family.dispersion_known) + has_estimated_shape
     return {
         "log_likelihood": log_likelihood,
         "deviance": 2 * (loss - saturated),

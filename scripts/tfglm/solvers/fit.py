@@ -8,7 +8,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path
+from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, shape
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
@@ -57,6 +57,12 @@ def fit(
         If the family cannot have the responses, if terms separate all of them, or if the solver goes astray.
     """
     design = workload.design
+    estimated = None
+    if not design.distribution.shape_is_known:
+        estimated = with_shape(workload, executor, settings, reporter, limits)
+        workload = workload.with_design(design.as_fitted({estimated.name: estimated.value}))
+        held_out = held_out and held_out.with_design(workload.design)
+        design = workload.design
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
     counts = count(workload, executor)
     reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
@@ -88,7 +94,19 @@ def fit(
             else likelihood_ratios(solution, fit_without, reporter.tell)
         )
     # 5. Describe.
-    return replace(fitted, summary=describe(solution, fitted, counts, settings, tests))
+    return replace(fitted, summary=describe(solution, fitted, counts, settings, tests, estimated))
+
+
+def with_shape(
+    workload: Workload, executor: Executor, settings: SolverConfig, reporter: Reporter, limits: Limits
+) -> shape.Shape:
+    """The estimate of the shape of the family."""
+    counts = count(workload, executor)
+    problem = prepare(workload, executor, counts, reporter.tell)
+    begin_again = partial(begin, limits=limits, reporter=reporter)
+    run = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
+    first = solve_across(begin_again(problem), run, begin_again, reporter.tell)
+    return shape.estimate(first, run, reporter.tell)
 
 
 def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out: Workload | None) -> Solution:

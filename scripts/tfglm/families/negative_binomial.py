@@ -1,0 +1,79 @@
+"""Negative binomial regression."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from tfglm.families.family import Response, ranges
+from tfglm.families.linked import LinkedFamily
+from tfglm.families.links import Link, Log
+
+
+class NegativeBinomial(LinkedFamily):
+    """NB2: a count with mean exp(eta) and variance mean + mean^2 / theta; loss (y + theta) log(1 + mean / theta) - y eta."""
+
+    name = "negative_binomial"
+    links: ClassVar[dict[str, Link]] = {"log": Log()}
+    shape_sums = ("score", "information", "excess", "moment")
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = np.inf
+    regression = "negative binomial regression of the count"
+    metrics = "deviances"
+
+    def __init__(self, theta: float | None = None):
+        super().__init__("log")
+        self.effect, self.ratio = "log rate ratio", "rate_ratio"
+        self.theta = theta
+        self.shape_is_known = theta is not None
+        self.canonical = theta is None
+
+    @property
+    def _shape(self) -> float:
+        """Theta; as long as it is not known, that of a Poisson distribution."""
+        return np.inf if self.theta is None else self.theta
+
+    def variance(self, mean: np.ndarray) -> np.ndarray:
+        return mean + mean**2 / self._shape
+
+    def variance_slope(self, mean: np.ndarray) -> np.ndarray:
+        return 1.0 + 2.0 * mean / self._shape
+
+    def loss_of_mean(self, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+        from scipy.special import xlogy  # slow to import, and only a fit needs it
+
+        return self._excess(mean, y) - xlogy(y, mean)
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return self._excess(np.exp(eta), y) - y * eta
+
+    def _excess(self, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """(y + theta) log(1 + mean / theta), the mean itself of a Poisson distribution."""
+        return mean if self.theta is None else (y + self.theta) * np.log1p(mean / self.theta)
+
+    def saturated(self, y: np.ndarray) -> np.ndarray:
+        return self.loss_of_mean(y, y)
+
+    def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from scipy.special import gammaln
+
+        if self.theta is None:
+            return -weight * gammaln(y + 1.0)
+        return weight * (gammaln(y + self.theta) - gammaln(self.theta) - gammaln(y + 1.0) - y * np.log(self.theta))
+
+    def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
+        return None if response.minimum >= 0 else f"needs a response of 0 or more, {ranges(response)}"
+
+    def of_shape(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray) -> dict[str, np.ndarray]:
+        """Given theta, the derivative of the log-likelihood by theta (`score`), minus the second (`information`; both as R's
+        MASS::theta.ml has them), and what a Poisson distribution leaves: `excess`, (y - mean)^2 - y, and `moment`,
+        (y / mean - 1)^2."""
+        from scipy.special import digamma, zeta
+
+        (theta,), mean = shape, np.exp(eta)
+        total = mean + theta
+        # zeta(2, x) is the trigamma function.
+        score = digamma(y + theta) - digamma(theta) - np.log1p(mean / theta) + (mean - y) / total
+        information = zeta(2.0, theta) - zeta(2.0, y + theta) - 1.0 / theta + 2.0 / total - (y + theta) / total**2
+        values = (score, information, (y - mean) ** 2 - y, (y / mean - 1.0) ** 2)
+        return {name: weight * value for name, value in zip(self.shape_sums, values, strict=True)}
