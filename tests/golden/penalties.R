@@ -26,15 +26,38 @@ for (family in c("gaussian", "binomial", "poisson")) {
   y <- if (family == "gaussian") rows$delay else rows$late
   for (alpha in c(1, 0.6)) {
     # glmnet divides a gaussian response by its standard deviation, and with it the ridge part of the penalty.
-    unit <- if (family == "gaussian") sqrt(mean((y - mean(y))^2)) else 1
-    share <- alpha / unit + 1 - alpha
-    call <- list(x = x, y = y / unit, family = family, alpha = alpha / unit / share, lambda = penalties * share * scale,
-                 penalty.factor = factors, standardize = FALSE, thresh = 1e-20, maxit = 1e7)
-    fit <- do.call(glmnet, call)
-    cv <- do.call(cv.glmnet, c(call, list(foldid = foldid, type.measure = "deviance")))
+    arguments <- function(rows) {
+      unit <- if (family == "gaussian") sqrt(mean((y[rows] - mean(y[rows]))^2)) else 1
+      share <- alpha / unit + 1 - alpha
+      list(unit = unit, share = share, call = list(
+        x = x[rows, ], y = y[rows] / unit, family = family, alpha = alpha / unit / share, lambda = penalties * share * scale,
+        penalty.factor = factors, standardize = FALSE, thresh = 1e-20, maxit = 1e7
+      ))
+    }
+    all <- arguments(seq_along(y))
+    fit <- do.call(glmnet, all$call)
+    if (family == "gaussian" && alpha < 1) {
+      # In cv.glmnet that standard deviation, and so the penalty, is another in each fold.
+      raw <- sapply(sort(unique(foldid)), function(fold) {
+        of_fold <- arguments(which(foldid != fold))
+        held <- which(foldid == fold)
+        predicted <- predict(do.call(glmnet, of_fold$call), x[held, ]) * of_fold$unit
+        colMeans((y[held] - predicted)^2)
+      })
+      weight <- as.vector(table(foldid))
+      cvm <- as.vector(raw %*% weight) / sum(weight)
+      cvsd <- sqrt(as.vector((raw - cvm)^2 %*% weight) / sum(weight) / (length(weight) - 1))
+      best <- which.min(cvm)
+      cv <- list(cvm = cvm, cvsd = cvsd, lambda.min = penalties[best],
+                 lambda.1se = penalties[which(cvm <= cvm[best] + cvsd[best])[1]])
+    } else {
+      cv <- do.call(cv.glmnet, c(all$call, list(foldid = foldid, type.measure = "deviance")))
+      cv <- list(cvm = unname(cv$cvm) * all$unit^2, cvsd = unname(cv$cvsd) * all$unit^2,
+                 lambda.min = cv$lambda.min / scale / all$share, lambda.1se = cv$lambda.1se / scale / all$share)
+    }
     made[[paste(family, alpha)]] <- list(
-      intercept = unname(fit$a0) * unit, beta = unname(as.matrix(fit$beta)) * unit, cvm = unname(cv$cvm) * unit^2,
-      cvsd = unname(cv$cvsd) * unit^2, min = cv$lambda.min / scale / share, one_se = cv$lambda.1se / scale / share
+      intercept = unname(fit$a0) * all$unit, beta = unname(as.matrix(fit$beta)) * all$unit, cvm = cv$cvm, cvsd = cv$cvsd,
+      min = cv$lambda.min, one_se = cv$lambda.1se
     )
   }
 }

@@ -8,11 +8,18 @@ import pandas as pd
 import pytest
 
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
-from tfglm.config import ModelConfig
+from tfglm.config import ModelConfig, PathConfig
 from tfglm.data.dictionary import merge
+from tfglm.data.shards import BLOCK_ROWS
+from tfglm.design.design import Design
+from tfglm.distribute.local import LocalExecutor
+from tfglm.engine.folds import dealt, of_rows
+from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.report.penalties import path_plot
 from tfglm.results import coefficients
-from tfglm.solvers.elastic_net import CONVERGED_BELOW
+from tfglm.solvers.cross_validation import of_fold
+from tfglm.solvers.problem import CONVERGED_BELOW
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESPONSES = {"gaussian": "delay", "binomial": "late", "poisson": "late"}
@@ -158,3 +165,99 @@ def test_terms_that_are_not_there_are_refused(case, files):
 def test_keys_that_do_not_go_together_are_refused(keys, expected):
     with pytest.raises(ValueError, match=expected):
         ModelConfig(formula="late ~ hour", family="binomial", **keys)
+
+
+# Cross-validation -----------------------------------------------------------------------------------------------------
+
+
+def fit_of(files, case: str, golden: dict, rule: str = "min", **keys):
+    family, l1_ratio = case.split()
+    path = {
+        "penalties": golden["penalties"],
+        "l1_ratio": float(l1_ratio),
+        "select": "cross_validation",
+        "rule": rule,
+        **keys,
+    }
+    return fit_files(files, FORMULA.format(RESPONSES[family]), family, path=path, **FACTORS)
+
+
+@pytest.mark.parametrize(
+    "case", ["gaussian 1", "gaussian 0.6", "binomial 1", "binomial 0.6", "poisson 1", "poisson 0.6"]
+)
+def test_a_cross_validation_by_group_is_that_of_glmnet(case, golden, files, frame):
+    expected = golden["fits"][case]
+    design, fitted, _ = fit_of(files, case, golden, by="day", folds=5)
+    assert Design.from_json(design.as_json) == design
+    steps = pd.DataFrame(fitted.summary["path"])
+    assert steps["deviance_cross_validated"].to_numpy() == pytest.approx(expected["cvm"], rel=1e-7)
+    assert steps["cross_validation_std_error"].to_numpy() == pytest.approx(expected["cvsd"], rel=1e-5)
+    folds = pd.read_csv(GOLDEN / "folds.csv").set_index("day")["fold"]
+    sizes = frame["day"].map(folds).value_counts().sort_index()
+    told = fitted.summary["cross_validation"]
+    assert told == {"folds": 5, "by": "day", "rule": "min", "rows": sizes.tolist(), "not_converged": 0}
+    mean = np.average(steps[[f"deviance_fold_{fold}" for fold in range(1, 6)]], axis=1, weights=sizes)
+    assert mean == pytest.approx(steps["deviance_cross_validated"].to_numpy(), rel=1e-12)
+    assert steps["penalty"][steps["chosen"]].tolist() == [pytest.approx(expected["min"])]
+    one_se = fit_of(files, case, golden, rule="one_se", by="day", folds=5)[1].summary["path"]
+    assert [step["penalty"] for step in one_se if step["chosen"]] == [pytest.approx(expected["one_se"])]
+
+
+def test_folds_of_rows_are_the_same_for_any_workers_and_terms(files, golden, frame):
+    first = fit_of(files, "binomial 1", golden, folds=7)[1].summary
+    assert sum(first["cross_validation"]["rows"]) == len(frame)
+    assert min(first["cross_validation"]["rows"]) > 30 and first["cross_validation"]["by"] is None
+    assert fit_of(files, "binomial 1", golden, folds=7)[1].summary["path"] == first["path"]
+    path = {"penalties": [0.01], "select": "cross_validation", "folds": 7}
+    for executor in (LocalExecutor(), LocalExecutor(2)):
+        other = fit_files(files, "late ~ wind", "binomial", path=path, executor=executor)[1].summary
+        assert other["cross_validation"]["rows"] == first["cross_validation"]["rows"]
+    workload = Workload(fit_files(files, "late ~ wind", "binomial", path=path)[0], files, "train")
+    for fold in range(7):
+        held, rest = (
+            of_fold(workload, fold, is_held).sum(LocalExecutor(), "counts", workload.design.by_term(np.zeros(2)))
+            for is_held in (True, False)
+        )
+        assert held["rows"] == first["cross_validation"]["rows"][fold] and held["rows"] + rest["rows"] == len(frame)
+
+
+def test_folds_of_many_rows_are_of_equal_size_and_unrelated():
+    many = of_rows(np.random.default_rng(1).integers(0, 2**64, 40, np.uint64), 40 * BLOCK_ROWS, 10)
+    assert abs(np.bincount(many, minlength=10) / len(many) - 0.1).max() < 0.003
+    folds = of_rows(np.array([5, 2**63 + 1, 5], np.uint64), 3 * BLOCK_ROWS, 10)
+    assert (folds[:BLOCK_ROWS] == folds[2 * BLOCK_ROWS :]).all()
+    assert abs(np.mean(folds[:BLOCK_ROWS] == folds[BLOCK_ROWS : 2 * BLOCK_ROWS]) - 0.1) < 0.01
+    assert abs(np.mean(folds[1:] == folds[:-1]) - 0.1) < 0.01
+    values = dealt([str(value) for value in range(103)], 10)
+    assert sorted(np.bincount(values)) == [10] * 7 + [11] * 3
+    assert dealt([str(value) for value in range(103)][::-1], 10)[::-1].tolist() == values.tolist()
+
+
+def test_levels_separated_without_a_fold_and_the_table_and_picture_of_a_path(frame, tmp_path):
+    """All events of one level are in one group: without its fold it is separated there."""
+    late = np.where((frame["origin"] == 1) & (frame["day"] != 4), 0, frame["late"])
+    files = [ingest_frame(frame.assign(late=late), tmp_path)]
+    path = {"number": 8, "smallest": 0.05, "select": "cross_validation", "by": "day", "folds": 5}
+    design, fitted, _ = fit_files(files, FORMULA.format("late"), "binomial", path=path, unpenalised=["C(origin)"])
+    validated = fitted.summary["cross_validation"]
+    assert validated["not_converged"] == 0 and sum(validated["rows"]) < len(frame)
+    table = pd.DataFrame(fitted.summary["path"])
+    assert np.isfinite(table[["deviance_cross_validated", "deviance_fold_5"]].to_numpy()).all()
+    terms = [term for term, _ in design.coefficients()]
+    path_plot(table.dropna(axis=1, how="all"), fitted.path_coefficients, terms, "m", [tmp_path / "path.svg"])
+    assert "folds held out" in (tmp_path / "path.svg").read_text()
+
+
+def test_folds_that_cannot_be_are_refused(files, frame, tmp_path):
+    path = {"select": "cross_validation", "by": "origin"}
+    with pytest.raises(UserError, match=r"models.m.path.by: `origin` has 3 values in the training rows, and 10 folds"):
+        design_of("late ~ hour", "binomial", merge(files), files, path=path)
+    with pytest.raises(UserError, match=r"models.m.path.by: no column `date`"):
+        design_of("late ~ hour", "binomial", merge(files), files, path=path | {"by": "date"})
+    rare = ingest_frame(frame.assign(late=(np.arange(len(frame)) == 7).astype(int)), tmp_path)
+    with pytest.raises(UserError, match="are all alike; use fewer folds"):
+        fit_files([rare], "late ~ hour", "binomial", path={"select": "cross_validation", "penalties": [0.1]})
+    with pytest.raises(ValueError, match="by: is of a cross-validation; add `select: cross_validation`"):
+        PathConfig(by="day")
+    with pytest.raises(ValueError, match=r"path.by: `late` is the response"):
+        ModelConfig(formula="late ~ hour", family="binomial", path=PathConfig(select="cross_validation", by="late"))

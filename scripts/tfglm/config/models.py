@@ -10,7 +10,6 @@ from tfglm.config.base import (
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
     MOST_MODELS,
-    Count,
     Level,
     Name,
     Names,
@@ -20,6 +19,7 @@ from tfglm.config.base import (
 )
 from tfglm.config.comparisons import ComparisonsConfig
 from tfglm.config.families import LINKS, FamilyName, LinkConfig, RegressionFamily
+from tfglm.config.penalties import PathConfig
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import (
     DESCRIPTION,
@@ -29,31 +29,6 @@ from tfglm.config.std_errors import (
     check_columns,
     parsed,
 )
-
-
-class PathConfig(Section):
-    """A fit for each of these penalties: `l1 = l1_ratio * penalty`, `l2 = (1 - l1_ratio) * penalty`."""
-
-    penalties: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1000,
-        description="The penalties, in any order. Default: `number` of them, evenly spaced on the logarithmic "
-        "scale, from the smallest that leaves only the intercept down to `smallest` times that.",
-    )
-    number: Count = Field(default=50, le=1000, description="How many penalties, if they are not listed.")
-    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last penalty divided by the first.")
-    l1_ratio: Number = Field(
-        default=1.0,
-        ge=0,
-        le=1,
-        description="The share of the lasso: 1 is the lasso, 0 the ridge, in between the elastic net.",
-    )
-    select: Literal["held_out", "aic"] = Field(
-        default="held_out",
-        description="The penalty whose fit is reported: the one with the least deviance on the `evaluate` rows, or "
-        "with the least AIC.",
-    )
 
 
 class RowsConfig(Section):
@@ -159,7 +134,8 @@ class DesignConfig(LinkConfig, RowsConfig):
     @property
     def roles(self) -> dict[str, list[str]]:
         clusters = self.errors.columns
-        named = super().roles | ({"std_errors": list(clusters)} if clusters else {})
+        folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
+        named = super().roles | ({"std_errors": list(clusters)} if clusters else {}) | folds
         return named | ({"absorb": self.absorb} if self.absorb else {})
 
     @property

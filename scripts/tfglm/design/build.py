@@ -26,7 +26,7 @@ from tfglm.design.checks import (
 from tfglm.design.clusters import ClustersOf, clusters_of
 from tfglm.design.codings import check_codings
 from tfglm.design.design import Design
-from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Numeric
+from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Folds, Numeric
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
@@ -160,6 +160,7 @@ class _DesignBuilder:
             penalty_factors=penalty_factors(self.where, settings, formula),
             firth=settings.firth,
             absorbed=tuple(settings.absorb),
+            folds=self.folds(),
             remarks=tuple(self.remarks),
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,
@@ -285,6 +286,28 @@ class _DesignBuilder:
         if offset.width > 1:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
         return offset
+
+    def folds(self) -> Folds | None:
+        """Those of a cross-validation. Raises UserError if a row may belong to none, and for fewer groups than folds."""
+        path = self.settings.path
+        if path is None or path.select != "cross_validation":
+            return None
+        if path.by is None:
+            return Folds(None, path.folds)
+        where = f"{self.where}.path.by"
+        column = self.column(path.by, where)
+        if column.missing_rows:
+            raise UserError(
+                f"{where}: {column.missing_rows:,} training rows have no value of `{path.by}`, so they belong to no group, but "
+                f"data.missing keeps them\n  take `{path.by}` out of data.missing, or derive a column that has a value"
+            )
+        distinct = check_levels(path.by, column, where)
+        if distinct < path.folds:
+            raise UserError(
+                f"{where}: `{path.by}` has {distinct:,} values in the training rows, and {path.folds} folds need as many; use "
+                "fewer `folds`, or leave `by` out for folds of single rows"
+            )
+        return Folds(Clusters(column.name, column.kind, distinct), path.folds)
 
     def clusters(self, errors: StdErrors) -> ClustersOf:
         """Raises UserError if a column has too many values or one alone, if training rows without a value are kept, and where

@@ -17,7 +17,7 @@ import numpy as np
 
 from tfglm import digests
 from tfglm.config import PathConfig
-from tfglm.design.factors import Categorical, Cells, Clusters, Numeric
+from tfglm.design.factors import Categorical, Cells, Clusters, Folds, Numeric
 from tfglm.design.terms import INTERCEPT, Part, Term
 from tfglm.families import Family, family_of
 
@@ -55,6 +55,7 @@ class Design:
     penalty_factors: tuple[tuple[str, float], ...] = ()
     firth: bool = False
     absorbed: tuple[str, ...] = ()
+    folds: Folds | None = None
     known_after_departure: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
@@ -240,7 +241,13 @@ class Design:
         ]
         used += [self.offset.column] if self.offset else []
         used += [clusters.column for clusters in self.clusters]
+        used += [self.groups_of_folds.column] if self.groups_of_folds else []
         return tuple(dict.fromkeys(used))
+
+    @property
+    def groups_of_folds(self) -> Clusters | None:
+        """The groups that stay together, in a design for the rows without a fold, or of one."""
+        return self.folds.groups if self.folds and self.folds.fold is not None else None
 
     @property
     def number_columns(self) -> frozenset[str]:
@@ -251,10 +258,9 @@ class Design:
 
     @property
     def identified_columns(self) -> frozenset[str]:
-        """Those whose values it tells apart, as levels or clusters."""
-        return frozenset(
-            [*(factor.column for factor in self.categorical), *(clusters.column for clusters in self.clusters)]
-        )
+        """Those whose values it tells apart, as levels, clusters or groups of a fold."""
+        groups = [*self.clusters, *([self.groups_of_folds] if self.groups_of_folds else [])]
+        return frozenset([*(factor.column for factor in self.categorical), *(each.column for each in groups)])
 
     @cached_property
     def to_predict(self) -> "Design":
@@ -262,7 +268,7 @@ class Design:
         a covariate."""
         factors = tuple(factor for factor in self.categorical if factor.name != self.response)
         covariates = replace(self, response=None, categorical=factors, weights=None, frequency=None, trials=None)
-        covariates = replace(covariates, cluster=None, crossed=(), cells=())
+        covariates = replace(covariates, cluster=None, crossed=(), cells=(), folds=None)
         return replace(covariates, required=tuple(name for name in self.required if name in covariates.columns))
 
     @cached_property
@@ -322,6 +328,7 @@ class Design:
         raw["numeric"] = tuple(Numeric(**factor) for factor in raw["numeric"])
         raw["offset"] = raw["offset"] and Numeric(**raw["offset"])
         raw["cluster"] = raw["cluster"] and Clusters(**raw["cluster"])
+        raw["folds"] = Folds.of(raw["folds"]) if raw.get("folds") else None
         raw["crossed"] = tuple(Clusters(**clusters) for clusters in raw.get("crossed", ()))
         raw["cells"] = tuple(Cells(**cells) for cells in raw.get("cells", ()))
         return cls(**raw)

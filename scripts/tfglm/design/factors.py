@@ -77,6 +77,22 @@ class Clusters:
 
 
 @dataclass(frozen=True)
+class Folds:
+    """The `number` of folds of a cross-validation, of rows or of whole `groups` (engine.folds). In a design for the rows without
+    one of them that is `fold`; if it is `held`, for the rows of it."""
+
+    groups: Clusters | None
+    number: int
+    fold: int | None = None
+    held: bool = False
+
+    @classmethod
+    def of(cls, stored: dict) -> "Folds":
+        """From what JSON has of it."""
+        return cls(**stored | {"groups": stored["groups"] and Clusters(**stored["groups"])})
+
+
+@dataclass(frozen=True)
 class Cells:
     """The clusters of rows that agree in several columns: `of` are the numbers of these columns among those of the design's
     clusters, `joint` the combinations of clusters that occur, each as `numpy.ravel_multi_index` counts it, ascending."""

@@ -17,7 +17,7 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import is_centred
 from tfglm.design.terms import Part
-from tfglm.engine import kernels
+from tfglm.engine import folds, kernels
 from tfglm.engine.blocks import BlockReader, Signature
 
 UNSEEN_LEVEL = -1
@@ -194,6 +194,14 @@ class Rows:
                 flag = np.where((flag >= 0) & ~finite, NOT_FINITE, flag)
         return flag
 
+    def folds(self, checksums: np.ndarray) -> np.ndarray:
+        """The fold of each row, [rows]. `checksums` are those of the response in the blocks that the rows are of."""
+        of_design, groups = self._design.folds, self._design.groups_of_folds
+        assert of_design
+        if groups:
+            return self.looked_up("fold", self._codes(groups.column))
+        return folds.of_rows(checksums, self._count, of_design.number)
+
     def leave_out(self, which: np.ndarray) -> None:
         """Let these rows take no part, as those with a separated level; before anything is asked of the rows but numbers."""
         self.flag = np.where((self.flag >= 0) & which, np.int32(SEPARATED_LEVEL), self.flag)
@@ -331,6 +339,7 @@ def rows_of(
     """
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}
+    of_response = next((k for k, column in enumerate(signature.inputs) if column.column == design.response), 0)
     with BlockReader(signature, paths, expected) as reader:
         for number, (block, count) in enumerate(zip(blocks, counts, strict=True)):
             if not count:
@@ -340,7 +349,10 @@ def rows_of(
                 of_file[file] = {key: np.array(table[file]) for key, table in zip(keys, tables, strict=True)}
             order = None if orders is None else (int(orders[number, 0]), int(orders[number, 1]))
             columns = reader.read(int(block), int(count), order)
-            yield Rows(design, columns, of_file[file], positions, int(count))
+            rows = Rows(design, columns, of_file[file], positions, int(count))
+            if design.folds and design.folds.fold is not None:
+                rows.leave_out(folds.left_out(design.folds, rows.folds(expected[int(block) :, of_response])))
+            yield rows
 
 
 def table_keys(design: Design, signature: Signature) -> list[str]:
@@ -362,5 +374,6 @@ def table_keys(design: Design, signature: Signature) -> list[str]:
         ),
         *(f"level/{factor.name}" for factor in design.categorical),
         *(cluster_key(number) for number in range(len(design.clusters))),
+        *(["fold"] if design.groups_of_folds else []),
         *(f"group/{':'.join(grouping)}" for grouping in design.groupings if len(grouping) > 1),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tfglm.data.dictionary import lacks
+from tfglm.data.dictionary import lacks, written
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
@@ -22,6 +22,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine import updates
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.cutting import Cutting, cut
+from tfglm.engine.folds import dealt
 from tfglm.engine.passes import Pass, Passes, Sums
 from tfglm.engine.rows import (
     LEFT_OUT,
@@ -283,6 +284,8 @@ class Workload:
             if key == cluster_key(place):
                 of_codes = numbers_by_code(clusters, self._cluster_numbers[place], file, MISSING_VALUE, UNSEEN_LEVEL)
                 return padded(of_codes, sizes[file.codes(clusters.column).name], np.int32)
+        if key == "fold":
+            return self._folds_of(file, sizes)
         what, name = key.split("/", 1)
         if what == "group":
             grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
@@ -319,6 +322,15 @@ class Workload:
                     "  delete the results and run again"
                 )
         return numbered
+
+    def _folds_of(self, file: IngestedFile, sizes: Mapping[str, int]) -> np.ndarray:
+        """The fold of each code of the column that groups them; the first is that of no value, which takes no part anyway."""
+        folds, groups = self.design.folds, self.design.groups_of_folds
+        assert folds and groups
+        numbered = cluster_numbers(groups, self.files, self.design.required)
+        dealt_to = dealt(written(numbered["value"]).to_list(), folds.number)
+        numbers = numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), file)
+        return padded(numbers, sizes[file.codes(groups.column).name], np.int32)
 
     def _levels_of(self, factor: Categorical, file: IngestedFile) -> np.ndarray:
         """The number of the level of each code of a file, or why a row with it takes no part."""

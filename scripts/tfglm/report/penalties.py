@@ -41,6 +41,11 @@ def path_plot(
     for column, name, colour in (("deviance", "training rows", GREY), ("deviance_held_out", "rows held out", MAIN)):
         if column in table:
             below.plot(penalty, table[column] / table[column].max(), "o-", markersize=2.5, color=colour, label=name)
+    if "deviance_cross_validated" in table:
+        deviance, error = table["deviance_cross_validated"], table["cross_validation_std_error"]
+        largest = deviance.max()
+        bars = below.errorbar(penalty, deviance / largest, error / largest, fmt="o-", color=COLOURS[1], elinewidth=0.6)
+        bars.lines[0].set(markersize=2.5, linewidth=0.8, label="folds held out, ± standard error")
     below.set(xlabel="penalty", ylabel="deviance\n(share of the largest)")
     below.legend()
     for axes in (above, below):

@@ -50,6 +50,7 @@ def describe(
         if solution.path:
             points = enumerate(solution.path)
             report["path"] = [point_of_path(point) | {"chosen": number == solution.chosen} for number, point in points]
+            report |= cross_validated(solution, report["path"])
         return report | {"warnings": [*design.warnings, *remarks.on_path(solution)]}
     near = nearly_aliased(solution.information)
     report["likelihood_ratio_tests"] = tests
@@ -159,6 +160,27 @@ def point_of_path(point: Point) -> dict:
         "iterations": point.iterations,
         "information_passes": point.information_passes,
         "gradient_passes": point.gradient_passes,
+    }
+
+
+def cross_validated(solution: Solution, points: list[dict]) -> dict:
+    """What is reported of a cross-validation; `points` of the path get the deviances of a row. Nothing without one."""
+    validated, folds = solution.cross_validation, solution.problem.design.folds
+    if not validated or not folds:
+        return {}
+    for number, point in enumerate(points):
+        point["deviance_cross_validated"] = float(validated.mean[number])
+        point["cross_validation_std_error"] = float(validated.std_error[number])
+        point |= {f"deviance_fold_{fold}": float(row[number]) for fold, row in enumerate(validated.by_fold, 1)}
+    path = solution.problem.design.path
+    return {
+        "cross_validation": {
+            "folds": folds.number,
+            "by": folds.groups.column if folds.groups else None,
+            "rule": path.rule if path else None,
+            "rows": validated.rows.astype(int).tolist(),
+            "not_converged": validated.not_converged,
+        }
     }
 
 

@@ -18,12 +18,9 @@ import numpy as np
 
 from tfglm.solvers import inference, quadratic
 from tfglm.solvers.information import NO_BLOCKS, Blocks, factor, null_vectors
-from tfglm.solvers.problem import Point, Problem, Solution, State
+from tfglm.solvers.problem import CONVERGED_BELOW, Point, Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.steps import Since, line_search
-
-CONVERGED_BELOW = 1e-6
-"""Largest KKT violation at the returned coefficients, as a share of the penalty."""
 
 FAR = 0.005
 """How far the linear predictors may move, in quadratic mean, while an older information matrix is good enough for the next step:
@@ -61,7 +58,7 @@ def solution(start: Solution, point: Point) -> Solution:
         state=point.state,
         information=factor(blocks),
         iterations=point.iterations,
-        converged=point.violation <= converged_below,
+        converged=point.converged,
         certificate={"largest_kkt_violation": point.violation, "converged_below": converged_below},
         violation=point.violation,
         effective=point.effective,

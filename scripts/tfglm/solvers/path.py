@@ -2,7 +2,7 @@
 
 1. The penalties: those of the config, or evenly spread on the logarithmic scale from the least that sets all coefficients to 0.
 2. For each, F is minimised (solvers.elastic_net) from the coefficients and the information matrix of the one before.
-3. Chosen is the point with the least deviance on the rows held out, or with the least AIC.
+3. Chosen is the point with the least deviance on the rows held out, with the least AIC, or by cross-validation.
 """
 
 from dataclasses import replace
@@ -13,9 +13,12 @@ from tfglm.config import PathConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import elastic_net
+from tfglm.solvers.cross_validation import cross_validate
 from tfglm.solvers.information import NO_BLOCKS
+from tfglm.solvers.limits import DEFAULTS
 from tfglm.solvers.problem import Point, Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.start import begin
 
 LEAST_L1_RATIO = 1e-3
 """In choosing the first penalty: a ridge leaves nothing at zero, however large."""
@@ -23,7 +26,11 @@ LEAST_L1_RATIO = 1e-3
 FORBIDDING = 1e300
 """A lasso that no gradient overcomes."""
 
-CRITERIA = {"held_out": "deviance on the held-out rows", "aic": "AIC"}
+CRITERIA = {
+    "held_out": "deviance on the held-out rows",
+    "aic": "AIC",
+    "cross_validation": "deviance on the folds held out",
+}
 
 
 def solve(
@@ -32,10 +39,23 @@ def solve(
     """The chosen point of the path; `start` is the model with the intercept alone. Raises UserError if no term has an effect."""
     state = unpenalised_alone(start, max_iterations, reporter)
     points = follow(start.problem, state, settings, max_iterations, reporter, held_out)
-    values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
-    chosen = int(np.argmin(np.array(values, float)))  # 3.
-    reporter.tell(f"penalty {points[chosen].penalty:.4g} has the least {CRITERIA[settings.select]}")
-    return replace(elastic_net.solution(start, points[chosen]), path=tuple(points), chosen=chosen)
+    validated = None
+    if settings.select == "cross_validation":
+        wanted = settings.model_copy(update={"penalties": [point.penalty for point in points]})
+
+        def of_fold(problem: Problem, held_out: Workload) -> list[Point]:
+            state = unpenalised_alone(begin(problem, DEFAULTS, Reporter()), max_iterations, Reporter())
+            return follow(problem, state, wanted, max_iterations, Reporter(), held_out)
+
+        validated = cross_validate(start.problem, len(points), of_fold, reporter)
+        chosen = validated.chosen(settings.rule)
+    else:
+        values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
+        chosen = int(np.argmin(np.array(values, float)))  # 3.
+    what = "is the strongest within one standard error of the least" if settings.rule == "one_se" else "has the least"
+    reporter.tell(f"penalty {points[chosen].penalty:.4g} {what} {CRITERIA[settings.select]}")
+    end = elastic_net.solution(start, points[chosen])
+    return replace(end, path=tuple(points), chosen=chosen, cross_validation=validated)
 
 
 def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) -> State:

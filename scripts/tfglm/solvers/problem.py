@@ -18,6 +18,10 @@ from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
 from tfglm.solvers.fitted import ALIASED, FREE
 from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient
+from tfglm.solvers.validated import CrossValidation
+
+CONVERGED_BELOW = 1e-6
+"""Largest KKT violation of an elastic net at the returned coefficients, as a share of the penalty."""
 
 PERFECT = 16 * 2.0**-53
 """Of what a linear predictor consists of, in root mean square: residuals that are no larger are rounding errors."""
@@ -225,6 +229,11 @@ class Point:
     effective: float = np.nan
     deviance_held_out: float | None = None
 
+    @property
+    def converged(self) -> bool:
+        """Whether the KKT conditions hold to within a share of the penalty."""
+        return self.violation <= CONVERGED_BELOW * self.penalty
+
 
 NOT_FACTORED = Factored(NO_BLOCKS, np.zeros((0, 0)))
 
@@ -239,7 +248,7 @@ class Solution:
     coefficients, `certificate` how sure the end is, as fit.json reports it, and `online` what it reports of an online solver
     that came first. An error of the gradient moves the maximum by up to `stretch` times as much as the expected information says
     (solvers.observed). `objective` is F where it is another than that of the problem (solvers.firth). A path keeps all its
-    points, and the number of the chosen one.
+    points, the number of the chosen one, and its cross-validation, if it has one.
     """
 
     problem: Problem
@@ -257,6 +266,7 @@ class Solution:
     objective: float = np.nan
     path: tuple[Point, ...] = ()
     chosen: int | None = None
+    cross_validation: CrossValidation | None = None
 
     @property
     def df_residual(self) -> float:

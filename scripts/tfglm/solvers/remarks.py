@@ -1,6 +1,7 @@
 """What a reader has to be told of a fit, because its numbers alone would mislead."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -126,7 +127,11 @@ def on_near(design: Design, near: Near) -> list[str]:
 
 
 def on_path(solution: Solution) -> list[str]:
-    """That a path ends before the best penalty."""
+    """That a path ends before the best penalty, and that fits to parts of the rows have not converged."""
+    validated = solution.cross_validation
+    if validated and validated.not_converged:
+        said = f"{validated.not_converged:,} fits of the cross-validation have not converged: raise `max_iterations`"
+        return [said, *on_path(replace(solution, cross_validation=None))]
     if len(solution.path) < 2 or solution.chosen != len(solution.path) - 1:
         return []
     return ["the weakest penalty of the path is the best: let the path go further, by `smallest` or `penalties`"]

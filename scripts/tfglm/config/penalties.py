@@ -1,0 +1,56 @@
+"""The section `path` of a model: many penalties, and the choice of one."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from tfglm.config.base import Count, Name, Number, Section
+
+
+class PathConfig(Section):
+    """A fit for each of these penalties: `l1 = l1_ratio * penalty`, `l2 = (1 - l1_ratio) * penalty`."""
+
+    penalties: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="The penalties, in any order. Default: `number` of them, evenly spaced on the logarithmic "
+        "scale, from the smallest that leaves only the intercept down to `smallest` times that.",
+    )
+    number: Count = Field(default=50, le=1000, description="How many penalties, if they are not listed.")
+    smallest: Number = Field(default=1e-3, ge=1e-9, lt=1, description="The last penalty divided by the first.")
+    l1_ratio: Number = Field(
+        default=1.0,
+        ge=0,
+        le=1,
+        description="The share of the lasso: 1 is the lasso, 0 the ridge, in between the elastic net.",
+    )
+    select: Literal["held_out", "aic", "cross_validation"] = Field(
+        default="held_out",
+        description="The penalty whose fit is reported: the one with the least deviance on the `evaluate` rows, with the least "
+        "AIC, or with the least deviance in a `cross_validation` of the training rows.",
+    )
+    folds: Count = Field(
+        default=10,
+        ge=2,
+        le=100,
+        description="Of a cross-validation: into how many parts the training rows are divided.",
+    )
+    by: Name | None = Field(
+        default=None,
+        description="Of a cross-validation: a column whose values stay together in a fold, such as `date`, for rows that may be "
+        "alike. Default: each row by itself.",
+    )
+    rule: Literal["min", "one_se"] = Field(
+        default="min",
+        description="Of a cross-validation: the penalty with the least deviance, or the strongest within one standard error of "
+        "it.",
+    )
+
+    @model_validator(mode="after")
+    def _keys_of_cross_validation(self) -> "PathConfig":
+        given = {"folds": self.folds != 10, "by": self.by is not None, "rule": self.rule != "min"}
+        key = next((key for key, is_given in given.items() if is_given), None)
+        if key and self.select != "cross_validation":
+            raise ValueError(f"{key}: is of a cross-validation; add `select: cross_validation`, or remove the key")
+        return self
