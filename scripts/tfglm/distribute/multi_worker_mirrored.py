@@ -14,12 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from tfglm import command, tensorflow_setup
-from tfglm.distribute import remote, wire
+from tfglm.distribute import remote, tasks, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
 from tfglm.distribute.group import Group, Message
 from tfglm.distribute.local import SharedHere, update_in_rounds
-from tfglm.distribute.reduction import calls_together, pairwise
 from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, peers, probe
@@ -145,9 +144,8 @@ class PeersExecutor:
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
-        together = calls_together(len(calls), self.workers, MOST_TOGETHER)
-        pieces = [(task, calls[first : first + together]) for first in range(0, len(calls), together)]
-        return pairwise(self._sums(pieces, state))
+        division = tasks.divide(task, calls, self.workers, MOST_TOGETHER)
+        return division.added(self._sums(division.pieces(calls), state))
 
     def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
         return self._sums([(task, [call]) for task, call in calls], state)

@@ -11,14 +11,15 @@ import functools
 import hashlib
 import json
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from tfglm import command
-from tfglm.distribute.reduction import pairwise
+from tfglm.distribute.reduction import calls_together, pairwise
 from tfglm.errors import UserError
 
 Function = Callable[..., np.ndarray]
@@ -28,6 +29,7 @@ Maker = Callable[[str, Mapping[str, Any]], Function]
 """Makes the function of a task of its design, as JSON, and its settings."""
 
 _makers: dict[str, Maker] = {}
+_dividers: dict[str, "Divider"] = {}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,47 @@ class Task:
     kind: str
     design: Document
     settings: str = "{}"
+
+
+@dataclass(frozen=True)
+class Division:
+    """How workers share a sum: each has a run of `together` calls, a power of two, of one of the `portions`. These are tasks
+    whose vectors, one after the other, are that of the task."""
+
+    together: int
+    portions: tuple[Task, ...]
+
+    def pieces(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Task, Sequence[tuple[Any, ...]]]]:
+        """What is given to a worker at once, (task, calls): all portions of the first run, then those of the next."""
+        runs = [calls[first : first + self.together] for first in range(0, len(calls), self.together)]
+        return [(portion, run_) for run_ in runs for portion in self.portions]
+
+    def added(self, vectors: Iterable[np.ndarray]) -> np.ndarray:
+        """The sum over all calls, from the vectors of the pieces."""
+        remaining, number = iter(vectors), len(self.portions)
+        runs = iter(lambda: list(islice(remaining, number)), [])
+        return pairwise(np.concatenate(portions) if number > 1 else portions[0] for portions in runs)
+
+
+Divider = Callable[[Task, Sequence[tuple[Any, ...]], int, int], Division]
+"""Divides a task over calls among so many workers, at most so many calls in a run."""
+
+
+def divides(kind: str) -> Callable[[Divider], Divider]:
+    """Let tasks of this kind be divided by a function: `@divides("pass")` above it."""
+
+    def divide_by(divider: Divider) -> Divider:
+        _dividers[kind] = divider
+        return divider
+
+    return divide_by
+
+
+def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int) -> Division:
+    """How so many workers best share a sum, at most so many calls in a run; the sum is the same bit for bit for any division."""
+    if task.kind in _dividers:
+        return _dividers[task.kind](task, calls, workers, most)
+    return Division(calls_together(len(calls), workers, most), (task,))
 
 
 def registered(kind: str) -> Callable[[Maker], Maker]:

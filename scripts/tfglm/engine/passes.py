@@ -7,7 +7,7 @@ Precision).
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache, partial
 from itertools import combinations_with_replacement
 from typing import Any
@@ -52,10 +52,11 @@ class Stage:
 
 
 class Pass:
-    """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums."""
+    """A function `(coefficients, paths, checksums, blocks, counts, *tables)` to one vector of all its sums; or of those from one
+    number to another, `portion`, of a pass with that name."""
 
-    def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage]):
-        self._passes, self.name, self._stages = passes, name, stages
+    def __init__(self, passes: "Passes", name: str, stages: Sequence[Stage], portion: tuple[int, int] | None = None):
+        self._passes, self.name, self._stages, self._portion = passes, name, stages, portion
 
     @property
     def size(self) -> int:
@@ -65,7 +66,9 @@ class Pass:
     @cached_property
     def task(self) -> Task:
         """What an executor is told, to run the same (`pass_of`)."""
-        settings = {"name": self.name, "signature": asdict(self._passes.signature)}
+        settings: dict[str, Any] = {"name": self.name, "signature": asdict(self._passes.signature)}
+        if self._portion:
+            settings["portion"] = self._portion
         return Task("pass", self._passes.document, json.dumps(settings))
 
     @np.errstate(all="ignore")  # what takes no part may be anything
@@ -87,6 +90,21 @@ class Pass:
                     alone.fill(0.0)
         return whole
 
+    @property
+    def sums(self) -> list[tuple[Sum, int]]:
+        """The different sums in the order in which they stand, and how many numbers each has."""
+        return [(sum_, stage.layout.size_of(sum_)) for stage in self._stages for sum_ in stage.layout.sums]
+
+    def portion(self, first: int, last: int) -> "Pass":
+        """The pass of the sums from number `first` to `last`, not included: the same numbers, bit for bit."""
+        stages, begin = [], 0
+        for stage in self._stages:
+            layout = stage.layout.cut(first - begin, last - begin)
+            begin += len(stage.layout.sums)
+            if layout.size:
+                stages.append(replace(stage, layout=layout))
+        return Pass(self._passes, self.name, stages, (first, last))
+
     def unpack(self, vector: np.ndarray) -> Sums:
         """The sums by name."""
         return concatenated([stage.layout for stage in self._stages], vector)
@@ -99,7 +117,7 @@ def pass_of(design: str, settings: Mapping[str, Any]) -> Pass:
     pass_ = getattr(_passes_of(design, json.dumps(settings["signature"])), name)
     if not isinstance(pass_, Pass):
         raise ValueError(f"`{name}` is no pass")
-    return pass_
+    return pass_.portion(*settings["portion"]) if "portion" in settings else pass_
 
 
 @lru_cache(maxsize=8)

@@ -33,7 +33,21 @@ class SumLayout:
         for sum_ in self._names.values():
             if sum_ not in self._starts:
                 self._starts[sum_] = self.size
-                self.size += math.prod(self._shape(sum_))
+                self.size += self.size_of(sum_)
+
+    @property
+    def sums(self) -> list[Sum]:
+        """The different sums in the order in which they stand."""
+        return list(self._starts)
+
+    def size_of(self, sum_: Sum) -> int:
+        """How many numbers it has."""
+        return math.prod(self._shape(sum_))
+
+    def cut(self, first: int, last: int) -> "SumLayout":
+        """The layout of the different sums from number `first` to `last`, not included, by their numbers."""
+        chosen = self.sums[max(first, 0) : max(last, 0)]
+        return SumLayout({str(number): sum_ for number, sum_ in enumerate(chosen)}, self._sizes)
 
     def _shape(self, sum_: Sum) -> tuple[int, ...]:
         return tuple(self._sizes[group] for group in sum_.groups)

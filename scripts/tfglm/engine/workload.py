@@ -19,7 +19,7 @@ from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.design.levels import levels_by_code
 from tfglm.distribute.executor import Executor
-from tfglm.engine import updates
+from tfglm.engine import division, updates  # noqa: F401  registers how passes are divided
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.cutting import Cutting, cut
 from tfglm.engine.folds import dealt

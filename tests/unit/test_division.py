@@ -1,0 +1,71 @@
+"""How workers share a pass: the sum is the same for any division, all of them have work, and the chief receives one vector."""
+
+import itertools
+import operator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import design_of, ingest_frame
+from tfglm.data.dictionary import merge
+from tfglm.distribute import tasks
+from tfglm.engine import division
+from tfglm.engine.cutting import Cutting
+from tfglm.engine.workload import Workload
+
+FORMULA = "late ~ carrier + hour + real + carrier:real + dest + plane"
+
+CALLS = 5
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    """Rows in CALLS calls of each pass, with pairs of levels enough for a long vector."""
+    random = np.random.default_rng(5)
+    rows = 40_000
+    levels = {"carrier": 9, "hour": 24, "dest": 300, "plane": 1200}
+    frame = pd.DataFrame(
+        {name: [f"{name}{level:04d}" for level in random.integers(0, number, rows)] for name, number in levels.items()}
+    )
+    frame = frame.assign(
+        late=random.integers(0, 2, rows), real=random.normal(size=rows), day=random.integers(1, 31, rows)
+    )
+    file = ingest_frame(frame, tmp_path_factory.mktemp("division"))
+    design = design_of(FORMULA, "binomial", merge([file]), [file], std_errors="cluster(day)")
+    cutting = Cutting(rows_per_sum=1e-9, rows_per_call=rows // CALLS, few_calls=CALLS, fewest_rows=1, evenly_spread=0)
+    return Workload(design, [file], "train", cutting=cutting)
+
+
+@pytest.mark.parametrize("name", ["counts", "gradient", "information", "squares", "magnitudes", "scores"])
+def test_a_pass_is_the_same_bit_for_bit_however_it_is_divided(workload: Workload, name: str) -> None:
+    ((signature, calls),) = workload.calls.items()
+    whole, design = getattr(workload.passes(signature), name), workload.design
+    state = design.by_term(np.random.default_rng(2).normal(0.0, 0.1, design.size))
+    sizes = np.array([size for _, size in whole.sums])
+    expected = tasks.run(whole.task, calls, state)
+    for together in (1, 4):
+        for portions in (2, 3, 1000):
+            bounds = division.bounds_of(sizes, 1000.0, portions)
+            assert all(first < last for first, last in itertools.pairwise(bounds))
+            divided = tasks.Division(together, tuple(whole.portion(*each).task for each in itertools.pairwise(bounds)))
+            vectors = (tasks.run(task, of_piece, state) for task, of_piece in divided.pieces(calls))
+            np.testing.assert_array_equal(divided.added(vectors), expected, strict=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 16, 32])
+def test_of_a_wide_model_all_workers_have_work_and_the_chief_receives_one_vector(workers: int) -> None:
+    """8 terms with 8,800 levels, and 10 million rows in four calls: as many as there were workers with work before."""
+    levels = [22, 12, 31, 7, 29, 350, 350, 8000]
+    sizes = np.array(
+        [*levels, *np.repeat(levels, 3), *itertools.starmap(operator.mul, itertools.combinations(levels, 2))]
+    )
+    together, bounds = division.quickest(sizes, 4, 2.5e6, workers, 4)
+    assert together == 4
+    assert len(bounds) - 1 == workers
+
+
+def test_few_numbers_are_divided_by_rows_alone(workload: Workload) -> None:
+    ((signature, calls),) = workload.calls.items()
+    divided = tasks.divide(workload.passes(signature).gradient.task, calls, 2, 4)
+    assert len(divided.portions) == 1
