@@ -39,7 +39,9 @@ def how_tos(text: str) -> dict[str, str]:
         anchors = re.findall(r"\]\(#([^)]+)\)", entries)
         parts = [f"## {sections.pop(anchor)}" for anchor in anchors]
         pages[f"how-to/{group.lower()}.md"] = f"# {group}\n\n{''.join(parts)}"
-    ((_, keys),) = sections.items()  # a section that is in no group would be lost
+    keys = sections.pop("every-key")
+    if sections:
+        raise ValueError(f"{CONFIG}: sections that are in no group of its table of contents: {', '.join(sections)}")
     title, _, rest = keys.partition("\n")
     pages["reference.md"] = f"# {title}\n{rest}".replace("\n### ", "\n## ")
     return pages

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import compare as compare_script
-from browser import faults
+from browser import broken_links, faults
 from tfglm.report.coefficients import sheet
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.quality import in_words, measures
@@ -249,3 +249,19 @@ def test_how_far_predictions_are_off_has_the_unit_of_the_response():
         "by 27.38 minutes on average (root mean square 41.97 minutes); the mean prediction is −0.5 minutes, the mean response "
         "4,248 minutes."
     )
+
+
+def test_a_long_note_makes_no_page_wider_than_the_window(tmp_path):
+    made_of = " - ".join(f"manufacturer[MCDONNELL DOUGLAS {number}]" for number in range(20))
+    noted = COEFFICIENTS.assign(status=["", "", "aliased"], aliased_with=["", "", made_of])
+    values = PAGES["coefficients"] | {"picture": [], "sheet": sheet(noted, None, 0.95, NO_WORDS)}
+    (tmp_path / "coefficients.html").write_text(render("coefficients", **values))
+    assert faults([tmp_path / "coefficients.html"]) == []
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "there.html").write_text('<h1 id="place">x</h1>')
+    links = ("there.html", "there.html#place", "#own", "there.html#gone", "gone.html", "#gone", "https://a.example/")
+    page = tmp_path / "page.html"
+    page.write_text('<p id="own"><img src="data:,"><img src="x.png">' + "".join(f'<a href="{link}">' for link in links))
+    assert list(broken_links([page])) == [f"{page}: {link}" for link in ("x.png", *links[3:])]

@@ -51,6 +51,14 @@ def test_links_lead_somewhere(document):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_the_table_of_contents_of_the_config_has_every_section():
+    """Of which the site is made (docs/site/pages.py)."""
+    contents, _, sections = (REPOSITORY / "config/README.md").read_text().partition("\n## ")
+    headings = re.findall(r"^## (.+)$", "## " + sections, flags=re.MULTILINE)
+    linked = re.findall(r"\(#([^)]+)\)", contents)
+    assert sorted(linked) == sorted(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
 def test_the_architecture_names_files_that_are_there():
     text = (REPOSITORY / "docs/architecture.md").read_text()
     named = re.findall(r"`((?:config|docs|profiles|scripts|tests|workflow)/[\w./-]*|Snakefile|Makefile)`", text)
