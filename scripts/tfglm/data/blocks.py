@@ -20,6 +20,10 @@ SLACK = 64
 """Bytes behind each block: its last ones can be read as a whole vector."""
 
 
+LINE = 1 << 12
+"""Bytes more than asked for, as a block begins with what the last one left of a line."""
+
+
 class ReadsInto(Protocol):
     """What streams of bytes can do, though IO[bytes] does not say so."""
 
@@ -33,6 +37,26 @@ class Block:
 
     data: memoryview | pa.RecordBatch
     first: int = 0
+
+
+class Buffers:
+    """Memory for blocks, used again: to get it fresh takes longer than to read a file into it."""
+
+    def __init__(self) -> None:
+        self._free: list[bytearray] = []
+
+    def take(self, size: int) -> bytearray:
+        """So many bytes or more, whatever they hold."""
+        while self._free:
+            buffer = self._free.pop()
+            if len(buffer) >= size:
+                return buffer
+        return bytearray(size + LINE)
+
+    def give(self, block: Block) -> None:
+        """Have the memory of a block used again, now that nobody looks at it any more."""
+        if isinstance(block.data, memoryview) and isinstance(block.data.obj, bytearray):
+            self._free.append(block.data.obj)
 
 
 def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
@@ -51,6 +75,7 @@ def csv_blocks(
     numbered: bool = False,
     separator: bytes = b",",
     checksum: xxh3_128 | None = None,
+    buffers: Buffers | None = None,
 ) -> Iterator[Block]:
     """The lines of a CSV file behind its header.
 
@@ -70,6 +95,8 @@ def csv_blocks(
         What stands between fields.
     checksum
         Takes all bytes that are read, those of the header too.
+    buffers
+        Where blocks come from, and whoever is done with one gives it back.
 
     Raises
     ------
@@ -81,20 +108,27 @@ def csv_blocks(
         if checksum:
             checksum.update(header)
         first = 2
-        for lines in whole_lines(stream, path, block_bytes, fields, separator, checksum):
+        buffers = buffers or Buffers()
+        for lines in whole_lines(stream, path, block_bytes, fields, separator, checksum, buffers):
             yield Block(lines, first if numbered else 0)
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 
 
 def whole_lines(
-    stream: IO[bytes], path: Path, block_bytes: int, fields: int, separator: bytes, checksum: xxh3_128 | None
+    stream: IO[bytes],
+    path: Path,
+    block_bytes: int,
+    fields: int,
+    separator: bytes,
+    checksum: xxh3_128 | None,
+    buffers: Buffers,
 ) -> Iterator[memoryview]:
     """The rest of a stream in pieces of about `block_bytes` that end where a line ends; given the number of fields, not within
     a record of several lines. The checksum takes what is read."""
-    rest = memoryview(b"")
+    rest = b""
     while True:
         size = len(rest) + block_bytes
-        buffer = bytearray(size + SLACK)
+        buffer = buffers.take(size + SLACK)
         buffer[: len(rest)] = rest
         filled = len(rest) + fill(stream, memoryview(buffer)[len(rest) : size])
         if checksum:
@@ -102,15 +136,15 @@ def whole_lines(
         end = buffer.rfind(b"\n", 0, filled) + 1
         if fields:
             end = csv_lines.end_of_records(buffer, end, fields, separator) if filled == size else filled
-        piece, rest = memoryview(buffer)[:end], memoryview(buffer)[end:filled]
+        rest = bytes(memoryview(buffer)[end:filled])
         if end:
-            yield piece
+            yield memoryview(buffer)[:end]
         if filled < size:
             break
         if len(rest) > LONGEST_LINE:
             raise UserError(f"{path}: is not a CSV file (a line of more than {len(rest) >> 20} MB)")
     if len(rest):
-        yield rest
+        yield memoryview(rest)
 
 
 def fill(stream: IO[bytes], buffer: memoryview) -> int:

@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from tfglm.data import lookups
+
 Result = TypeVar("Result")
 MOST_KEPT = 16
 
@@ -74,9 +76,7 @@ class Distinct:
         """For each row what a table has in the place of its value; the last entry is for a missing one."""
         if self.table is None:
             return table.take(self.numbers, mode="wrap")  # -1 takes the last entry
-        from tfglm.data import row_loops  # numba, which no small file waits for
-
-        return row_loops.looked_up(table.take(self.table, mode="wrap"), self.numbers, self.rows)
+        return lookups.looked_up(table.take(self.table, mode="wrap"), self.numbers, self.rows)
 
     def mapped(self, column: "Distinct") -> "Distinct":
         """The rows with other values: those that `column` has for each of the values here, and then for a missing one."""
@@ -126,9 +126,7 @@ def joined(columns: list[Distinct], most: int) -> tuple[list[Distinct], np.ndarr
     sizes = [len(table) for table in tables]
     if len(tables) < len(columns) or np.prod(sizes, dtype=float) > most:
         return None
-    from tfglm.data import row_loops
-
-    numbers, occur = row_loops.joined([column.numbers for column in columns], sizes)
+    numbers, occur = lookups.joined([column.numbers for column in columns], sizes)
     of_column = np.unravel_index(occur, sizes)
     combinations = [
         Distinct(column.values, table.take(numbers_of_column))

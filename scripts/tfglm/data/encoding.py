@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm.config import SPLITS
-from tfglm.data import shards
+from tfglm.data import lookups, shards
 from tfglm.data.distinct import Distinct, Recent
 from tfglm.data.kinds import Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
@@ -36,19 +36,24 @@ def kind_of(values: pa.Array) -> Kind:
 @dataclass(frozen=True)
 class Group:
     """The rows of a chunk or a shard that are of one split, given by its number, and lack the same values, given by their code
-    of the column MISSING."""
+    of the column MISSING. `span` are all rows of the split."""
 
     split: int
     pattern: int
+    span: slice
     rows: slice | np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows) if isinstance(self.rows, np.ndarray) else self.rows.stop - self.rows.start
 
 
 def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[Group]:
     """The groups among the rows `first` to `last` (excluded), all of one split. `patterns` are the codes of all rows."""
-    present = np.flatnonzero(counted(patterns[first:last])).tolist() if last > first else []
+    span = slice(first, last)
+    present = np.flatnonzero(lookups.counted(patterns[span])).tolist()
     if len(present) == 1:
-        return [Group(split, present[0], slice(first, last))]
-    return [Group(split, code, first + np.flatnonzero(patterns[first:last] == code)) for code in present]
+        return [Group(split, present[0], span, span)]
+    return [Group(split, code, span, first + np.flatnonzero(patterns[span] == code)) for code in present]
 
 
 class Texts:
@@ -183,8 +188,14 @@ class ColumnEncoder:
         if chunk.dtype == np.float64:
             self.narrow = self.narrow and survives_float32(chunk)
             return
-        for group in groups:
-            self._count((group.split, group.pattern), counted(chunk[group.rows]))
+        for split in {group.split for group in groups}:
+            *others, largest = sorted((group for group in groups if group.split == split), key=Group.__len__)
+            rows = lookups.counted(chunk[largest.span])  # which is much faster than in places
+            for group in others:
+                of_group = lookups.counted(chunk[group.rows])
+                rows[: len(of_group)] -= of_group
+                self._count((split, group.pattern), of_group)
+            self._count((split, largest.pattern), rows)
 
     def _count(self, group: tuple[int, int], rows: np.ndarray) -> None:
         before = self.counts.get(group, np.zeros(0, np.int64))
@@ -255,28 +266,11 @@ class FinishedColumn:
     final: np.ndarray
     rows: dict[tuple[int, int], np.ndarray]
 
-    def finished(self, chunk: np.ndarray) -> np.ndarray:
-        """What `ColumnEncoder.encode` gave, as it is stored."""
-        if chunk.dtype.kind == "V":
-            return chunk
-        if chunk.dtype == np.float64:
-            return chunk.astype(self.final.dtype, copy=False)
-        if chunk.dtype == self.final.dtype == np.uint8:
-            # Four times as fast as take, which needs indices of 8 bytes.
-            table = self.final.tobytes().ljust(256, b"\0")
-            return np.frombuffer(chunk.tobytes().translate(table), np.uint8)
-        return self.final.take(chunk)
-
-
-def counted(codes: np.ndarray) -> np.ndarray:
-    """How often each code occurs."""
-    if codes.dtype != np.uint8 or len(codes) < 2**16:
-        return np.bincount(codes)
-    # Two at a time takes half as long.
-    pairs = np.bincount(codes[: len(codes) // 2 * 2].view(np.uint16), minlength=2**16).reshape(256, 256)
-    rows = pairs.sum(0) + pairs.sum(1)
-    rows[codes[-1]] += len(codes) % 2
-    return np.trim_zeros(rows, "b")
+    def finished(self, chunk: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """What `ColumnEncoder.encode` gave, as it is stored, in an order of its rows."""
+        if chunk.dtype.kind in "Vf":
+            return lookups.permuted(chunk.astype(self.final.dtype) if chunk.dtype.kind == "f" else chunk, rows)
+        return lookups.looked_up(self.final, chunk, rows)
 
 
 def code_type(values: int) -> np.dtype:

@@ -18,8 +18,8 @@ from pyarrow import csv
 from xxhash import xxh3_128
 
 from tfglm.config import Layout, LayoutColumn
-from tfglm.data import csv_lines
-from tfglm.data.blocks import Block, csv_blocks, parquet_blocks
+from tfglm.data import csv_lines, lookups
+from tfglm.data.blocks import Block, Buffers, csv_blocks, parquet_blocks
 from tfglm.data.csv_lines import Problem
 from tfglm.data.distinct import Distinct
 from tfglm.data.images import Images, has_images
@@ -75,6 +75,7 @@ class Parser:
     compiled: "PlainCsv | None" = field(default=None, init=False)
     checksum: xxh3_128 = field(default_factory=xxh3_128, init=False)
     """Of a file that is not packed: as far as its blocks have been read."""
+    buffers: Buffers = field(default_factory=Buffers, init=False)
 
     def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
@@ -85,7 +86,7 @@ class Parser:
         fields = len(self.header) if self.whole_records else 0
         checksum = self.checksum if packing(self.path) == "none" else None
         separator = self.layout.separator_bytes
-        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, separator, checksum)
+        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, separator, checksum, self.buffers)
 
     @cached_property
     def images(self) -> Images | None:
@@ -148,7 +149,9 @@ class Parser:
         return bool(self.columns) and not self.images and estimated_csv_bytes(self.path) >= LARGE
 
     def compile(self) -> None:
-        """Have plain lines parsed by compiled code from now on, if the columns allow it. Loading it takes two seconds."""
+        """Have rows looked up by compiled code from now on, and plain lines parsed by it, if the columns allow that. Loading it
+        takes two seconds."""
+        lookups.load()
         if (
             self.images
             or packing(self.path) == "parquet"

@@ -70,8 +70,7 @@ class PlainCsv:
         had. Raises UnicodeDecodeError for a text that has another encoding.
         """
         buffer = lines.obj
-        assert isinstance(buffer, bytearray)
-        if len(buffer) < len(lines) + VECTOR or not len(lines):
+        if not isinstance(buffer, bytearray) or len(buffer) < len(lines) + VECTOR:
             return None
         if not hasattr(self.of_thread, "entries"):
             self.of_thread.entries = Entries(len(self.wanted))

@@ -135,6 +135,7 @@ class InputReader:
             self.read += kept.read
             self.lines += kept.lines
             self.dropped.update(kept.dropped)
+            self.parser.buffers.give(block)
         if loading:
             loading.result()  # raises what went wrong there
 

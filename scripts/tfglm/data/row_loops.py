@@ -1,15 +1,16 @@
 """The compiled loops over rows of ingest: what NumPy does with indices of eight bytes, and one step at a time."""
 
-from collections.abc import Sequence
-
 import numba
 import numpy as np
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
+LANES = 4
+"""Counts that are kept apart: where the same code comes again, the processor would wait for the last one to be written."""
+
 
 def looked_up(table: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
-    """table[numbers], or table[numbers[rows]], for `numbers` of 16 bits and `rows` of 32."""
+    """table[numbers], or table[numbers[rows]], for unsigned `numbers` and `rows` of 32 bits."""
     words = table.view(f"u{table.itemsize}")  # one loop for all types of a size
     out = np.empty(len(numbers if rows is None else rows), table.dtype)
     if rows is None:
@@ -19,16 +20,33 @@ def looked_up(table: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None) -
     return out
 
 
-def joined(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each row's combination, uint16 [rows], counted as NumPy does in an array of these sizes; and those that
-    occur, in order. There must be 2^16 or fewer."""
-    joint = numbers[0].copy()
-    for others, size in zip(numbers[1:], sizes[1:], strict=True):
-        joint *= np.uint16(size % 2**16)  # a size of 2^16 has one partner, 0
-        joint += others
-    occur = np.zeros(int(np.prod(sizes)), bool)
-    mark(joint, occur)
-    return joint, np.flatnonzero(occur)
+def permuted(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """values[rows], for values of 1 to 8 bytes and `rows` of 32 bits."""
+    words = values.view(f"u{values.itemsize}")
+    out = np.empty(len(rows), values.dtype)
+    look_up(words, rows, out.view(words.dtype))
+    return out
+
+
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """The rows, uint32, by keys of 16 bits; equal ones in their order."""
+    rows = np.empty(len(keys), np.uint32)
+    sort(keys, np.zeros(2**16, np.uint32), rows)
+    return rows
+
+
+def counted(codes: np.ndarray) -> np.ndarray:
+    """How often each code occurs, int64, for codes of 8 or 16 bits."""
+    lanes = np.zeros((LANES, 256**codes.itemsize), np.int64)
+    count(codes, lanes)
+    return np.trim_zeros(lanes.sum(0), "b")
+
+
+def occurring(numbers: np.ndarray, size: int) -> np.ndarray:
+    """Which of the numbers below `size` occur, in order."""
+    occur = np.zeros(size, bool)
+    mark(numbers, occur)
+    return np.flatnonzero(occur)
 
 
 @compiled
@@ -43,6 +61,34 @@ def look_up_some(table, numbers, rows, out):
     """out = table[numbers[rows]], [rows]."""
     for row in range(len(out)):
         out[row] = table[numbers[rows[row]]]
+
+
+@compiled
+def sort(keys, places, rows):
+    """Set `rows`, uint32, to those of `keys`, uint16, in ascending order: counting sort (Knuth, The Art of Computer Programming,
+    5.2, algorithm D), eight times as fast as a sort by digits. `places`, uint32 [2^16], are 0 at the beginning."""
+    for row in range(len(keys)):
+        places[keys[row]] += np.uint32(1)
+    before = np.uint32(0)
+    for key in range(len(places)):
+        here = places[key]
+        places[key] = before
+        before = np.uint32(before + here)
+    for row in range(len(keys)):
+        place = places[keys[row]]
+        rows[place] = np.uint32(row)
+        places[keys[row]] = np.uint32(place + np.uint32(1))
+
+
+@compiled
+def count(codes, lanes):
+    """Add to `lanes`, int64 [LANES, codes], how often each code occurs in every LANES-th row."""
+    whole = len(codes) // LANES * LANES
+    for first in range(0, whole, LANES):
+        for lane in range(LANES):
+            lanes[np.uint64(lane), codes[np.uint64(first + lane)]] += 1
+    for row in range(whole, len(codes)):
+        lanes[0, codes[row]] += 1
 
 
 @compiled

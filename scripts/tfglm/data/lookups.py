@@ -1,0 +1,67 @@
+"""Rows by number: by NumPy, or by compiled loops where these are loaded, as for large files. Both give the same.
+
+NumPy does it with indices of eight bytes, one step at a time, and counts holding the lock that other threads wait for.
+"""
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+_loops: ModuleType | None = None
+
+
+def load() -> None:
+    """Have compiled loops used from now on. Loading them takes a second, or longer the first time on a machine."""
+    global _loops
+    from tfglm.data import row_loops
+
+    _loops = row_loops
+
+
+def looked_up(table: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    """table[numbers], or table[numbers[rows]], for small unsigned numbers; `rows` are of 32 bits."""
+    if _loops:
+        return _loops.looked_up(table, numbers, rows)
+    if table.dtype == numbers.dtype == np.uint8 and len(table):
+        # Four times as fast as take, which needs indices of 8 bytes.
+        found = np.frombuffer(numbers.tobytes().translate(table.tobytes().ljust(256, b"\0")), np.uint8)
+    else:
+        found = table.take(numbers)
+    return found if rows is None else found.take(rows)
+
+
+def permuted(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """values[rows], for `rows` of 32 bits."""
+    return _loops.permuted(values, rows) if _loops and values.dtype.kind != "V" else values.take(rows)
+
+
+def ascending(keys: np.ndarray) -> np.ndarray:
+    """The rows, uint32, by keys of 16 bits; equal ones in their order."""
+    return _loops.ascending(keys) if _loops else keys.argsort(kind="stable").astype(np.uint32)
+
+
+def joined(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of each row's combination, uint16 [rows], counted as NumPy does in an array of these sizes; and those that
+    occur, in order. There must be 2^16 or fewer, and `numbers` are uint16."""
+    joint = numbers[0].copy()
+    for others, size in zip(numbers[1:], sizes[1:], strict=True):
+        joint *= np.uint16(size % 2**16)  # beside 2^16 there is but the number 0
+        joint += others
+    most = int(np.prod(sizes))
+    return joint, _loops.occurring(joint, most) if _loops else np.flatnonzero(np.bincount(joint, minlength=most))
+
+
+def counted(codes: np.ndarray) -> np.ndarray:
+    """How often each of some small unsigned codes occurs, int64."""
+    if not len(codes):
+        return np.zeros(0, np.int64)
+    if _loops and codes.itemsize <= 2:
+        return _loops.counted(codes)
+    if codes.dtype != np.uint8 or len(codes) < 2**16:
+        return np.bincount(codes)
+    # Two at a time takes half as long.
+    pairs = np.bincount(codes[: len(codes) // 2 * 2].view(np.uint16), minlength=2**16).reshape(256, 256)
+    rows = pairs.sum(0) + pairs.sum(1)
+    rows[codes[-1]] += len(codes) % 2
+    return np.trim_zeros(rows, "b")
