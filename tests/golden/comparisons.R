@@ -38,9 +38,34 @@ described <- function(fit) {
     none = compared("none")$p.value
   )
 }
+# One term left out after the other; F where the dispersion is estimated, by Pearson.
+dropped <- function(fit) {
+  f <- !(fit$family$family %in% c("binomial", "poisson"))
+  table <- drop1(fit, test = if (f) "F" else "Chisq")
+  without <- lapply(rownames(table)[-1], function(term) {
+    smaller <- update(fit, as.formula(paste(". ~ . -", term)))
+    both <- anova(smaller, fit, test = if (f) "F" else "Chisq")
+    list(df = both$Df[2], deviance = deviance(smaller), aic = AIC(smaller), f = both$F[2],
+         p = both[[if (f) "Pr(>F)" else "Pr(>Chi)"]][2], drop1_aic = table[term, "AIC"])
+  })
+  names(without) <- rownames(table)[-1]
+  without
+}
+glm_of <- function(formula, family) {
+  do.call("glm", list(formula = formula, family = family, data = quote(rows), control = exactly))
+}
+rows$positive <- exp(rows$delay / 4)
+drops <- list(
+  binomial = dropped(glm_of(late ~ carrier * side + hour + wind, binomial)),
+  poisson = dropped(glm_of(count ~ carrier + side + hour + wind, poisson)),
+  quasi = dropped(glm_of(count ~ carrier + side + hour + wind, quasipoisson)),
+  gaussian = dropped(glm_of(delay ~ carrier * side + hour + wind, gaussian)),
+  gamma = dropped(glm_of(positive ~ carrier + hour, Gamma("log"))),
+  one = dropped(glm_of(late ~ carrier, binomial))
+)
 of <- function(package) as.character(packageVersion(package))
 versions <- list(R = as.character(getRversion()), car = of("car"), emmeans = of("emmeans"))
 q <- c(0.5, 2, 4, 6, 9)
 range_tails <- lapply(c(8, 20, 1e6), function(df) sapply(c(3, 12, 40), function(k) ptukey(q, k, df, lower.tail = FALSE)))
-said <- c(list(versions = versions, range_tails = range_tails), suppressMessages(lapply(fits, described)))
+said <- c(list(versions = versions, range_tails = range_tails, dropped = drops), suppressMessages(lapply(fits, described)))
 write_json(said, "comparisons.json", digits = NA, auto_unbox = TRUE)

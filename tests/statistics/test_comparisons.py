@@ -206,8 +206,61 @@ def test_factors_that_cannot_be_compared_are_refused_before_training(tmp_path):
         ({"hypotheses": {"x": [{"=": 1.0}]}}, "no coefficient with a weight"),
         ({"solver": ["sgd"], "pairwise": ["g"]}, "add `finish: newton`"),
         ({"adjust": "bonferroni"}, "holm"),
+        ({"tests": "likelihood_ratio", "std_errors": "HC3"}, "which `HC3` does not"),
+        ({"tests": "likelihood_ratio", "l2": 0.1}, "tests: a penalised fit"),
+        ({"tests": "likelihood_ratio", "solver": ["sgd"]}, "tests: solver `sgd` ends before the maximum"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(keys, message):
     with pytest.raises(ValueError, match=message):
         ModelConfig.model_validate({"formula": "y ~ g", "family": "gaussian"} | keys)
+
+
+# Likelihood ratios -----------------------------------------------------------------------------------------------------
+
+DROPPED = {
+    "binomial": ("late ~ carrier * side + hour + wind", "binomial", {}),
+    "poisson": ("count ~ carrier + side + hour + wind", "poisson", {}),
+    "quasi": ("count ~ carrier + side + hour + wind", "poisson", {"std_errors": "quasi"}),
+    "gaussian": ("delay ~ carrier * side + hour + wind", "gaussian", {}),
+    "gamma": ("positive ~ carrier + hour", "gamma", {}),
+    "one": ("late ~ carrier", "binomial", {}),
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_terms_are_tested_as_drop1_and_anova_do(tmp_path, name):
+    formula, family, settings = DROPPED[name]
+    frame = ROWS.assign(positive=np.exp(ROWS["delay"] / 4))
+    design, fitted = fit_frame(frame, formula, family, tmp_path, tests="likelihood_ratio", **settings)
+    table = joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).set_index("term")
+    exact = EXACT["dropped"][name]
+    tested = table[table["note"] == "likelihood ratio"]
+    assert set(tested.index) == set(exact)
+    for term, of_r in exact.items():
+        ours = tested.loc[term]
+        assert ours["df"] == of_r["df"]
+        assert ours["deviance_without"] == pytest.approx(of_r["deviance"], rel=1e-9)
+        assert ours["p_value"] == pytest.approx(of_r["p"], rel=1e-5)
+        if family != "gamma" and name != "quasi":  # R's AIC of gamma takes another dispersion, and quasi has none
+            assert ours["aic_without"] == pytest.approx(of_r["aic"], rel=1e-9)
+        if isinstance(of_r["f"], float):
+            assert ours["F"] == pytest.approx(of_r["f"], rel=1e-6)
+    # What is inside an interaction stays as it was.
+    inside = table.loc[[term for term in table.index if term not in exact]]
+    assert inside["note"].str.startswith("depends on the reference levels").all() and inside["aic_without"].isna().all()
+
+
+def test_terms_with_separated_levels_have_likelihood_ratios_in_any_case(tmp_path):
+    frame = ROWS.assign(late=np.where(ROWS["carrier"] == "UA", 0, ROWS["late"]))
+    file = ingest_frame(frame, tmp_path)
+    tables = []
+    for tests in ("wald", "likelihood_ratio"):
+        design, fitted, _ = fit_files([file], "late ~ carrier + hour", "binomial", tests=tests)
+        tables.append(
+            joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).set_index("term")
+        )
+    for column in ("df", "chi_squared", "p_value"):
+        assert tables[0].loc["carrier", column] == tables[1].loc["carrier", column]
+    assert [table.loc["hour", "note"] for table in tables] == ["", "likelihood ratio"]
+    assert tables[1].loc["carrier", "note"] == "likelihood ratio, as there are separated levels"

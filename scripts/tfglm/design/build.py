@@ -154,6 +154,7 @@ class _DesignBuilder:
             crossed=clusters.of_columns[1:],
             cells=clusters.cells,
             lags=settings.errors.lags,
+            tests=settings.tests,
             l1=settings.l1,
             l2=settings.l2,
             path=settings.path,

@@ -31,7 +31,8 @@ class Design:
     digests of the manifests of the files that it was made for. `std_errors` is a kind of config.std_errors. Clusters of
     several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
     allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior. The last terms
-    may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept.
+    may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept. `tests` of
+    terms are wald or likelihood_ratio.
     """
 
     model: str
@@ -62,6 +63,7 @@ class Design:
     crossed: tuple[Clusters, ...] = ()
     cells: tuple[Cells, ...] = ()
     lags: int | None = None
+    tests: str = "wald"
     link: str | None = None
     """None for the family's default."""
     theta: float | None = None

@@ -42,7 +42,8 @@ def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ())
     Returns
     -------
     A row for each term. Columns: term, df, chi_squared, F (for a family with unknown dispersion, or errors by cluster),
-    df_denominator (by cluster), p_value, neg_log10_p, note.
+    df_denominator (by cluster), p_value, neg_log10_p, deviance_without and aic_without (if likelihood ratios are asked for),
+    note.
     """
     by_term = {ratio["term"]: ratio for ratio in likelihood_ratios if "df" in ratio}
     marginal = marginal_terms(estimated.design)
@@ -51,7 +52,24 @@ def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ())
         for term in estimated.design.slices
         if term != "Intercept"
     ]
-    return with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
+    table = with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
+    return with_fits_without(table, likelihood_ratios) if estimated.design.tests == "likelihood_ratio" else table
+
+
+def with_fits_without(table: pd.DataFrame, likelihood_ratios: Sequence[Mapping]) -> pd.DataFrame:
+    """The table of terms with the deviance and AIC of the model without each, and what kept it from being fitted."""
+    of_term = {ratio["term"]: ratio for ratio in likelihood_ratios}
+    for name in ("deviance", "aic"):
+        values = [of_term.get(term, {}).get(name) for term in table["term"]]
+        table.insert(table.columns.get_loc("note"), f"{name}_without", np.array(values, float))
+    problems = [of_term.get(term, {}).get("problem", "") for term in table["term"]]
+    notes = [
+        "; ".join(
+            filter(None, [note, f"Wald test, as the model without it cannot be fitted: {problem}" if problem else ""])
+        )
+        for note, problem in zip(table["note"], problems, strict=True)
+    ]
+    return table.assign(note=notes)
 
 
 def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:

@@ -1,12 +1,13 @@
-"""Likelihood ratio tests of terms with separated coefficients, whose Wald test would leave these out."""
+"""Likelihood ratio tests of terms: on request of all, else of those with separated coefficients, which a Wald test leaves out."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.terms import Term
+from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError
+from tfglm.solvers.describe import goodness_of_fit
 from tfglm.solvers.fitted import SEPARATED
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.separation import terms_in
@@ -15,9 +16,10 @@ from tfglm.solvers.separation import terms_in
 def likelihood_ratios(
     full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None]
 ) -> list[dict[str, object]]:
-    """Test the terms with separated coefficients, which have no Wald test.
+    """Test terms by the fit without each.
 
-    Separated rows have loss 0 in the full model, and so are in both likelihoods.
+    Separated rows have loss 0 in the full model, and so are in both likelihoods. Where the dispersion is estimated, the
+    difference of the deviances is divided by that of the full model.
 
     Parameters
     ----------
@@ -30,7 +32,8 @@ def likelihood_ratios(
 
     Returns
     -------
-    For each such term what fit.json says: `chi_squared` and `df`, or the problem that the fit without it ran into.
+    For each term that is tested what fit.json says: `chi_squared` and `df`, or the problem that the fit without it ran into; if
+    all are asked for, `deviance` and `aic` of the fit without it too.
     """
     tests: list[dict[str, object]] = []
     problem = full.problem
@@ -38,7 +41,8 @@ def likelihood_ratios(
     for term in problem.design.terms:
         separated = int(np.count_nonzero(problem.status[problem.design.slices[term.name]] == SEPARATED))
         across = bool(problem.separation) and term.name in involved
-        if not (separated or across) or not is_testable(problem.design, term):
+        asked = problem.design.tests == "likelihood_ratio"
+        if not (separated or across or asked) or not is_testable(problem.design, term):
             continue
         tell(f"without {term.name}, for its likelihood ratio test:")
         try:
@@ -46,22 +50,40 @@ def likelihood_ratios(
         except UserError as error:
             tests.append({"term": term.name, "problem": str(error).splitlines()[0]})
             continue
-        difference = 2 * (less.state.loss - full.state.loss)
+        if not less.converged:
+            tests.append({"term": term.name, "problem": "it did not converge"})
+            continue
+        difference = 2 * (less.state.loss - full.state.loss) / dispersion_of(full)
         df = problem.free_count + separated + problem.separated_across
         df -= less.problem.free_count + less.problem.separated_across
-        tests.append({"term": term.name, "chi_squared": difference, "df": df})
+        test: dict[str, object] = {"term": term.name, "chi_squared": difference, "df": df}
+        if asked:
+            note = "likelihood ratio" + (", as there are separated levels" if separated else "")
+            fit = goodness_of_fit(less)
+            test |= {"note": note, "deviance": fit["deviance"], "aic": fit["aic"]}
+        tests.append(test)
     return tests
 
 
+def dispersion_of(full: Solution) -> float:
+    """What differences of deviances are divided by: 1 where it is known."""
+    if full.problem.design.std_errors == "quasi":
+        return full.state.pearson / full.df_residual
+    return full.problem.dispersion(full.state, full.df_residual)
+
+
 def is_testable(design: Design, term: Term) -> bool:
-    """Whether the model without the term is another one that can be fitted; and with classical standard errors alone, since the
-    test takes the family's variance for true as they do."""
+    """Whether the model without the term is another one that can be fitted; and, unless it is asked for, with classical standard
+    errors alone, since the test takes the family's variance for true as they do."""
     inside = any(
         term is not other
         and set(term.categorical) <= set(other.categorical)
         and set(term.numeric) <= set(other.numeric)
         for other in design.terms
     )
-    enough = len(design.terms) >= 2 + (design.intercept is not None)
+    asked, has_intercept = design.tests == "likelihood_ratio", design.intercept is not None
+    if asked:
+        return not inside and term.name != INTERCEPT and len(design.terms) > 1
+    enough = len(design.terms) >= 2 + has_intercept
     is_plain = design.std_errors == "classical" and not design.penalised
     return not inside and enough and is_plain and design.distribution.dispersion_known
