@@ -313,12 +313,24 @@ def test_without_being_asked_for_there_are_no_averages():
     assert not ModelConfig.model_validate(GIVEN).marginal_effects
 
 
-def test_what_terms_and_absorbed_factors_separate_together_is_refused(flights, tmp_path):
+def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(flights, tmp_path):
     """Each tail and each route has late flights and others, but N801 on route 802 is always late."""
     tails, routes = np.repeat(["N801", "N802", "N801"], [10, 10, 20]), np.repeat([801, 802], [10, 30])
     late = np.where(np.arange(40) < 20, np.arange(40) % 2, 1)
-    extra = flights.head(40).assign(tail=tails, route=routes, late=late, x=0.0, z=0.0, origin="JFK")
-    with pytest.raises(
-        UserError, match=r"absorb: the estimates run off to infinity: .*`tail`, `route` together separate"
-    ):
-        fit_frame(pd.concat([flights, extra]), "late ~ z + origin", "binomial", tmp_path, absorb=["tail", "route"])
+    extra = flights.head(40).assign(tail=tails, route=routes, late=late)
+    file = ingest_frame(pd.concat([flights, extra]), tmp_path)
+    design, fitted, _ = fit_files([file], "late ~ x + z + origin", "binomial", absorb=["tail", "route"])
+    rest = pd.concat([flights, extra.head(20)])
+    close(table_of(design, fitted), with_dummies(rest, "binomial", "x + z + origin", ["tail", "route"]))
+    summary = fitted.summary
+    assert summary["converged"] and (summary["rows_separated_across_terms"], summary["rows_of_separated_levels"]) == (
+        20,
+        0,
+    )
+    # The new tails and routes are two components of their own.
+    assert summary["df_residual"] == len(rest) - 4 - (62 + 27 - 3)
+    assert summary["warnings"][0].startswith("`tail`, `route` separate 20 rows by their response")
+    new = ingest_frame(extra, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
+    tables = [table.to_pandas() for table in predict.predictions(design, fitted, new, {}, [], 1.0, 0.95)]
+    known = pd.concat(tables, ignore_index=True).probability.notna()
+    assert known[:20].all() and not known[20:].any()

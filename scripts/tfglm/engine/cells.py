@@ -19,7 +19,7 @@ from tfglm.distribute.tasks import Task, registered
 from tfglm.engine.blocks import Signature
 from tfglm.engine.cell_kernels import add_left, add_numbered, number_rows, widen
 from tfglm.engine.passes import Evaluated, Passes
-from tfglm.engine.rows import rows_of
+from tfglm.engine.rectified import rectified
 
 NO_CLUSTER = -1
 """Of a level without rows."""
@@ -74,7 +74,7 @@ class CellTasks:
 
     - `cells`: for each pair of factors how many pairs of levels there are, then which, then by level of the absorbed factors the
       lowest and the highest number of the clusters that its rows are in, if there are clusters
-    - `information`: the sums of the pass `information`, then for each pair of levels that of the weights
+    - `information`, `rectifier`: the sums of the pass of that name, then for each pair of levels that of its weights
     - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the scores of
       what is left of the covariates once the absorbed factors are taken out; without clusters its products with the squared
       scores, of which the lower triangle is filled
@@ -85,13 +85,16 @@ class CellTasks:
 
     @np.errstate(all="ignore")  # what takes no part may be anything
     def __call__(self, state: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
-        return {"cells": self._cells, "information": self._information, "left": self._left}[self._what](state, call)
+        if self._what in ("information", "rectifier"):
+            return self._with_cells(state, call)
+        return {"cells": self._cells, "left": self._left}[self._what](state, call)
 
     def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design = self._passes.design
         cells = Cells(design, int(np.sum(call[3])))
         lowest, highest = np.full((2, design.size - design.reported_size), float(NO_CLUSTER))
-        for rows in rows_of(design, self._passes.signature, call, self._passes.positions):
+        for evaluated in self._passes.evaluated(state, call):
+            rows = evaluated.rows
             cells.add(rows.groups, rows.frequency, None)
             for k in design.absorbed_parts if design.cluster else ():
                 part = design.parts[k]
@@ -101,15 +104,21 @@ class CellTasks:
         clusters = [lowest, highest] if design.cluster else []
         return np.concatenate([[float(len(keys)) for keys in cells.keys], *cells.keys, *clusters])
 
-    def _information(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
+    def _weight(self, evaluated: Evaluated) -> np.ndarray:
+        if self._what == "information":
+            return evaluated.terms.weight
+        family, direction = self._passes.family, evaluated.coefficients
+        return np.asarray(rectified(evaluated.rows, family, evaluated.along, direction, evaluated.state)["weight"])
+
+    def _with_cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         cells = Cells(self._passes.design, int(np.sum(call[3])))
 
         def counted() -> Iterator[Evaluated]:
             for evaluated in self._passes.evaluated(state, call):
-                cells.add(evaluated.rows.groups, evaluated.rows.frequency, evaluated.terms.weight)
+                cells.add(evaluated.rows.groups, evaluated.rows.frequency, self._weight(evaluated))
                 yield evaluated
 
-        return np.concatenate([self._passes.information.summed(counted()), *cells.sums])
+        return np.concatenate([getattr(self._passes, self._what).summed(counted()), *cells.sums])
 
     def _left(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design, passes = self._passes.design, self._passes

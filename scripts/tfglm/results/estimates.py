@@ -134,7 +134,8 @@ def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
     if not len(fitted.separating):
         return []
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
-    table, names = estimated(plain, fitted, {}, np.nan), table_names(design)
+    table, names = estimated(plain, fitted, {}, np.nan), table_names(design.reported)
+    fitted = fitted.reported(design)
     ends = {np.inf: "infinite", -np.inf: "minus infinite"}
     return [
         {"term": names[place][0], "level": names[place][1], "estimate": ends.get(table.values[place], "not identified")}

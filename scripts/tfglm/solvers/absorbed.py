@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy.linalg
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
@@ -20,11 +21,13 @@ from tfglm.engine.cells import NO_CLUSTER, pairs_of_absorbed, task
 from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers import rectifier
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE
 from tfglm.solvers.information import Blocks, assemble, gradient, null_vectors
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.problem import Problem, State
 from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.separation import terms_in
 from tfglm.solvers.sparse_information import (
     Numbered,
     Pattern,
@@ -44,9 +47,10 @@ class Kept:
     workload: Workload
     counts: Sums
     singletons: Mapping[tuple[str, ...], frozenset[int]]
+    separated: Mapping[tuple[str, ...], frozenset[int]]
 
 
-def keep(workload: Workload, executor: Executor, counts: Sums, reporter: Reporter) -> Kept:
+def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
     """Leave out the rows of separated groups, and of levels of absorbed factors that have but one row, until there are none.
 
     The coefficient of such a level fits its row without error, whatever the others are, so that the row tells nothing of them
@@ -57,11 +61,11 @@ def keep(workload: Workload, executor: Executor, counts: Sums, reporter: Reporte
     UserError
         If nothing is left, or only responses that are all alike.
     """
+    workload, counts = before.workload, before.counts
     design, family = workload.design, workload.design.distribution
     plain = {part.grouping for part in design.parts if not part.multiplier}
     absorbed = {design.parts[k].grouping for k in design.absorbed_parts}
-    singletons: dict[tuple[str, ...], frozenset[int]] = {}
-    separated: dict[tuple[str, ...], frozenset[int]] = {}
+    singletons, separated = dict(before.singletons), dict(before.separated)
     while True:
         more = False
         for number, grouping in enumerate(design.groupings):
@@ -84,13 +88,14 @@ def keep(workload: Workload, executor: Executor, counts: Sums, reporter: Reporte
         counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
     for what, found in (("a single row", singletons), ("responses that are all alike", separated)):
         for grouping, levels in found.items():
-            reporter.tell(f"left out: {len(levels):,} levels of {':'.join(grouping)} with {what}")
+            if levels:
+                reporter.tell(f"left out: {len(levels):,} levels of {':'.join(grouping)} with {what}")
     if not counts["rows"] or family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
             f"models.{design.model}.absorb: once levels with a single row, or with responses that are all alike, are left out, "
             f"nothing is left to fit\n  absorb fewer factors, or coarser ones"
         )
-    return Kept(workload, counts, singletons)
+    return Kept(workload, counts, singletons, separated)
 
 
 @dataclass(frozen=True)
@@ -112,10 +117,11 @@ class CellIndex:
         numbers: dict[Signature, list[list[np.ndarray]]] = {}
         levels = design.size - design.reported_size
         lowest, highest = np.full(levels, np.inf), np.full(levels, -np.inf)
+        state = workload.state(np.zeros(design.size))
         for signature, calls in workload.calls.items():
             asked = task(workload.passes(signature), "cells")
             numbers[signature] = []
-            for vector in executor.map([(asked, call) for call in calls], {"nothing": np.zeros(1)}):
+            for vector in executor.map([(asked, call) for call in calls], state):
                 counts = vector[: len(pairs)].astype(int)
                 *keys, clusters = np.split(vector[len(pairs) :], np.cumsum(counts))
                 numbers[signature].append([table.add(of_pair) for table, of_pair in zip(numbered, keys, strict=True)])
@@ -132,18 +138,18 @@ class CellIndex:
         return cls(pattern, numbers, tuple(len(table.keys) for table in numbered), frozenset(nested))
 
     def sum(
-        self, workload: Workload, executor: Executor, coefficients: Mapping[str, np.ndarray]
+        self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
-        """The sums of the pass `information`, and those of the weights by pair of levels."""
-        digest = hashlib.sha256()
-        for value in coefficients.values():
+        """The sums of the pass `information` or `rectifier`, and those of its weights by pair of levels."""
+        digest = hashlib.sha256(what.encode())
+        for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
         order = {signature: f"sums_{place}" for place, signature in enumerate(self.numbers)}
 
         def make() -> dict[str, np.ndarray]:
             cells = [np.zeros(size) for size in self.sizes]
             sums = {
-                order[signature]: pairwise(self._parts(workload, executor, coefficients, signature, calls, cells))
+                order[signature]: pairwise(self._parts(workload, executor, what, state, signature, calls, cells))
                 for signature, calls in workload.calls.items()
             }
             return sums | {"cells": np.concatenate([np.zeros(0), *cells])}
@@ -151,8 +157,8 @@ class CellIndex:
         answer = executor.remember(f"cells, {digest.hexdigest()}", make)
         total: Sums = {}
         for signature, key in order.items():
-            information: Pass = workload.passes(signature).information
-            sums = information.unpack(answer[key])
+            pass_: Pass = getattr(workload.passes(signature), what)
+            sums = pass_.unpack(answer[key])
             total = {name: total[name] + value if total else value for name, value in sums.items()}
         return total, answer["cells"]
 
@@ -160,15 +166,16 @@ class CellIndex:
         self,
         workload: Workload,
         executor: Executor,
-        coefficients: Mapping[str, np.ndarray],
+        what: str,
+        state: Mapping[str, np.ndarray],
         signature: Signature,
         calls: list[tuple],
         cells: list[np.ndarray],
     ) -> Iterator[np.ndarray]:
         """The sums of each call; those by pair of levels are added to `cells`."""
         passes = workload.passes(signature)
-        asked, size = task(passes, "information"), passes.information.size
-        vectors = executor.map([(asked, call) for call in calls], dict(coefficients))
+        asked, size = task(passes, what), getattr(passes, what).size
+        vectors = executor.map([(asked, call) for call in calls], dict(state))
         for numbers, vector in zip(self.numbers[signature], vectors, strict=True):
             first = size
             for total, of_pair in zip(cells, numbers, strict=True):
@@ -177,29 +184,45 @@ class CellIndex:
             yield vector[:size].copy()
 
 
+@dataclass(frozen=True)
+class Across:
+    """Rows that terms and absorbed factors separate together, and that have left the likelihood. The `direction` [p] moves each
+    of these `rows` by 1 or more, and no other one. `held` and `null_vectors` are those of the problem that still had them."""
+
+    direction: np.ndarray
+    rows: int
+    held: np.ndarray
+    null_vectors: np.ndarray
+
+
 @dataclass(frozen=True, kw_only=True)
 class AbsorbedProblem(Problem):
     """A `Problem` whose information matrix is sparse. `null_vectors` are those of the coefficients that are reported,
-    [held, reported]."""
+    [held, reported]. `across` is what terms and absorbed factors separate together, if that is known."""
 
     index: CellIndex
     kept: Kept
+    across: "Across | None" = None
     last: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, coefficients: np.ndarray, sums: str = "information") -> State:
         if sums != "information":
             return super().at(coefficients, sums)
         design = self.design
-        total, cells = self.index.sum(self.workload, self.executor, design.by_term(coefficients))
+        total, cells = self.index.sum(self.workload, self.executor, sums, self.workload.state(coefficients))
         blocks = sparse_blocks(design, total, cells, self.index.pattern, self.free)
         return State(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
 
-    def factored(self, state: State) -> SparseFactored:
-        assert isinstance(state.blocks, SparseBlocks)
+    def rectified(self, state: Mapping[str, np.ndarray], moving: np.ndarray) -> tuple[Sums, Blocks]:
+        total, cells = self.index.sum(self.workload, self.executor, "rectifier", state)
+        return total, sparse_blocks(self.design, total, cells, self.index.pattern, moving)
+
+    def factored(self, blocks: Blocks) -> SparseFactored:
+        assert isinstance(blocks, SparseBlocks)
         # The last one is near this one's, if it is of the same columns.
         start = self.last.get("projection")
-        usable = start is not None and start.shape[1] == len(state.blocks.dense)
-        factored = factor(state.blocks, self.design.model, start if usable else None)
+        usable = start is not None and start.shape[1] == len(blocks.dense)
+        factored = factor(blocks, self.design.model, start if usable else None)
         self.last["projection"] = factored.projection
         return factored
 
@@ -237,16 +260,16 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
     return SparseBlocks(dense, np.arange(start, design.size), a, b, diagonal, SparsePart(pattern, diagonal, cells))
 
 
-def prepare(workload: Workload, executor: Executor, counts: Sums, reporter: Reporter) -> tuple[AbsorbedProblem, State]:
-    """What is minimised, and the sums at the null model. What is aliased is not free in it.
+def prepare(before: Kept, executor: Executor, reporter: Reporter) -> tuple[AbsorbedProblem, State]:
+    """What is minimised, and the sums at the null model. What is aliased is not free in it. `before` are the rows to begin with.
 
     Raises
     ------
     UserError
         If nothing is left to fit, or the absorbed factors determine every covariate.
     """
-    kept = keep(workload, executor, counts, reporter)
-    workload, counts, design = kept.workload, kept.counts, workload.design
+    kept = keep(before, executor, reporter)
+    workload, counts, design = kept.workload, kept.counts, kept.workload.design
     status = initial_status(design, workload, counts)
     for part in (design.parts[k] for k in design.absorbed_parts):
         of_part = status[part.where]  # a view
@@ -313,3 +336,26 @@ def without_aliased(problem: AbsorbedProblem, state: State) -> tuple[AbsorbedPro
     less.last["projection"] = np.ascontiguousarray(projection[:, kept])
     blocks = replace(blocks, dense=blocks.dense[kept], a=blocks.a[np.ix_(kept, kept)], b=blocks.b[kept])
     return less, replace(state, blocks=blocks)
+
+
+def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tuple[AbsorbedProblem, State] | None:
+    """The problem of the rows that cannot be separated, and the sums at its null model; None if none can be. Raises UserError if
+    that cannot be told, or nothing is left."""
+    design = problem.design
+    try:
+        direction = rectifier.separating_direction(problem)
+    except (rectifier.NotTold, scipy.linalg.LinAlgError):
+        raise UserError(
+            f"models.{design.model}.absorb: the estimates run off to infinity, and which rows are separated could not be told\n"
+            f"  merge rare levels with data.rare, absorb fewer factors, or coarser ones"
+        ) from None
+    if direction is None:
+        return None
+    workload = problem.workload.along(2 * direction[None])
+    counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
+    rows = int(problem.counts["rows"] - counts["rows"])
+    names = ", ".join(terms_in(design, np.abs(direction)))
+    reporter.tell(f"separated by {names} together, so left out of the likelihood: {rows:,} rows")
+    less, state = prepare(replace(problem.kept, workload=workload, counts=counts), problem.executor, reporter)
+    across = Across(direction, rows, problem.held, problem.null_vectors)
+    return replace(less, across=across, overlaps=True), state

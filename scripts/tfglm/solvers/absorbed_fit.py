@@ -11,10 +11,10 @@ from tfglm.engine.cells import task
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers.absorbed import AbsorbedProblem, prepare
+from tfglm.solvers.absorbed import AbsorbedProblem, Kept, prepare, without_separated_rows
 from tfglm.solvers.certificate import rounding, within
 from tfglm.solvers.describe import describe
-from tfglm.solvers.fitted import FREE, SEPARATED, Fitted
+from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
 from tfglm.solvers.inference import estimates
 from tfglm.solvers.newton import CONVERGED_BELOW, NewtonSearch
 from tfglm.solvers.problem import Solution, State
@@ -28,9 +28,19 @@ def fit(workload: Workload, executor: Executor, counts: Sums, settings: SolverCo
 
     The covariance that is returned is that of the coefficients which are reported.
     """
-    problem, state = prepare(workload, executor, counts, reporter)
-    solution, factored = solve(problem, state, settings.max_iterations, reporter)
-    fitted = estimates(solution, counts)
+    problem, state = prepare(Kept(workload, counts, {}, {}), executor, reporter)
+    try:
+        solution, factored = solve(problem, state, settings.max_iterations, reporter)
+    except Drifting as drifting:
+        less = without_separated_rows(problem, reporter)
+        if less:
+            problem, state = less
+        else:
+            problem = replace(problem, overlaps=True)
+            state = problem.at(drifting.coefficients)
+        solution, factored = solve(problem, state, settings.max_iterations, reporter)
+        solution = replace(solution, iterations=solution.iterations + drifting.iterations)
+    fitted = with_separation(estimates(solution, counts), problem)
     if solution.has_covariance:
         solution = replace(solution, certificate=certify(solution, fitted, factored))
         fitted = with_errors(fitted, solution, factored)
@@ -42,7 +52,7 @@ def fit(workload: Workload, executor: Executor, counts: Sums, settings: SolverCo
 def solve(
     problem: AbsorbedProblem, state: State, max_iterations: int, reporter: Reporter
 ) -> tuple[Solution, SparseFactored]:
-    """The maximum of the likelihood, from `state`. Raises UserError as `newton.solve` does."""
+    """The maximum of the likelihood, from `state`. Raises UserError and Drifting as `newton.solve` does."""
     design = problem.design
     estimated = int(np.count_nonzero(problem.free[: design.reported_size])) + problem.identified
     df_residual = float(problem.counts["rows"]) - estimated
@@ -52,10 +62,7 @@ def solve(
             f"factors too, leave no residual variance to estimate; absorb fewer factors, or coarser ones"
         )
     search = NewtonSearch(problem, state, df_residual, max_iterations, reporter)
-    try:
-        search.run()
-    except Drifting as drifting:
-        raise UserError(drifts(problem, drifting.coefficients)) from None
+    search.run()
     factored = search.factored
     assert isinstance(factored, SparseFactored)
     perfect = problem.is_perfect(search.state, factored.blocks)
@@ -74,14 +81,21 @@ def solve(
     return solution, factored
 
 
-def drifts(problem: AbsorbedProblem, coefficients: np.ndarray) -> str:
-    """That terms and absorbed factors separate rows together, or no maximum is in sight for another reason."""
-    design = problem.design
-    involved = ", ".join(f"`{term}`" for term in terms_in(design, np.abs(coefficients - problem.null_coefficients)))
-    return (
-        f"models.{design.model}.absorb: the estimates run off to infinity: {involved} together separate rows by their "
-        f"response, though no level does by itself\n"
-        f"  merge rare levels with data.rare, absorb fewer factors, or coarser ones"
+def with_separation(fitted: Fitted, problem: AbsorbedProblem) -> Fitted:
+    """The fit with the directions along which terms and absorbed factors separate rows: predictions of such rows are not finite,
+    and coefficients that only they tell of are not identified."""
+    across = problem.across
+    if not across:
+        return fitted
+    further = ~np.isin(problem.held, across.held)
+    others = np.zeros((np.count_nonzero(further), problem.design.size))
+    others[:, : problem.design.reported_size] = problem.null_vectors[further]
+    null = across.null_vectors if further.any() else problem.null_vectors
+    return replace(
+        fitted,
+        null_vectors=null,
+        separating=np.vstack([across.direction, others]),
+        separated_rows=np.zeros((0, len(others))),
     )
 
 
@@ -143,6 +157,8 @@ def left(solution: Solution, factored: SparseFactored) -> np.ndarray:
 def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
     """What fit.json says of the absorbed factors, and in place of what counts all coefficients."""
     design, reported = problem.design, fitted.reported(problem.design)
+    rows_across = problem.across.rows if problem.across else 0
+    unknown = max(len(fitted.separating) - 1, 0)
     factors = []
     for number, k in enumerate(design.absorbed_parts):
         part = design.parts[k]
@@ -158,7 +174,10 @@ def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
         )
     return {
         "coefficients": int(np.count_nonzero(reported.status == FREE)),
-        "coefficients_separated": int(np.count_nonzero(reported.status == SEPARATED)),
+        "coefficients_aliased": int(np.count_nonzero(np.isin(reported.status, (ALIASED, EMPTY)))) - unknown,
+        "coefficients_separated": int(np.count_nonzero(reported.status == SEPARATED)) + unknown,
+        "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]) - rows_across,
+        "rows_separated_across_terms": rows_across,
         "absorbed": {
             "factors": factors,
             "coefficients": problem.identified,
@@ -169,10 +188,19 @@ def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
 
 
 def remarks(problem: AbsorbedProblem) -> list[str]:
-    """That absorbed factors fall into groups of levels that no row connects."""
-    design, redundant = problem.design, problem.index.pattern.redundant
+    """That rows are separated, and that absorbed factors fall into groups of levels that no row connects."""
+    design, redundant, across = problem.design, problem.index.pattern.redundant, problem.across
     names = [design.parts[k].term.name for k in design.absorbed_parts]
-    return [
+    together = ", ".join(f"`{term}`" for term in terms_in(design, np.abs(across.direction))) if across else ""
+    said = (
+        [
+            f"{together} separate {across.rows:,} rows by their response, though no level does by itself: these rows have left "
+            f"the likelihood, and have no prediction"
+        ]
+        if across
+        else []
+    )
+    return said + [
         f"the levels of `{name}` and of {' or '.join(f'`{other}`' for other in names[:number])} fall into {groups:,} groups that "
         f"no training row connects: the prediction of a row with levels of two groups would depend on what cannot be estimated"
         for number, (name, groups) in enumerate(zip(names, redundant, strict=True))

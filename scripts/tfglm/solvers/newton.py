@@ -119,7 +119,7 @@ class NewtonSearch:
         reason."""
         problem = self.problem
         try:
-            self.factored, self.since = problem.factored(self.state), Since()
+            self.factored, self.since = problem.factored(self.state.information.penalised(problem.ridge)), Since()
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
             self._tell_separation()

@@ -161,9 +161,15 @@ class Problem:
         saturated, base, rows = (float(counts[name]) for name in ("saturated", "base", "rows"))
         return self.family.log_likelihood(LikelihoodSums(state.loss, saturated, base, rows, self.weight_sum))
 
-    def factored(self, state: State) -> Factored:
-        """H at a state. Raises scipy.linalg.LinAlgError if it is singular."""
-        return factor(state.information.penalised(self.ridge))
+    def rectified(self, state: Mapping[str, np.ndarray], moving: np.ndarray) -> tuple[Sums, Blocks]:
+        """The sums of the pass `rectifier` with this state, and the second derivative of its loss by the coefficients that are
+        `moving`, a boolean for each."""
+        sums = self.workload.sum(self.executor, "rectifier", state)
+        return sums, assemble(self.design, sums, moving)
+
+    def factored(self, blocks: Blocks) -> Factored:
+        """An information matrix of this problem, with penalties, factored. Raises scipy.linalg.LinAlgError if it is singular."""
+        return factor(blocks)
 
     def objective(self, state: State) -> float:
         """F."""

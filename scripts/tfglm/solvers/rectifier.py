@@ -21,7 +21,7 @@ import numpy as np
 
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import LADDER, LEAST, ROUNDS
-from tfglm.solvers.information import Blocks, assemble, factor, gradient
+from tfglm.solvers.information import Blocks, gradient
 from tfglm.solvers.problem import Problem
 
 NOTHING = 1e-10
@@ -76,16 +76,16 @@ def _minimum(problem: Problem, rounds: np.ndarray, least: np.ndarray) -> _Point:
 
     def at(direction: np.ndarray) -> _Point:
         state = workload.state(direction) | {ROUNDS: rounds, LEAST: least}
-        sums = workload.sum(problem.executor, "rectifier", state)
+        sums, blocks = problem.rectified(state, moving)
         of_all = np.where(moving, gradient(design, sums), 0.0)
-        return _Point(direction, float(sums["loss"]), of_all, assemble(design, sums, moving), sums)
+        return _Point(direction, float(sums["loss"]), of_all, blocks, sums)
 
     point = at(np.zeros(design.size))
     ridge = np.zeros(design.size)  # at 0 all weights are 1
     ridge[point.blocks.dense], ridge[point.blocks.eliminated] = np.diag(point.blocks.a), point.blocks.d
     ridge *= DAMPING
     for _ in range(MOST_STEPS):
-        step = factor(point.blocks.penalised(ridge)).solve(point.gradient)
+        step = problem.factored(point.blocks.penalised(ridge)).solve(point.gradient)
         if step @ point.gradient <= CLOSE or point.loss <= NOTHING or not point.sums["candidate"]:
             return point
         trial, length = at(point.direction - step), 1.0

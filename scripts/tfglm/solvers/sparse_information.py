@@ -17,7 +17,7 @@ adds to right sides along these directions is taken out.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -330,6 +330,12 @@ class SparseBlocks(Blocks):
     """A, B [dense, m] and M; `eliminated` are the places of all levels of absorbed factors, `d` is the diagonal of M."""
 
     sparse: SparsePart
+
+    def penalised(self, ridge: np.ndarray) -> "SparseBlocks":
+        if not ridge.any():
+            return self
+        d = self.d + ridge[self.eliminated]
+        return replace(self, a=self.a + np.diag(ridge[self.dense]), d=d, sparse=replace(self.sparse, diagonal=d))
 
 
 @dataclass(frozen=True)
