@@ -1,8 +1,10 @@
 # Fits of R's glm with each family and link, with which tests/statistics/test_more_families.py compares.
-# Run in this folder: Rscript families.R (R 4.2, jsonlite, sandwich); writes families.csv and families.json.
+# Run in this folder: Rscript families.R (R 4.2, MASS, jsonlite, mgcv, sandwich, statmod); writes families.csv and families.json.
 library(jsonlite)
 library(MASS)
+library(mgcv)
 library(sandwich)
+library(statmod)
 
 set.seed(21)
 n <- 500
@@ -26,6 +28,8 @@ x <- mu + mu^2 * z / (2 * lambda) - mu / (2 * lambda) * sqrt(4 * mu * lambda * z
 rows$wait <- round(ifelse(runif(n) <= mu / (mu + x), x, mu^2 / x), 5) + 0.00001
 rows$delay <- round(exp(0.5 + eta) + rnorm(n), 4)
 rows$bumps <- rnbinom(n, size = 1.7, mu = exp(0.7 + eta))
+calls <- rpois(n, exp(0.1 + 0.6 * eta))
+rows$fees <- round(ifelse(calls > 0, rgamma(n, 1.5 * pmax(calls, 1), 0.8), 0), 4)
 write.csv(rows, "families.csv", row.names = FALSE, quote = FALSE)
 
 exactly <- glm.control(epsilon = 1e-15, maxit = 200)
@@ -45,6 +49,27 @@ exact_nb <- function(formula, weights = rep(1, n)) {
   stopifnot(abs(fit$theta - first$theta) < 1e-6, abs(logLik(fit) - logLik(first)) < 1e-9)
   fit
 }
+# Dispersion and power by maximum likelihood, of the density of mgcv's ldTweedie; glm has the coefficients of a power.
+exact_tweedie <- function(formula, weights = rep(1, n)) {
+  environment(formula) <- environment()
+  fitted_by <- function(power) glm(formula, tweedie(power, 0), rows, weights = weights, control = exactly)
+  profile <- function(power) {
+    mu <- fitted(fitted_by(power))
+    at <- function(u) sum(vapply(1:n, function(i) ldTweedie(rows$fees[i], mu[i], power, exp(u) / weights[i])[1], 0))
+    if (all(weights == 1)) at <- function(u) sum(ldTweedie(rows$fees, mu, power, exp(u))[, 1])
+    optimize(at, c(-2, 2), maximum = TRUE, tol = 1e-12)
+  }
+  power <- optimize(function(p) profile(p)$objective, c(1.1, 1.9), maximum = TRUE, tol = 1e-12)$maximum
+  h <- 1e-3
+  around <- vapply(power + c(-h, 0, h), function(p) profile(p)$objective, 0)
+  fit <- fitted_by(power)
+  fit$power <- power
+  fit$SE.power <- sqrt(-h^2 / (around[1] - 2 * around[2] + around[3]))
+  fit$dispersion_of_likelihood <- exp(profile(power)$maximum)
+  fit$log_likelihood <- around[2]
+  fit
+}
+
 fits <- list(
   probit = glm(late ~ carrier + hour, binomial("probit"), rows, control = exactly),
   cloglog = glm(late ~ carrier + hour, binomial("cloglog"), rows, control = exactly),
@@ -63,6 +88,10 @@ fits <- list(
   negative_binomial_weights = exact_nb(bumps ~ carrier + hour, rows$trips),
   negative_binomial_offset = exact_nb(bumps ~ carrier + hour + offset(log(miles))),
   negative_binomial_given = glm(bumps ~ carrier + hour, negative.binomial(2.5), rows, control = exactly),
+  tweedie_given = glm(fees ~ carrier + hour, tweedie(1.4, 0), rows, control = exactly),
+  tweedie_given_weights = glm(fees ~ carrier + hour, tweedie(1.4, 0), rows, weights = trips, control = exactly),
+  tweedie = exact_tweedie(fees ~ carrier + hour),
+  tweedie_weights = exact_tweedie(fees ~ carrier + hour, rows$trips),
   gaussian_log_weights = glm(delay ~ carrier + hour, gaussian("log"), rows, weights = trips, start = c(1, 0, 0, 0, 0),
     control = exactly)
 )
@@ -79,8 +108,12 @@ described <- function(fit) {
     theta_std_error = fit$SE.theta,
     deviance = fit$deviance,
     null_deviance = fit$null.deviance,
-    log_likelihood = as.numeric(logLik(fit)),
-    aic = AIC(fit) + if (is.null(fit$of_theta)) 0 else 2,
+    log_likelihood = if (is.null(fit$power)) as.numeric(logLik(fit)) else fit$log_likelihood,
+    aic = if (is.null(fit$power)) AIC(fit) + if (is.null(fit$of_theta)) 0 else 2
+          else 2 * (fit$rank + 2) - 2 * fit$log_likelihood,
+    power = fit$power,
+    power_std_error = fit$SE.power,
+    dispersion_of_likelihood = fit$dispersion_of_likelihood,
     mean = unname(predicted$fit[1:5]),
     mean_std_error = unname(predicted$se.fit[1:5]),
     pearson = unname(residuals(fit, "pearson")[1:5]),

@@ -32,6 +32,7 @@ REGRESSIONS = {
     if not FAMILIES[name].of_classes
 }
 REGRESSIONS["negative_binomial theta"] = family_of("negative_binomial", theta=1.3)
+REGRESSIONS["tweedie power"] = family_of("tweedie", power=1.3)
 each_family = pytest.mark.parametrize("family", REGRESSIONS.values(), ids=list(REGRESSIONS))
 
 

@@ -33,6 +33,8 @@ def frame() -> pd.DataFrame:
     table["cost"] = np.round(random.gamma(3, np.exp(1 + 0.5 * eta) / 3) + 1e-3, 4)
     table["wait"] = np.round(random.wald(np.exp(0.5 * eta), 5.0) + 1e-3, 4)
     table["bumps"] = random.negative_binomial(2, 2 / (2 + np.exp(0.4 + 0.5 * eta)))
+    calls = random.poisson(np.exp(0.2 + 0.5 * eta))
+    table["fees"] = np.where(calls > 0, np.round(random.gamma(np.maximum(1.5 * calls, 1)), 4), 0.0)
     table["delay"] = np.round(np.exp(0.5 + 0.5 * eta) + 0.7 * random.normal(size=rows), 4)
     return table
 
@@ -50,6 +52,7 @@ KINDS = {
     "gamma inverse": ("cost", "gamma", {"link": "inverse"}),
     "inverse gaussian": ("wait", "inverse_gaussian", {}),
     "negative binomial": ("bumps", "negative_binomial", {"theta": 1.5}),
+    "tweedie": ("fees", "tweedie", {"power": 1.6}),
     "gaussian log": ("delay", "gaussian", {"link": "log"}),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -86,7 +89,9 @@ def test_a_lasso_and_a_path_meet_their_conditions(kind, files):
     path = {"number": 4, "smallest": 0.05, "select": "held_out"}
     _, fitted = fit_kind(kind, files, path=path)
     assert fitted.summary["converged"] and len(fitted.summary["path"]) == 4
-    assert all(point["deviance_held_out"] > 0 and point["aic"] is not None for point in fitted.summary["path"])
+    assert all(point["deviance_held_out"] > 0 for point in fitted.summary["path"])
+    has_likelihood = [point["aic"] is not None for point in fitted.summary["path"]]
+    assert all(has_likelihood) if kind != "tweedie" else not any(has_likelihood)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "gamma inverse"])
@@ -120,7 +125,12 @@ def test_a_frequency_is_as_good_as_repeated_rows(kind, frame, tmp_path):
     design, once = fit_frame(frame, formula, family, tmp_path / "a", frequency="repeats", **link)
     again, often = fit_frame(repeated, formula, family, tmp_path / "b", **link)
     for key in ("log_likelihood", "deviance", "null_deviance", "aic"):
-        assert once.summary[key] == pytest.approx(often.summary[key], rel=1e-9)
+        both = once.summary[key], often.summary[key]
+        assert (
+            both == (None, None)
+            if kind == "tweedie" and key in ("log_likelihood", "aic")
+            else both[0] == pytest.approx(both[1], rel=1e-9)
+        )
     ours, theirs = table_of(design, once), table_of(again, often)
     np.testing.assert_allclose(ours["estimate"], theirs["estimate"], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(ours["std_error"], theirs["std_error"], rtol=1e-8)
@@ -140,6 +150,21 @@ def test_levels_whose_responses_are_alike_are_separated(kind, frame, tmp_path):
     for key in [("Intercept", ""), ("carrier", "B"), ("hour", "")]:
         assert table.loc[key, "estimate"] == pytest.approx(table_of(less, without).loc[key, "estimate"], rel=1e-9)
     assert fitted.summary["likelihood_ratio_tests"][0]["chi_squared"] > 0
+
+
+@pytest.mark.parametrize("kind", ["probit", "cloglog", "negative binomial", "tweedie"])
+def test_terms_that_separate_rows_together_leave_the_others_as_they_are(kind, frame, tmp_path):
+    response, family, link = KINDS[kind]
+    changed = frame.assign(far=np.where(np.arange(len(frame)) % 9 == 0, np.round(frame["cost"], 1) + 1, 0.0))
+    changed.loc[changed["far"] > 0, response] = 0
+    formula = f"{response} ~ carrier + hour + far"
+    design, fitted = fit_frame(changed, formula, family, tmp_path / "a", **link)
+    rest = changed[changed["far"] == 0].drop(columns="far")
+    less, without = fit_frame(rest, f"{response} ~ carrier + hour", family, tmp_path / "b", **link)
+    ours, theirs = table_of(design, fitted), table_of(less, without)
+    assert ours.loc[("far", ""), "estimate"] == -np.inf and ours.loc[("far", ""), "status"] == "separated"
+    for key in theirs.index:
+        assert ours.loc[key, "estimate"] == pytest.approx(theirs.loc[key, "estimate"], rel=1e-7, abs=1e-9)
 
 
 @each_kind
@@ -185,7 +210,7 @@ def test_metrics_of_rows_kept_back_are_those_of_scikit_learn(kind, files, frame)
         assert ours["brier"] == pytest.approx(sklearn_metrics.brier_score_loss(y, mean), rel=1e-9)
         return
     assert ours["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), rel=1e-9)
-    power = {"gamma": 2, "inverse_gaussian": 3}.get(design.family)
+    power = {"gamma": 2, "inverse_gaussian": 3, "tweedie": 1.6}.get(design.family)
     if power:
         expected = sklearn_metrics.mean_tweedie_deviance(y, mean, power=power)
         assert ours["mean_deviance"] == pytest.approx(expected, rel=1e-9)
@@ -230,6 +255,17 @@ def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
     regular.loc[0, "bumps"] = 4
     with pytest.raises(UserError, match=r"models\.m\.theta: the response `bumps` varies no more .* than a Poisson"):
         fit_frame(regular, response["formula"], response["family"], tmp_path / "c")
+
+
+def test_a_power_is_estimated_together_with_all_else(frame, files, tmp_path):
+    _, fitted, _ = fit_files(files, "fees ~ carrier + hour", "tweedie", std_errors="robust")
+    summary = fitted.summary
+    assert 1 < summary["power"] < 2 and 0 < summary["power_std_error"] < 0.2
+    _, again, _ = fit_files(files, "fees ~ carrier + hour", "tweedie", power=summary["power"], std_errors="robust")
+    np.testing.assert_array_equal(again.coefficients, fitted.coefficients)
+    assert again.summary["aic"] is None and again.summary["power_std_error"] is None
+    with pytest.raises(UserError, match=r"models\.m\.power: the likelihood of the response `cost` has no maximum"):
+        fit_frame(frame, "cost ~ carrier + hour", "tweedie", tmp_path)
 
 
 def test_a_perfect_fit_has_no_standard_errors(tmp_path):
@@ -278,6 +314,14 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
         ),
         (DesignConfig, {"family": "gamma", "theta": 2}, "theta: only family negative_binomial has it, not gamma"),
         (DesignConfig, {"family": "negative_binomial", "theta": 0}, "theta"),
+        (DesignConfig, {"family": "tweedie", "power": 2.5}, "power"),
+        (DesignConfig, {"family": "tweedie", "theta": 2}, "theta: only family negative_binomial has it, not tweedie"),
+        (
+            DesignConfig,
+            {"family": "tweedie", "l1": 1},
+            "power: it is estimated by maximum likelihood, which no penalised",
+        ),
+        (DesignConfig, {"family": "tweedie", "std_errors": "quasi"}, "with family tweedie `classical` estimates"),
         (
             DesignConfig,
             {"family": "negative_binomial", "l2": 1},

@@ -10,8 +10,19 @@ from tfglm.config.base import Number, Section
 if TYPE_CHECKING:
     from tfglm.config.models import DesignConfig, ModelConfig
 
-FamilyName = Literal["gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "multinomial"]
-RegressionFamily = Literal["gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial"]
+FamilyName = Literal[
+    "gaussian",
+    "binomial",
+    "poisson",
+    "gamma",
+    "inverse_gaussian",
+    "negative_binomial",
+    "tweedie",
+    "multinomial",
+]
+RegressionFamily = Literal[
+    "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "tweedie"
+]
 NetworkFamily = Literal["gaussian", "binomial", "poisson", "multinomial"]
 LinkName = Literal["identity", "log", "logit", "probit", "cloglog", "inverse", "1/mu^2"]
 
@@ -22,6 +33,7 @@ LINKS: dict[str, tuple[str, ...]] = {
     "gamma": ("log", "inverse"),
     "inverse_gaussian": ("log", "1/mu^2"),
     "negative_binomial": ("log",),
+    "tweedie": ("log",),
     "multinomial": ("softmax",),
 }
 """Of each family, the default first."""
@@ -29,10 +41,10 @@ LINKS: dict[str, tuple[str, ...]] = {
 CANONICAL = (("gaussian", "identity"), ("binomial", "logit"), ("poisson", "log"))
 """Families and links that factors can be absorbed from."""
 
-DISPERSION_ESTIMATED = ("gaussian", "gamma", "inverse_gaussian")
+DISPERSION_ESTIMATED = ("gaussian", "gamma", "inverse_gaussian", "tweedie")
 """Families whose classical standard errors have an estimated dispersion in them."""
 
-SHAPES: dict[str, str] = {"theta": "negative_binomial"}
+SHAPES: dict[str, str] = {"theta": "negative_binomial", "power": "tweedie"}
 """Keys that give the shape of a family, and which family that is."""
 
 ESTIMATE = "estimate"
@@ -50,13 +62,19 @@ class LinkConfig(Section):
     link: LinkName | None = Field(
         default=None,
         description="How the mean follows from the linear predictor. `gaussian`: `identity` (the default) or `log`. `binomial`: "
-        "`logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`: `log`. `gamma`: `log` (the default) or "
-        "`inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`.",
+        "`logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the "
+        "default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`.",
     )
     theta: Annotated[Number, Field(gt=0, le=1e9)] | Shape | None = Field(
         default=None,
         description="Of family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or "
         "`estimate` (the default).",
+    )
+
+    power: Annotated[Number, Field(gt=1, lt=2)] | Shape | None = Field(
+        default=None,
+        description="Of family `tweedie`: the variance is in proportion to mean^power. A number between 1 and 2, or `estimate` "
+        "(the default), which needs many passes over the data.",
     )
 
     @property

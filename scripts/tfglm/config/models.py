@@ -282,7 +282,8 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     family: RegressionFamily = Field(
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
         "regression of counts with log link, `gamma` and `inverse_gaussian` regression of amounts above 0 whose spread grows "
-        "with their mean, `negative_binomial` regression of counts that vary more than Poisson ones. `link` has others."
+        "with their mean, `negative_binomial` regression of counts that vary more than Poisson ones, `tweedie` regression of "
+        "amounts that are often exactly 0. `link` has others."
     )
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},

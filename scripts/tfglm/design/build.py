@@ -166,6 +166,7 @@ class _DesignBuilder:
             data=tuple(file.manifest.digest for file in self.files),
             link=settings.link,
             theta=settings.shape["theta"],
+            power=settings.shape["power"],
         )
 
     def column(self, name: str, where: str) -> Column:

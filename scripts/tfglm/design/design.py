@@ -68,15 +68,19 @@ class Design:
     """None for the family's default."""
     theta: float | None = None
     """The shape of a negative binomial; None if the fit is to estimate it."""
+    power: float | None = None
+    """That of a Tweedie distribution."""
 
     @cached_property
     def distribution(self) -> Family:
         """The family with its link and shape."""
-        return family_of(self.family, self.link, self.theta)
+        return family_of(self.family, self.link, self.theta, self.power)
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
         """With the shape that the fit of fit.json has estimated."""
-        return self if self.distribution.shape_is_known else replace(self, theta=fit["theta"])
+        if self.distribution.shape_is_known:
+            return self
+        return replace(self, theta=fit.get("theta"), power=fit.get("power"))
 
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:

@@ -17,6 +17,7 @@ from tfglm.families.inverse_gaussian import InverseGaussian
 from tfglm.families.multinomial import Multinomial
 from tfglm.families.negative_binomial import NegativeBinomial
 from tfglm.families.poisson import Poisson
+from tfglm.families.tweedie import Tweedie
 
 __all__ = [
     "FAMILIES",
@@ -46,22 +47,25 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
         "1/mu^2": partial(InverseGaussian, "1/mu^2"),
     },
     "negative_binomial": {"log": NegativeBinomial},
+    "tweedie": {"log": Tweedie},
     "multinomial": {"softmax": Multinomial},
 }
 """What makes a family, by the names that the config has for family and link, the default link first."""
 
 
 @lru_cache(maxsize=256)
-def family_of(name: str, link: str | None = None, theta: float | None = None) -> Family:
-    """The family of that name with a link, by default its first, and the shape `theta`, if that is known and it has one."""
+def family_of(name: str, link: str | None = None, theta: float | None = None, power: float | None = None) -> Family:
+    """The family of that name with a link, by default its first, and the shape `theta` or `power`, if it has one that is
+    known."""
     links = LINKS[name]
     make = links[link or next(iter(links))]
-    return make() if theta is None else make(theta=theta)
+    shape = {name: value for name, value in (("theta", theta), ("power", power)) if value is not None}
+    return make(**shape)
 
 
 def family_of_fit(fit: Mapping) -> Family:
     """That of fit.json."""
-    return family_of(fit["family"], fit.get("link"), fit.get("theta"))
+    return family_of(fit["family"], fit.get("link"), fit.get("theta"), fit.get("power"))
 
 
 FAMILIES: dict[str, Family] = {name: family_of(name) for name in LINKS}

@@ -63,8 +63,12 @@ class Family(ABC):
     """Whether networks can have it."""
     theta: float | None = None
     """The shape of a negative binomial."""
+    power: float | None = None
+    """Of the mean that the variance of a Tweedie distribution is in proportion to."""
     shape_is_known: bool = True
-    """Whether it has no `theta`, or is given one."""
+    """Whether it has neither, or is given it."""
+    shape_name: ClassVar[str] = ""
+    """What design and config call it."""
     shape_sums: ClassVar[tuple[str, ...]] = ()
     """What `of_shape` says of rows."""
     dispersion_known: ClassVar[bool] = True

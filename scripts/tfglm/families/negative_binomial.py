@@ -14,6 +14,7 @@ class NegativeBinomial(LinkedFamily):
 
     name = "negative_binomial"
     links: ClassVar[dict[str, Link]] = {"log": Log()}
+    shape_name = "theta"
     shape_sums = ("score", "information", "excess", "moment")
     smallest: ClassVar[float] = 0.0
     largest: ClassVar[float] = np.inf

@@ -35,8 +35,8 @@ WORDS = {
     "of each cluster so that the variance is unbiased under a working model (Bell and McCaffrey 2002)",
     "deviance": "twice the difference between the log-likelihood of a model that fits every row and that of this "
     "model; what is explained of it is the share by which it is smaller than without covariates",
-    "dispersion": "the factor by which the variance exceeds that of the family: estimated for gaussian, gamma and "
-    "inverse Gaussian and with `quasi`, 1 for binomial and poisson",
+    "dispersion": "the factor by which the variance exceeds that of the family: estimated for gaussian, gamma, "
+    "inverse Gaussian and Tweedie and with `quasi`, 1 for binomial and poisson",
     "epoch": "one pass of an online solver, or of a network, over all training rows",
     "interval": "were the rows drawn anew many times, 95 % of the intervals of 95 % would hold the true value, if "
     "the model is right",

@@ -13,7 +13,12 @@ from tfglm.results.compare import HELD_OUT, STATISTICS, Model, response_of
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 """Characters that no cell of a table can have."""
 
-FIT = {"R²": "r_squared", "pseudo-R² (share of the deviance explained)": "pseudo_r_squared", "theta": "theta"}
+FIT = {
+    "R²": "r_squared",
+    "pseudo-R² (share of the deviance explained)": "pseudo_r_squared",
+    "theta": "theta",
+    "power": "power",
+}
 """Statistics below the estimates beside those of a comparison, and their keys in fit.json."""
 
 

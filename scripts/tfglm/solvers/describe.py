@@ -98,12 +98,15 @@ def summary(
         "coefficients": int(np.count_nonzero(fitted.status == FREE)),
         "coefficients_aliased": int(np.count_nonzero(unknown)) - problem.separated_across,
         "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)) + problem.separated_across,
-        **goodness_of_fit(solution, estimated is not None),
+        **goodness_of_fit(solution, estimated),
     }
     if design.firth:
         report["firth"] = True
-    if problem.family.theta is not None:
-        report |= {"theta": problem.family.theta, "theta_std_error": estimated and estimated.std_error}
+    for name, value in (("theta", problem.family.theta), ("power", problem.family.power)):
+        if value is not None:
+            report |= {name: value, f"{name}_std_error": estimated and estimated.std_error}
+    if estimated and estimated.dispersion is not None:
+        report["dispersion_of_likelihood"] = estimated.dispersion
     if problem.l1 or problem.l2:
         report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
     if not problem.family.dispersion_known:
@@ -118,7 +121,7 @@ def summary(
     return report
 
 
-def goodness_of_fit(solution: Solution, has_estimated_shape: bool = False) -> dict:
+def goodness_of_fit(solution: Solution, estimated: Shape | None = None) -> dict:
     """Likelihood, deviance, and what follows from them."""
     problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
     family, counts = problem.family, problem.counts
@@ -126,8 +129,10 @@ def goodness_of_fit(solution: Solution, has_estimated_shape: bool = False) -> di
     has_intercept = problem.design.constant is not None
     # Of residuals that are rounding errors it has no meaning.
     log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
+    if estimated and estimated.log_likelihood is not None:
+        log_likelihood = estimated.log_likelihood
     # As in R, an estimated dispersion counts as a parameter, and so does a shape.
-    parameters = solution.effective + (not family.dispersion_known) + has_estimated_shape
+    parameters = solution.effective + (not family.dispersion_known) + (estimated is not None)
     return {
         "log_likelihood": log_likelihood,
         "deviance": 2 * (loss - saturated),

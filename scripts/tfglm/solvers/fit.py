@@ -8,7 +8,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, shape
+from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, shape, theta
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
@@ -20,6 +20,12 @@ from tfglm.solvers.prepare import count, prepare
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.start import begin
+
+SHAPES = {
+    "theta": shape.Method(theta.begin, theta.given_means),
+    "power": shape.Method(power.begin, power.given_means),
+}
+"""How the shapes of families are estimated, by their names."""
 
 
 def fit(
@@ -105,8 +111,12 @@ def with_shape(
     problem = prepare(workload, executor, counts, reporter.tell)
     begin_again = partial(begin, limits=limits, reporter=reporter)
     run = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
-    first = solve_across(begin_again(problem), run, begin_again, reporter.tell)
-    return shape.estimate(first, run, reporter.tell)
+
+    def solve_anew(start: Solution) -> Solution:
+        return solve_across(start, run, begin_again, reporter.tell)
+
+    method = SHAPES[workload.design.distribution.shape_name]
+    return shape.estimate(solve_anew(begin_again(problem)), method, solve_anew, reporter.tell)
 
 
 def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out: Workload | None) -> Solution:

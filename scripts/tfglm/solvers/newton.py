@@ -146,8 +146,8 @@ class NewtonSearch:
         closing_in = self.iteration == 0 or self.lambda_squared <= SLOW * self.before
         closer = self.is_exact and self.lambda_squared > self.precise_below and closing_in
         ends = (near and not closer) or self.iteration == self.max_iterations
-        if (near or ends) and self._is_drifting:
-            self._tell_separation()
+        if near or ends:
+            self.check_drift()
         return ends
 
     def _go(self, square: float) -> tuple[State, Since] | None:
@@ -166,9 +166,15 @@ class NewtonSearch:
             return self.is_exact and not after.is_fresh and not 1 < after.steps_left <= MOST_STEPS
 
         trial = line_search(problem, self.state, self.step, since, is_due, problem.at, self.reporter.live)
-        if trial is None and self._is_drifting:
-            self._tell_separation()
+        if trial is None:
+            self.check_drift()
         return trial
+
+    def check_drift(self) -> None:
+        """Raise Drifting or UserError if the last step is too long for where it should end, because terms separate the response.
+        A search that ends sooner, for other steps to go on (solvers.observed), cannot tell."""
+        if self._is_drifting and self.converged_below <= CONVERGED_BELOW:
+            self._tell_separation()
 
     def _tell_separation(self) -> None:
         problem, coefficients = self.problem, self.state.coefficients

@@ -39,11 +39,12 @@ def run(search: NewtonSearch) -> float | None:
     if np.isnan(search.lambda_squared):  # a perfect fit
         return 1.0
     hessian = _finish(search)
+    search.converged_below, search.precise_below = CONVERGED_BELOW, PRECISE_BELOW
     if hessian is None:
-        search.converged_below, search.precise_below = CONVERGED_BELOW, PRECISE_BELOW
         search.state = search.problem.at(search.state.coefficients)
         search.run()
         return None
+    search.check_drift()
     return stretch(hessian, search.factored.blocks, len(search.state.coefficients))
 
 
@@ -51,13 +52,16 @@ def _finish(search: NewtonSearch) -> Factored | None:
     """Newton's own steps; the last J, None if it is not positive definite."""
     problem, moved, hessian = search.problem, 0.0, None
     while search.iteration < search.max_iterations or hessian is None:
+        if moved > FRESH:
+            search.renew()
+            moved = 0.0
         try:
             hessian = factor(problem.observed(search.state.coefficients).penalised(problem.ridge))  # 1.
         except scipy.linalg.LinAlgError:
             return None
         began, before = search.iteration, np.inf
         while True:
-            step = -hessian.solve(problem.gradient(search.state))  # 2.
+            search.step = step = -hessian.solve(problem.gradient(search.state))  # 2.
             search.lambda_squared = _length(search, step)
             search.report()
             slow = search.lambda_squared > SLOW * before

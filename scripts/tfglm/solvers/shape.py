@@ -1,53 +1,67 @@
-"""The shape of a family by maximum likelihood, alternating with the coefficients: theta of the negative binomial.
+"""The shape of a family by maximum likelihood, alternating with the coefficients: theta of the negative binomial (solvers.theta),
+power of the Tweedie distribution (solvers.power).
 
-The coefficients and theta are orthogonal in the expected information, so that few turns are needed (Lawless, Canadian Journal of
-Statistics 15, 1987; MASS::glm.nb in R):
+The coefficients and a shape are orthogonal in the expected information, so that few turns are needed (Lawless, Canadian Journal
+of Statistics 15, 1987; MASS::glm.nb in R):
 
-1. The coefficients at theta = infinity, which is a Poisson regression. If its residuals vary no more than a Poisson distribution
-   does, theta has no finite estimate, and the model is refused by name.
-2. Theta, given the means: Newton's method on its logarithm.
-3. The coefficients, given theta, from those before.
-4. End once theta moves by less than a billionth of its standard error; else go to 2.
+1. The coefficients at a shape to begin with.
+2. The shape, given the means.
+3. The coefficients, given the shape, from those before.
+4. End once the shape moves by less than a billionth of its standard error, or as little as it can be told; else go to 2.
 
-The fit that is reported is then made anew with theta as if it had been given; its standard error is that of the observed
-information for theta alone, as MASS has it.
+The fit that is reported is then made anew with the shape as if it had been given.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from tfglm.engine.passes import SHAPE
 from tfglm.errors import UserError
 from tfglm.solvers.problem import Solution
 
 PRECISE = 1e-9
-"""In standard errors of theta: how far the last turn may move it."""
+"""In standard errors of the shape: how far the last turn may move it."""
 
-MOST_TURNS, MOST_STEPS = 50, 100
-"""Of the coefficients, and of theta in one of these."""
-
-LARGEST = 1e7
-"""Theta from which on the distribution is a Poisson one but for rounding errors."""
+MOST_TURNS = 50
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The estimate of a shape and its standard error, by the name that design and config have for it."""
+    """The estimate of a shape by the name that design and config have for it, and its standard error.
+
+    `trial` is what the next turn begins with, `precise` how far the last step may go, in standard errors; `dispersion` and
+    `log_likelihood` are those of a family whose dispersion is estimated by maximum likelihood too.
+    """
 
     name: str
     value: float
     std_error: float
+    trial: np.ndarray
+    precise: float = PRECISE
+    dispersion: float | None = None
+    log_likelihood: float | None = None
 
 
-def estimate(first: Solution, solve: Callable[[Solution], Solution], tell: Callable[[str], None]) -> Shape:
-    """Theta by maximum likelihood.
+class Method(NamedTuple):
+    """How a shape is found: what to `begin` with, from the first coefficients, and its estimate `given_means` and a trial."""
+
+    begin: Callable[[Solution], np.ndarray]
+    given_means: Callable[[Solution, np.ndarray], Shape]
+
+
+def estimate(
+    first: Solution, method: Method, solve: Callable[[Solution], Solution], tell: Callable[[str], None]
+) -> Shape:
+    """The shape by maximum likelihood.
 
     Parameters
     ----------
     first
-        The fit with theta not known, which takes it for infinite.
+        The fit with the shape not known.
+    method
+        Finds the shape, given the means.
     solve
         Finds the coefficients from a start.
     tell
@@ -56,54 +70,19 @@ def estimate(first: Solution, solve: Callable[[Solution], Solution], tell: Calla
     Raises
     ------
     UserError
-        If the response does not vary enough for a finite estimate, or the turns do not end.
+        If the shape has no estimate, or the turns do not end.
     """
-    solution, design = first, first.problem.design
-    sums = _sums(solution, 1.0)
-    if sums["excess"] <= 0:
-        raise no_theta(solution)
-    theta = float(solution.problem.weight_sum / sums["moment"])
-    before = np.inf
+    solution, design, trial, before = first, first.problem.design, method.begin(first), np.inf
     for _ in range(MOST_TURNS):
-        theta, error = given_means(solution, theta)
-        if abs(theta - before) <= PRECISE * error:
-            return Shape("theta", theta, error)
-        tell(f"theta {theta:.6g}, standard error {error:.3g}")
-        before = theta
-        workload = first.problem.workload.with_design(replace(design, theta=theta))
+        found = method.given_means(solution, trial)
+        if abs(found.value - before) <= found.precise * found.std_error:
+            return found
+        tell(f"{found.name} {found.value:.6g}, standard error {found.std_error:.3g}")
+        trial, before = found.trial, found.value
+        workload = first.problem.workload.with_design(design.as_fitted({found.name: found.value}))
         problem = replace(solution.problem, workload=workload)
         solution = solve(replace(first, problem=problem, state=problem.at(solution.state.coefficients)))
     raise UserError(
-        f"models.{design.model}.theta: its estimate did not settle in {MOST_TURNS} turns; give a number, such as {theta:.3g}"
+        f"models.{design.model}.{found.name}: its estimate did not settle in {MOST_TURNS} turns; give a number, such as "
+        f"{found.value:.3g}"
     )
-
-
-def given_means(solution: Solution, theta: float) -> tuple[float, float]:
-    """Theta and its standard error, with the means of the coefficients, from a start."""
-    for _ in range(MOST_STEPS):
-        sums = _sums(solution, theta)
-        score, information = float(sums["score"]), float(sums["information"])
-        # By the logarithm of theta.
-        slope, curvature = theta * score, theta**2 * information - theta * score
-        step = float(np.clip(slope / curvature, -1.0, 1.0)) if curvature > 0 else float(np.sign(slope))
-        if information > 0 and abs(step) * theta * np.sqrt(information) <= PRECISE / 10:
-            return theta, float(1.0 / np.sqrt(information))
-        theta *= float(np.exp(step))
-        if theta > LARGEST:
-            break
-    raise no_theta(solution)
-
-
-def no_theta(solution: Solution) -> UserError:
-    """That theta has no finite estimate."""
-    design = solution.problem.design
-    return UserError(
-        f"models.{design.model}.theta: the response `{design.response}` varies no more around its mean than a Poisson "
-        f"distribution does, so theta has no finite estimate\n  use family: poisson, or give theta a number"
-    )
-
-
-def _sums(solution: Solution, theta: float) -> dict[str, np.ndarray]:
-    problem = solution.problem
-    state = problem.workload.state(solution.state.coefficients) | {SHAPE: np.array([theta])}
-    return problem.workload.sum(problem.executor, "shape", state)
