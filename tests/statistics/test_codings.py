@@ -13,9 +13,13 @@ from tfglm.data.dictionary import merge
 from tfglm.design.codings import contrasts
 from tfglm.design.design import Design
 from tfglm.errors import UserError
+from tfglm.report.coefficient_rows import Heading, rows_and_scale
+from tfglm.report.coefficients import sheet
+from tfglm.report.words import Words
 from tfglm.results import coefficients, effects, export
 from tfglm.results.joint import joint_tests
 from tfglm.results.margins import margins
+from tfglm.results.pairwise import pairwise
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FITS = {
@@ -214,3 +218,37 @@ def test_codings_are_refused_where_levels_are_rare_or_penalised(frame, tmp_path)
     design_of("late ~ C(day, contr.sum)", "binomial", merge([file], rare={"day": 10}), [file])
     with pytest.raises(UserError, match="a penalised fit has a coefficient for each level, whatever the coding"):
         design_of("late ~ C(carrier, contr.sum)", "binomial", merge([file]), [file], l2=0.1)
+
+
+def test_a_coding_beside_absorbed_factors_and_pairs_of_levels(files):
+    plain, coded = (
+        fit_files(files, f"late ~ C(carrier{coding}) + hour", "binomial", absorb=["origin"])[:2]
+        for coding in ("", ", contr.sum")
+    )
+    treatment, sums = (table_of(*each) for each in (plain, coded))
+    levels = treatment.loc["C(carrier)"]["estimate"]
+    assert sums.loc["C(carrier, contr.sum)"]["estimate"].to_numpy() == pytest.approx(
+        (levels - levels.mean())[:3], rel=1e-9
+    )
+    pairs = [
+        pairwise(estimates_of(*fit_files(files, f"late ~ {term} + hour", "binomial")[:2]), [term], 0.95)
+        for term in ("C(carrier)", "C(carrier, contr.helmert)")
+    ]
+    for column in ("estimate", "std_error", "p_tukey"):
+        np.testing.assert_allclose(pairs[1][column], pairs[0][column], rtol=1e-9)
+
+
+def test_pages_say_what_contrasts_compare(files):
+    words = Words({"origin": {"0": "EWR", "1": "JFK", "2": "LGA"}}, {})
+    formula = "late ~ C(origin, contr.sum) + C(carrier, contr.helmert) + C(hours, contr.poly) + C(origin, contr.sum):hour + hour"
+    design, fitted, _ = fit_files(files, formula, "binomial")
+    table = coefficients.table(estimates_of(design, fitted), 0.95)
+    items, _ = rows_and_scale(table, "odds_ratio", words)
+    headings = {item.term: item.remark for item in items if isinstance(item, Heading)}
+    assert headings["C(origin, contr.sum)"] == "against the mean of the levels"
+    assert headings["C(carrier, contr.helmert)"] == "against the mean of the levels before"
+    assert headings["C(hours, contr.poly)"] == "" and headings["C(origin, contr.sum):hour"].startswith("for +")
+    labels = [item.label for item in items if not isinstance(item, Heading)]
+    assert labels[:4] == ["S.EWR", "S.JFK", "H.B6", "H.DL"]
+    terms = {term.name: term.against for term in sheet(table, "odds_ratio", 0.95, words).terms}
+    assert terms["C(origin, contr.sum)"] == "the mean of the levels"

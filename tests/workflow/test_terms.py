@@ -80,3 +80,11 @@ def test_what_only_looks_like_a_name_of_terms_stays(formula):
 def test_names_that_cannot_be_are_refused(terms, formula, expected):
     refused = message(load, config_of(terms, formula), "c.yaml")
     assert refused.startswith("c.yaml: ") and expected in refused
+
+
+def test_tables_may_name_a_factor_by_its_column_however_the_formula_writes_it():
+    raw = config_of({}, 'late ~ i(month, ref=1) + C(weekday, Treatment("6")) + distance')
+    raw["tables"] = {"controls": ["C(month)"], "labels": {"C(weekday)": "day of the week"}}
+    assert load(raw, "c.yaml").tables.controls == ["C(month)"]
+    raw["tables"] = {"controls": ["C(hour)"]}
+    assert "tables.controls: no formula has the term `C(hour)`" in message(load, raw, "c.yaml")

@@ -21,7 +21,7 @@ from tfglm.config.cluster import ClusterConfig
 from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
-from tfglm.config.models import ModelConfig, covariates_of
+from tfglm.config.models import ModelConfig, columns_of, covariates_of
 from tfglm.config.networks import NetworkConfig
 from tfglm.config.pictures import PicturesConfig
 from tfglm.config.tables import TablesConfig
@@ -187,12 +187,16 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _terms_of_tables(self) -> "Config":
-        formulas = ["".join(model.formula.split()) for model in self.all_models.values()]
+        written = [model.formula for model in self.all_models.values()]
+        formulas, columns = ["".join(formula.split()) for formula in written], [*map(columns_of, written)]
         for key in ("labels", "controls"):
             for term in getattr(self.tables, key):
                 # `a * b` has the term `a:b`.
                 factors = "".join(term.split()).split(":")
-                if term != "Intercept" and not any(all(part in formula for part in factors) for formula in formulas):
+                is_written = any(all(part in formula for part in factors) for formula in formulas)
+                # `i(month, ref=1)` and `C(month, Treatment("6"))` have the term `C(month)`.
+                is_factor = term.startswith("C(") and any(set(columns_of(term)) <= set(names) for names in columns)
+                if term != "Intercept" and not is_written and not is_factor:
                     raise ValueError(f"tables.{key}: no formula has the term `{short(term)}`")
         return self
 

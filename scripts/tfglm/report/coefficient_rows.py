@@ -77,9 +77,9 @@ def rows_and_scale(
     for term, rows in levels.groupby("term", sort=False):
         chosen = in_order(rows)
         labels = [words.level(str(term), level) for level in chosen["level"]]
-        against = words.level(str(term), rows["reference"].iloc[0])
+        against = words.against(str(term), rows["reference"].iloc[0])
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
-        items.append(Heading(str(term), remark(rows, chosen, against) + more))
+        items.append(Heading(str(term), (remark(rows, chosen, against) + more).removeprefix(", ")))
         for row, label in zip(chosen.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
     if len(numbers):

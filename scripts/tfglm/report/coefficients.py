@@ -86,7 +86,7 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
         Term(
             str(name),
             words.units.get(plain(str(name)), ""),
-            words.level(str(name), str(rows["reference"].iloc[0])),
+            words.against(str(name), str(rows["reference"].iloc[0])),
             [] if CURVED.search(str(name)) else list(rows_of(str(name), rows, bool(ratio), names, words)),
         )
         for name, rows in shown.groupby("term", sort=False)

@@ -8,8 +8,18 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-FACTOR = re.compile(r"C\((\w+)(?:, [\w.]+)?\)")
-"""A number that a formula takes for a factor."""
+FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
+"""A number that a formula takes for a factor, and how it is coded if by contrasts."""
+
+CODED = {
+    "contr.sum": "the mean of the levels",
+    "contr.helmert": "the mean of the levels before",
+    "contr.diff": "the level before",
+}
+"""What the coefficients of a coding are compared with."""
+
+CODED_LEVEL = re.compile(r"([SHD]\.)(.+)", re.DOTALL)
+"""A level in the name of a contrast."""
 
 NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")
 
@@ -40,8 +50,20 @@ class Words:
             # Numbers in an interaction have no level, and a level may hold a colon.
             return level
         return ":".join(
-            self.labels.get(column, {}).get(part, part) for column, part in zip(columns, parts, strict=True)
+            self._level(factor, column, part)
+            for factor, column, part in zip(term.split(":"), columns, parts, strict=True)
         )
+
+    def _level(self, factor: str, column: str, level: str) -> str:
+        """The label of a level of a factor; of a contrast with the letter before it."""
+        labels, coded = self.labels.get(column, {}), FACTOR.fullmatch(factor)
+        contrast = CODED_LEVEL.fullmatch(level) if coded and coded[2] else None
+        return contrast[1] + labels.get(contrast[2], contrast[2]) if contrast else labels.get(level, level)
+
+    def against(self, term: str, reference: str) -> str:
+        """What the levels of a term are compared with: the label of the reference level, or what a coding says; '' if nothing."""
+        coded = FACTOR.fullmatch(term)
+        return self.level(term, reference) if reference else CODED.get(str(coded and coded[2]), "")
 
 
 NO_WORDS = Words({}, {})
