@@ -189,8 +189,9 @@ class ComplementaryLogLog(ProbabilityLink):
 
     def hazards(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         hazard = self._hazard(eta)
-        # h / (exp(h) - 1), where neither overflows.
-        return hazard * np.exp(-hazard) / -np.expm1(-hazard), hazard
+        # h / (exp(h) - 1), where neither overflows; 1 where h underflows.
+        up = np.divide(hazard * np.exp(-hazard), -np.expm1(-hazard), out=np.ones_like(hazard), where=hazard > 0)
+        return up, hazard
 
     def hazard_slopes(self, eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         up, hazard = self.hazards(eta)

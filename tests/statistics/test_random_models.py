@@ -1,0 +1,62 @@
+"""Models put together at random agree with statsmodels and NumPy, row by row (random_models)."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import random_models
+from random_models import Model
+from tfglm.errors import UserError
+
+REFUSED = ("1 less the leverage", "leave no residual variance", "combinations of levels have no training rows")
+"""Why a model cannot be fitted to few rows."""
+
+FEW, MANY = range(1, 13), range(1000, 1150)
+
+
+def agrees(seed: int, folder, rows: tuple[int, int]) -> None:
+    """Raises AssertionError with the model that does not."""
+    random = np.random.default_rng(seed)
+    frame = random_models.table(int(random.integers(*rows)), random)
+    model = Model.drawn(random)
+    told = f"seed {seed}: {model.formula} {model.settings}"
+    try:
+        predicted, summary = random_models.ours(model, frame, folder)
+    except UserError as error:
+        # What few rows do not tell: each is a refusal of its own, with its own tests.
+        assert rows != LARGE and any(reason in str(error) for reason in REFUSED), f"{told}: {error}"
+        return
+    kept = predicted["remark"].isna().to_numpy()
+    assert rows != LARGE or kept.all(), told
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # statsmodels says that 0 and 1 are foretold without error
+        eta, errors = random_models.theirs(model, frame, kept)
+    assert summary["converged"], told
+    ours = predicted.loc[kept, "linear_predictor"].to_numpy()
+    assert np.all(np.abs(ours - eta) <= 1e-6 * np.maximum(np.abs(eta), errors)), told
+    mine = predicted.loc[kept, "linear_predictor_std_error"].to_numpy()
+    if model.settings["std_errors"] == "cluster(date)":
+        # Those of a row that one or two dates determine are left empty.
+        there = np.isfinite(mine)
+        assert rows != LARGE or there.all(), told
+        mine, errors = mine[there], errors[there]
+    # Errors of what is nearly determined lose digits with the information matrix, which fit.json says. And a row that its
+    # coefficients fit without error has a robust error of 0, but for rounding.
+    precision = 1e-3 if summary["nearly_aliased"] else 1e-5
+    assert np.all(np.abs(mine - errors) <= np.maximum(precision * errors, 1e-4 * np.median(errors))), told
+
+
+LARGE, SMALL = (400, 2500), (60, 250)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_few(seed, tmp_path):
+    agrees(seed, tmp_path, LARGE)
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("rows", [LARGE, SMALL], ids=["large", "small"])
+def test_many(rows, tmp_path):
+    for seed in MANY:
+        agrees(seed, tmp_path / str(seed), rows)
