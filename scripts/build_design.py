@@ -9,7 +9,13 @@ from tfglm.data.dictionary import Dictionary
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design
 from tfglm.design.checks import check_groups
-from tfglm.design.references import check_contrasts, check_hypotheses, check_pairwise, check_reference
+from tfglm.design.references import (
+    check_contrasts,
+    check_hypotheses,
+    check_pairwise,
+    check_profile,
+    check_reference,
+)
 from tfglm.errors import Problems
 
 
@@ -20,6 +26,8 @@ def main(arguments: argparse.Namespace) -> None:
         arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
     )
     problems = Problems()
+    with problems.collected():
+        check_profile(design)
     with problems.collected():
         check_reference(design, arguments.to_check.reference)
     with problems.collected():

@@ -54,6 +54,7 @@ NEEDED = {
     "tabulate_contrasts": {"pandas", "scipy"},
     "tabulate_hypotheses": {"pandas", "scipy"},
     "tabulate_pairwise": {"pandas", "scipy"},
+    "tabulate_profile": {"pandas"},
     "tabulate_effects": {"polars", "pandas", "scipy"},
     "tabulate_embeddings": {"polars", "pandas", "scipy"},
     "tabulate_for_papers": {"pandas", "scipy"},

@@ -139,6 +139,25 @@ rule tabulate_path:
         'exec python "$TFGLM_SCRIPTS/tabulate_path.py" --fit {input} --table {output} --log {log}'
 
 
+rule tabulate_profile:
+    input:
+        f"{MODEL}/fit.json",
+    output:
+        f"{MODEL}/profile.csv",
+    log:
+        f"{LOGS}/models/{{model}}/tabulate_profile.log",
+    benchmark:
+        f"{TIMINGS}/tabulate_profile/{{model}}.tsv"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        engine=ENGINE,
+    message:
+        "{wildcards.model}: tabulating profile likelihood intervals"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/tabulate_profile.py" --fit {input} --table {output} --log {log}'
+
+
 rule tabulate_effects:
     input:
         **FIT,

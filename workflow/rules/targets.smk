@@ -22,6 +22,7 @@ def targets_of_all_models():
         "contrasts.csv": lambda model: model.contrasts,
         "hypotheses.csv": lambda model: model.hypotheses,
         "pairwise.csv": lambda model: model.pairwise,
+        "profile.csv": lambda model: model.profile,
         "path.csv": lambda model: model.path,
         "path.svg": lambda model: model.path,
         "vcov.csv": lambda model: model.vcov,

@@ -19,6 +19,7 @@ from tfglm.config.base import (
 )
 from tfglm.config.comparisons import ComparisonsConfig
 from tfglm.config.families import LINKS, FamilyName, LinkConfig, RegressionFamily
+from tfglm.config.likelihoods import LikelihoodConfig, check_likelihoods, check_maximum
 from tfglm.config.penalties import PathConfig
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import (
@@ -85,7 +86,7 @@ class RowsConfig(Section):
         return self
 
 
-class DesignConfig(LinkConfig, RowsConfig):
+class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     """What a fit depends on, whatever the solver."""
 
     std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
@@ -125,11 +126,6 @@ class DesignConfig(LinkConfig, RowsConfig):
         description="Fit the model for one penalty after the other, and choose one of them.",
     )
     absorb: Names = Field(default=[], description=absorb.DESCRIPTION)
-    tests: Literal["wald", "likelihood_ratio"] = Field(
-        default="wald",
-        description="How terms are tested in `terms.csv`: `wald`, or `likelihood_ratio`, which fits the model once more without "
-        "each term, as R's `drop1`. A term with separated levels has a likelihood-ratio test in any case.",
-    )
 
     @field_validator("std_errors", mode="before")
     @classmethod
@@ -180,17 +176,7 @@ class DesignConfig(LinkConfig, RowsConfig):
 
     @model_validator(mode="after")
     def _likelihoods_to_compare(self) -> "DesignConfig":
-        if self.tests == "wald":
-            return self
-        if self.l1 or self.l2 or self.path:
-            raise ValueError("tests: a penalised fit (l1, l2, path) has no tests; remove the key")
-        if self.absorb:
-            raise ValueError("tests: where factors are absorbed there are Wald tests alone; remove the key")
-        if self.std_errors not in ("classical", "quasi"):
-            raise ValueError(
-                "tests: likelihood ratios take rows for independent and the variance of the family for true, which "
-                f"`{self.std_errors}` does not; remove the key, or use `classical` or `quasi`"
-            )
+        check_likelihoods(self)
         return self
 
     @model_validator(mode="after")
@@ -336,8 +322,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
                 raise ValueError(f"{key}: a penalised fit (l1, l2, path) has no tests; remove the key")
             if getattr(self, key) and not self.is_exact:
                 raise ValueError(f"{key}: solver `{self.online_solver}` has no standard errors; add `finish: newton`")
-        if self.tests == "likelihood_ratio" and not self.is_exact:
-            raise ValueError(f"tests: solver `{self.online_solver}` ends before the maximum; add `finish: newton`")
+        check_maximum(self)
         return self
 
     @model_validator(mode="after")

@@ -155,6 +155,8 @@ class _DesignBuilder:
             cells=clusters.cells,
             lags=settings.errors.lags,
             tests=settings.tests,
+            profile=tuple((name, tuple(weights.items())) for name, weights in settings.profile.items()),
+            profile_confidence=settings.profile_confidence,
             l1=settings.l1,
             l2=settings.l2,
             path=settings.path,

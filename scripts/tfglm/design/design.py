@@ -32,7 +32,7 @@ class Design:
     several columns are `cluster` and `crossed`, with the `cells` of each two of them or more; `lags` are those of errors that
     allow for serial correlation, None for the default. `firth` says that the likelihood has Jeffreys' prior. The last terms
     may be `absorbed`, a factor each: their coefficients are not reported, and they take the place of an intercept. `tests` of
-    terms are wald or likelihood_ratio.
+    terms are wald or likelihood_ratio; combinations of coefficients, by name, have a `profile` likelihood interval.
     """
 
     model: str
@@ -64,6 +64,8 @@ class Design:
     cells: tuple[Cells, ...] = ()
     lags: int | None = None
     tests: str = "wald"
+    profile: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
+    profile_confidence: float = 0.95
     link: str | None = None
     """None for the family's default."""
     theta: float | None = None

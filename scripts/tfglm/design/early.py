@@ -58,8 +58,9 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
 
 
 def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
-    """The coefficients that contrasts and hypotheses name, by where."""
+    """The coefficients that contrasts, hypotheses and profiles name, by where."""
     rows: dict[str, Mapping[str, float]] = {f"contrasts.{name}": row for name, row in model.contrasts.items()}
+    rows |= {f"profile.{name}": row for name, row in model.profile.items()}
     for name, hypothesis in model.hypotheses.items():
         for place, row in enumerate(hypothesis, 1):
             rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}

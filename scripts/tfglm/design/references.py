@@ -53,6 +53,19 @@ def check_hypotheses(design: Design, hypotheses: Mapping[str, Sequence[Mapping[s
     check_contrasts(design, rows, "hypotheses", [EQUALS])
 
 
+def check_profile(design: Design) -> None:
+    """Raise UserError with every coefficient of a profile that the design has not; those of coded factors are by level."""
+    names = [coefficient_name(*names) for names in design.coefficients()] if design.profile else []
+    unknown = [
+        f"models.{design.model}.profile.{name}: no coefficient `{coefficient}`{nearest(coefficient, names)}"
+        for name, weights in design.profile
+        for coefficient, _ in weights
+        if coefficient not in set(names)
+    ]
+    if unknown:
+        raise UserError("\n".join(unknown))
+
+
 def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
     """Raise UserError for a factor that the model has not, that has too many levels, or whose levels differ by another amount at
     each value of a number."""

@@ -8,7 +8,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, shape, theta
+from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, profile, shape, theta
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
@@ -99,8 +99,10 @@ def fit(
             if design.firth
             else likelihood_ratios(solution, fit_without, reporter.tell)
         )
+    profiles = profile.intervals(solution, fitted, reporter.tell) if solution.has_covariance else []
     # 5. Describe.
-    return replace(fitted, summary=describe(solution, fitted, counts, settings, tests, estimated))
+    summary = describe(solution, fitted, counts, settings, tests, estimated)
+    return replace(fitted, summary=summary | ({"profile": profiles} if design.profile else {}))
 
 
 def with_shape(

@@ -1,0 +1,189 @@
+"""Profile likelihood intervals: the values of a combination t'b of coefficients that a likelihood ratio test does not reject.
+
+For a value v let D(v) be the least deviance of coefficients with t'b = v, divided by the dispersion, less that of all
+coefficients, and zeta(v) its root with the sign of v less the estimate. The ends of the interval are where zeta is -z and z, the
+quantile of the normal distribution, or of t where the dispersion is estimated (Venables & Ripley, Modern Applied Statistics with
+S, 2002, 7.2; R's confint of a glm, which interpolates zeta between some values).
+
+D(v) is found by Newton's steps in the plane t'b = v: with gradient g and information matrix I,
+
+    step = -I^-1 g + lambda I^-1 t,   lambda = t'I^-1 g / t'I^-1 t,
+
+and begins where the value before has ended, moved along I^-1 t. The ends are found by the secant of zeta, which is close to a
+straight line.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.special import ndtri, stdtrit
+
+from tfglm.design.design import Design
+from tfglm.design.parametrisation import to_data_scale
+from tfglm.design.references import coefficient_name
+from tfglm.errors import UserError
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+from tfglm.solvers.problem import Problem, Solution, State
+
+CLOSE = 1e-7
+"""How near zeta comes to z."""
+
+SETTLED = 1e-13
+"""Of g'I^-1 g in the plane, in units of the deviance."""
+
+MOST_VALUES, MOST_STEPS = 25, 40
+"""For one end, and at one value."""
+
+FARTHEST = 1e3
+"""Standard errors from the estimate where an end is no longer looked for."""
+
+SHORTEST = 2.0**-20
+
+IN_PLANE = 1e-10
+"""Standard errors, of dispersion 1, from the plane that rounding may leave."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Where the least deviance is sought: t'b = v, for `direction` t [p]."""
+
+    problem: Problem
+    direction: np.ndarray
+    dispersion: float
+
+    def least(self, start: np.ndarray, value: float) -> State | None:
+        """The state of least deviance there, from coefficients that may have another value of t'b; None if the steps do not
+        settle. Raises scipy.linalg.LinAlgError if an information matrix is singular."""
+        problem, t = self.problem, self.direction
+        state = problem.at(start)
+        for _ in range(MOST_STEPS):
+            factored = problem.factored(state.information)
+            along = factored.solve(t)
+            gradient = problem.gradient(state)
+            newton = factored.solve(gradient)
+            size = float(t @ along)
+            off = value - float(t @ state.coefficients)
+            within = newton - along * float(t @ newton) / size
+            in_plane = abs(off) <= IN_PLANE * np.sqrt(size)
+            if in_plane and float(gradient @ within) <= SETTLED * self.dispersion:
+                return state
+            step, share = along * off / size - within, 1.0
+            # Into the plane in any case; within it the loss has to fall.
+            now = problem.at(state.coefficients + step)
+            while in_plane and not now.loss <= state.loss * (1 + 1e-14) and share > SHORTEST:
+                share /= 2
+                now = problem.at(state.coefficients + share * step)
+            if not np.isfinite(now.loss):
+                return None
+            state = now
+        return None
+
+
+def intervals(solution: Solution, fitted: Fitted, tell: Callable[[str], None]) -> list[dict[str, object]]:
+    """The profile intervals that the design asks for.
+
+    Parameters
+    ----------
+    solution, fitted
+        The fit, at the maximum, and its covariance.
+    tell
+        Hears of each combination.
+
+    Returns
+    -------
+    For each combination what fit.json says: `name`, `estimate`, `std_error` (of the information matrix), `ci_lower` and
+    `ci_upper` (None without an end), `wald_lower` and `wald_upper`, and a `note`, why there is no end.
+
+    Raises
+    ------
+    UserError
+        For a combination that has no finite estimate, or whose value depends on reference levels.
+    """
+    design = solution.problem.design
+    found = []
+    for name, weights in design.profile:
+        tell(f"profile likelihood of {name}:")
+        found.append(interval(solution, fitted, name, direction_of(design, fitted, name, dict(weights))))
+    return found
+
+
+def interval(solution: Solution, fitted: Fitted, name: str, direction: np.ndarray) -> dict[str, object]:
+    """That of one combination."""
+    problem, state = solution.problem, solution.state
+    dispersion = fitted.dispersion * fitted.correction
+    known = problem.family.dispersion_known and problem.design.std_errors != "quasi"
+    tail = 0.5 + problem.design.profile_confidence / 2
+    cut = float(ndtri(tail) if known else stdtrit(solution.df_residual, tail))
+    free = np.where(problem.free, direction, 0.0)
+    error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
+    estimate = float(direction @ state.coefficients)
+    plane = Plane(problem, free, dispersion)
+    ends, notes = [], []
+    for side in (-1.0, 1.0):
+        end, note = None, "the fit did not converge"
+        if solution.converged:
+            end, note = end_of(plane, state, estimate, error, side, cut)
+        ends.append(end)
+        notes.append(note)
+    return {
+        "name": name,
+        "estimate": estimate,
+        "std_error": error,
+        "ci_lower": ends[0],
+        "ci_upper": ends[1],
+        "wald_lower": estimate - cut * error,
+        "wald_upper": estimate + cut * error,
+        "note": "; ".join(dict.fromkeys(filter(None, notes))),
+    }
+
+
+def end_of(
+    plane: Plane, best: State, estimate: float, error: float, side: float, cut: float
+) -> tuple[float | None, str]:
+    """Where zeta is `side` times `cut`, or None and why."""
+    at = best.coefficients
+    inner, outer = (0.0, 0.0), (np.inf, np.inf)  # distances from the estimate, and |zeta| there
+    distance = cut * error
+    for _ in range(MOST_VALUES):
+        try:
+            state = plane.least(at, estimate + side * distance)
+        except scipy.linalg.LinAlgError:
+            state = None
+        if state is None:
+            return None, "the fit at a value of it does not settle"
+        zeta = float(np.sqrt(max(0.0, 2 * (state.loss - best.loss) / plane.dispersion)))
+        if abs(zeta - cut) <= CLOSE:
+            return estimate + side * distance, ""
+        at = state.coefficients
+        before = inner if zeta < cut else (inner if np.isinf(outer[0]) else outer)
+        inner, outer = ((distance, zeta), outer) if zeta < cut else (inner, (distance, zeta))
+        slope = (zeta - before[1]) / (distance - before[0])
+        distance += (cut - zeta) / slope if slope > 0 else distance
+        if not inner[0] < distance < outer[0]:
+            distance = (inner[0] + outer[0]) / 2 if np.isfinite(outer[0]) else 2 * inner[0]
+        distance = min(distance, 4 * max(inner[0], error))
+        if distance > FARTHEST * error:
+            break
+    return None, "the likelihood does not fall as far as an end of the interval"
+
+
+def direction_of(design: Design, fitted: Fitted, name: str, weights: Mapping[str, float]) -> np.ndarray:
+    """The combination on the scale of the fit, [p]. Raises UserError if it has no finite estimate, or depends on reference
+    levels."""
+    where = f"models.{design.model}.profile.{name}"
+    places = {coefficient_name(*names): place for place, names in enumerate(design.coefficients())}
+    row = np.zeros(design.size)
+    for coefficient, weight in weights.items():
+        place = places[coefficient]
+        if fitted.status[place] in (SEPARATED, EMPTY):
+            raise UserError(f"{where}: `{coefficient}` has no finite estimate, so it has no profile")
+        row[place] = weight
+    direction = np.asarray(to_data_scale(design).T @ row).ravel()
+    if not fitted.estimable(direction[None])[0]:
+        raise UserError(
+            f"{where}: its value depends on reference levels, or on what the data do not tell; write a difference of levels, as "
+            'in {"carrier[UA]": 1, "carrier[AA]": -1}'
+        )
+    return direction
