@@ -56,7 +56,7 @@ def table(rows: int, random: np.random.Generator) -> pd.DataFrame:
     return frame
 
 
-# ------------------------------------------------------------------------------------------------------------ the columns of a term
+# ----------------------------------------------------------------------------------------------- the columns of a term
 
 
 def indicators(column: str) -> Callable[[pd.DataFrame], np.ndarray]:
@@ -114,7 +114,7 @@ def column_of(term: str) -> str:
     return next(name for name in ("carrier", "origin", "month", "hour", "distance", "temperature") if name in term)
 
 
-# ------------------------------------------------------------------------------------------------------------------- a model
+# ----------------------------------------------------------------------------------------------- a model
 
 FAMILIES = {
     "gaussian": ("delay", sm.families.Gaussian(), {}),
@@ -184,7 +184,7 @@ class Model:
         return np.asarray(texts.get(self.settings.get("offset", ""), np.zeros(len(frame))), float)
 
 
-# --------------------------------------------------------------------------------------------------------------- the two answers
+# ----------------------------------------------------------------------------------------------- the two answers
 
 
 def ours(model: Model, frame: pd.DataFrame, folder: Path) -> tuple[pd.DataFrame, dict]:
