@@ -9,6 +9,7 @@ import numpy as np
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import family_of_fit
+from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawing import use_colour
 from tfglm.report.embedded import panels
@@ -45,6 +46,7 @@ def main(arguments: argparse.Namespace) -> None:
         in_words=in_words(fit),
         effect=family.effect,
         ratio=family.ratio.replace("_", " ") if family.ratio else "",
+        coded=bool(table["term"].str.contains(CODED).any()),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, family.ratio, arguments.settings.confidence, words),
         picture=panels(arguments.plots[0]),
@@ -57,9 +59,11 @@ PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
 
 def in_words(fit: dict) -> str:
     """The fit in two sentences."""
-    separated = (
-        f" ({fit['rows_of_separated_levels']:,} of them in separated levels)" if fit["rows_of_separated_levels"] else ""
-    )
+    lost = fit["rows_of_separated_levels"]
+    where = "separated levels"
+    if "absorbed" in fit:
+        where += ", or absorbed levels of one row, which tell nothing"
+    separated = f" ({lost:,} of them in {where})" if lost else ""
     across = fit.get("rows_separated_across_terms", 0)
     separated += f" ({across:,} of them separated by terms together)" if across else ""
     converged = "converged" if fit["converged"] else "did NOT converge"
@@ -72,9 +76,10 @@ def in_words(fit: dict) -> str:
     if fit["log_likelihood"] is not None:
         shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
+    family = family_words(fit, "family")
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
-        f"{family_words(fit).capitalize()} family, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
+        f"{family[0].upper()}{family[1:]}, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
         f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
     )

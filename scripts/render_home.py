@@ -118,9 +118,10 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
         "is_network": False,
-        "kind": f"{family_words(fit)} regression",
+        "kind": family_words(fit, "regression"),
         "explained": "" if explained is None else f"{100 * explained:.1f} %",
         "regression": family_of_fit(fit).regression,
+        "fitted": how_fitted(fit),
         "effects": effects,
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
         "means": adjusted_means(folder, about, family_of_fit(fit).counts_events),
@@ -132,6 +133,15 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "notes": notes,
         "without_estimate": without_estimate(table),
     }
+
+
+def how_fitted(fit: dict) -> str:
+    """What else stands beside the coefficients in a likelihood, or is added to it."""
+    factors = [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
+    absorbed = [f"{' and '.join(factors)} absorbed"] if factors else []
+    return "".join(
+        f", {each}" for each in [*absorbed, *(["by Firth's penalised likelihood"] if fit.get("firth") else [])]
+    )
 
 
 def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
@@ -236,10 +246,7 @@ LISTED = 20
 def without_estimate(table: pd.DataFrame) -> list[str]:
     """Sentences about the coefficients that have no estimate, and why."""
     separated = [name_of(row) for row in table[table["status"] == "separated"].itertuples()]
-    aliased = [
-        f"{name_of(row)} ({row.aliased_with if row.aliased_with == NO_ROWS else f'= {row.aliased_with}'})"
-        for row in table[table["status"] == "aliased"].itertuples()
-    ]
+    aliased = [f"{name_of(row)}{made_of(row.aliased_with)}" for row in table[table["status"] == "aliased"].itertuples()]
     reasons = {
         "Without a finite estimate, as the responses of their rows are all alike (separated)": separated,
         "Not identified, as only rows that terms separate together tell of them": [
@@ -248,6 +255,11 @@ def without_estimate(table: pd.DataFrame) -> list[str]:
         "Aliased, that is made of other columns and so without a coefficient of their own": aliased,
     }
     return [f"{reason}: {listed(names)}." for reason, names in reasons.items() if names]
+
+
+def made_of(columns: str) -> str:
+    """What an aliased coefficient is made of, in brackets; absorbed factors have no columns to name."""
+    return f" ({columns if columns == NO_ROWS else f'= {columns}'})" if columns else ""
 
 
 def name_of(row: Any) -> str:

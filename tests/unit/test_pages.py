@@ -24,7 +24,12 @@ SHOWN = {"fit": FIT, "response": HOSTILE, "unit": HOSTILE, "kind": HOSTILE, "exp
 SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
 SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}]}
 
-MODEL = SHOWN | {"fit": FIT | {"coefficients": 3}, "is_network": False, "regression": "linear regression of"}
+MODEL = SHOWN | {
+    "fit": FIT | {"coefficients": 3},
+    "is_network": False,
+    "regression": "linear regression of",
+    "fitted": HOSTILE,
+}
 MODEL |= {
     "effects": [Told("x", [HOSTILE]), Told(HOSTILE, [], HOSTILE)],
     "averages": True,
@@ -76,6 +81,7 @@ PAGES = {
         "effect": HOSTILE,
         "ratio": "",
         "by_cluster": True,
+        "coded": True,
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],
     },

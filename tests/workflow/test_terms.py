@@ -6,8 +6,9 @@ import pytest
 
 from configs import MINIMAL, message
 from tfglm.config import column_problems, load, load_layout
-from tfglm.config.models import columns_of
+from tfglm.config.models import columns_of, has_curves
 from tfglm.design.formula import parse
+from tfglm.design.transforms import TRANSFORMS
 
 TERMS = {"calendar": "C(month) + C(weekday)", "known_before": "carrier + calendar"}
 
@@ -47,6 +48,11 @@ def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
         "terms.carrier: the layout has a column of this name, so that a formula could mean either; rename the terms"
         in problems
     )
+
+
+def test_functions_of_numbers_have_curves_and_codings_have_none():
+    assert {name for name in TRANSFORMS if not has_curves(f"y ~ a + {name}(x)")} == {"scale", "center"}
+    assert not has_curves('log(y) ~ C(a, contr.poly()) + C(b, Treatment("1")) + i(c, ref=1) + scale(d) + logs:e')
 
 
 def test_codings_and_functions_are_no_columns():

@@ -181,6 +181,8 @@ def headline(name):
     for key, words in {"auc": "AUC", "r_squared": "R squared"}.items():
         if metrics.get(key) is not None:
             quality.append(f"{words} {metrics[key]:.4f}")
+    if metrics.get("d_squared") is not None:
+        quality.append(f"deviance explained {100 * metrics['d_squared']:.1f} %")
     if "accuracy" in metrics:
         mean = metrics.get("mean_response")
         alone = metrics["null_accuracy"] if "null_accuracy" in metrics else max(mean, 1 - mean)

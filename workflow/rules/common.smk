@@ -29,6 +29,7 @@ from tfglm.config import (
     settings_to_score,
     words_of_columns,
 )
+from tfglm.config.models import has_curves
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 

@@ -30,7 +30,9 @@ def targets_of_all_models():
     }
     for name, is_wanted in wanted.items():
         targets += [f"{RESULTS}/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]
-    return targets + [f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if has_curves(model)]
+    return targets + [
+        f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if has_curves(CONFIG.models[model].formula)
+    ]
 
 
 def pages_of_all_models():
@@ -46,17 +48,12 @@ def predicted_files(folder, files):
     return expand(f"{path}.parquet", model=MODELS, file=files) + expand(f"{path}.csv", model=as_csv, file=files)
 
 
-def has_curves(model):
-    """Whether a number stands inside a function, whose effect a single coefficient does not show."""
-    return re.search(r"\b(bs|poly|log\w*|sqrt|exp|abs)\(", CONFIG.models[model].formula.partition("~")[2])
-
-
 def curves_of(name):
     """An input function: a file of the curves of a model, if a number stands inside a function of its formula."""
 
     def files(wildcards):
-        model = wildcards.model
-        return [str(Path(RESULTS, "models", model, name))] if model in CONFIG.models and has_curves(model) else []
+        model = CONFIG.models.get(wildcards.model)
+        return [str(Path(RESULTS, "models", wildcards.model, name))] if model and has_curves(model.formula) else []
 
     return files
 

@@ -349,6 +349,11 @@ def covariates_of(model: RowsConfig) -> list[str]:
     return list(dict.fromkeys(named))
 
 
+def has_curves(formula: str) -> bool:
+    """Whether a number stands inside a function, so that no single coefficient shows its effect."""
+    return re.search(r"(?<![.\w])(bs|ns|cc|poly|I|log\w*|sqrt|exp|abs)\(", formula.partition("~")[2]) is not None
+
+
 def columns_of(formula: str) -> list[str]:
     """The names in a formula that are neither functions, their keywords, nor codings; its grammar is checked with the design."""
     bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b", " ", formula)

@@ -21,6 +21,9 @@ UNSORTED = 24
 CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(")
 """In the name of a term whose coefficients mean nothing one by one."""
 
+CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
+"""In the name of a term whose coefficients are those of the columns of a coding, not of levels."""
+
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
 

@@ -57,7 +57,7 @@ def draw_curve(panel: Panel, axes: Axes, curve: Curve, is_ratio: bool) -> None:
     axes.plot(reference, 0.0, "s", color=GREY, markerfacecolor="white", markersize=4)
     axes.set_xlabel(literal(curve.points["column"].iloc[0]))
     where = curve.points["at"].iloc[0]
-    axes.set_title(literal(short(f"{curve.term}, {where}" if where else curve.term, 44)))
+    axes.set_title(literal(short(f"{curve.term}, {where}" if where else curve.term, 36)))
     every = points.iloc[np.unique(np.linspace(0, len(points) - 1, POINTED_AT).astype(int))]
     for (low, high), point in zip(halfway(every["value"].to_numpy(float)), every.to_dict("records"), strict=True):
         told = f"{curve.points['column'].iloc[0]} {point['value']:,.6g}: {scale.written(point['effect'])}"

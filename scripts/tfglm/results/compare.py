@@ -107,10 +107,10 @@ def responses(models: Sequence[Model]) -> list[str]:
     return list(dict.fromkeys(f"{response_of(model.fit)} ({family_words(model.fit)})" for model in models))
 
 
-def family_words(fit: Mapping) -> str:
-    """The family of fit.json, and its link if that is not the default."""
+def family_words(fit: Mapping, noun: str = "") -> str:
+    """The family of fit.json, a `noun` after it if there is one, and its link if that is not the default."""
     links = list(LINKS[fit["family"]])
-    name, link = fit["family"].replace("_", " "), fit.get("link", links[0])
+    name, link = f"{fit['family'].replace('_', ' ')} {noun}".strip(), fit.get("link", links[0])
     return name if link == links[0] else f"{name} with link {link}"
 
 

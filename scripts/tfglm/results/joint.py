@@ -179,7 +179,11 @@ def wald_of(fitted: Fitted, values: np.ndarray, rows: scipy.sparse.csr_array) ->
     """The same of combinations of the coefficients of the fit, `rows` of a transformation with these `values`."""
     q = len(values)
     if len(fitted.scores) and q >= fitted.cluster_count - 1:
-        return np.nan, q, f"{fitted.cluster_count} {told_by(fitted)} are too few for {q} coefficients"
+        return (
+            np.nan,
+            q,
+            f"{fitted.cluster_count} {told_by(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}",
+        )
     covariance = fitted.covariance(rows)
     if len(fitted.score_signs) and not np.all(np.diag(covariance) > 0):
         return np.nan, q, NOT_POSITIVE

@@ -208,7 +208,9 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
         else max(fewest.clusters, fewest.clusters_per_coefficient * q)
     )
     if clusters - 1 < needed:
-        return JointReference(problem=f"{clusters} {told_by(fitted)} are too few for {q} coefficients")
+        return JointReference(
+            problem=f"{clusters} {told_by(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
+        )
     on_free = fitted.on_free(transform)
     if clustered is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
