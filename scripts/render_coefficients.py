@@ -77,9 +77,10 @@ def in_words(fit: dict) -> str:
         shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
     family = family_words(fit, "family")
+    parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
-        f"{family[0].upper()}{family[1:]}, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
+        f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
         f"{errors_in_words(fit)}; "
         f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
     )
