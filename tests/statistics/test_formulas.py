@@ -143,10 +143,22 @@ def test_effects_and_curves_are_those_of_predictions_of_changed_rows(frame, tmp_
         numerical = (mean(**{column: 1e-5}) - mean(**{column: -1e-5})) / 2e-5
         assert slopes[column] == pytest.approx(numerical, rel=1e-6), column
     curves = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
-    assert set(curves["term"]) >= {"ns(hour, df=3)", "cc(wind, df=3, lower_bound=-3, upper_bound=4)", "I(day^2)"}
+    assert set(curves["term"]) >= {"ns(hour, df=3)", "cc(wind, df=3, lower_bound=-3, upper_bound=4)"}
+    assert "I(day^2) + log(2 * day + 1)" in set(curves["term"])
     of_hour = curves[curves["column"] == "hour"]
     values = [*of_hour["value"], of_hour["reference"].iloc[0]]
     inputs = {"hour": np.array(values), "wind": np.zeros(len(values)), "day": np.ones(len(values))}
     eta = served(exported, ["AA"] * len(values), inputs)
     assert of_hour["effect"].to_numpy() == pytest.approx(eta[:-1] - eta[-1], abs=1e-10)
     assert of_hour["std_error"].notna().all()
+
+
+def test_terms_of_one_column_are_one_curve(frame, tmp_path):
+    formula = "late ~ carrier + hour + I(hour^2) + I(hour^3)"
+    design, fitted, dictionary = fit_files([ingest_frame(frame, tmp_path)], formula, "binomial")
+    curve = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert set(curve["term"]) == {"hour + I(hour^2) + I(hour^3)"}
+    other = fit_files([ingest_frame(frame, tmp_path / "poly")], "late ~ carrier + poly(hour, 3)", "binomial")
+    expected = effects.curves(estimates_of(*other[:2]), other[2], 0.95)
+    for column in ("effect", "std_error", "ci_lower", "ci_upper"):
+        np.testing.assert_allclose(curve[column], expected[column], rtol=1e-6, atol=1e-9)

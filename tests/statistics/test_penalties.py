@@ -240,7 +240,13 @@ def test_levels_separated_without_a_fold_and_the_table_and_picture_of_a_path(fra
     path = {"number": 8, "smallest": 0.05, "select": "cross_validation", "by": "day", "folds": 5}
     design, fitted, _ = fit_files(files, FORMULA.format("late"), "binomial", path=path, unpenalised=["C(origin)"])
     validated = fitted.summary["cross_validation"]
-    assert validated["not_converged"] == 0 and sum(validated["rows"]) < len(frame)
+    folds = pd.read_csv(GOLDEN / "folds.csv").set_index("day")["fold"]
+    in_separated = ((frame["origin"] == 1) & (frame["day"].map(folds) == folds[4])).sum()
+    assert validated["not_converged"] == 0 and sum(validated["rows"]) == len(frame) - in_separated
+    alone = frame.assign(day_of=np.where(frame["day"] == 4, "fourth", "other"))
+    alone_files = [ingest_frame(alone, tmp_path / "alone")]
+    told = fit_files(alone_files, "late ~ day_of + hour", "binomial", path=path, unpenalised=["day_of"])[1].summary
+    assert sum(told["cross_validation"]["rows"]) == len(frame) - (frame["day"] == 4).sum()
     table = pd.DataFrame(fitted.summary["path"])
     assert np.isfinite(table[["deviance_cross_validated", "deviance_fold_5"]].to_numpy()).all()
     terms = [term for term, _ in design.coefficients()]

@@ -325,5 +325,5 @@ def of_levels(node: ast.Call, column: str, term: str, where: str) -> FormulaFact
 def not_supported(term: str, where: str, remedy: str = "") -> UserError:
     return UserError(
         f"{where}: `{short(term)}` is not supported{remedy}; define a column for it under data.derive\n"
-        f"  the functions are: C, {', '.join(TRANSFORMS)}"
+        f"  the functions are: C, i, {', '.join(TRANSFORMS)}"
     )

@@ -16,6 +16,13 @@ HINTS = {
     r"\.\.\w+|(?<![\w.])\.\[": "a list of terms has a name under `terms`, and stands in formulas by it",
     r"\*\*|\^|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",
     r"\{": "for arithmetic write I(distance/100)",
+    r"\bQ\(": "names of columns have letters, digits and _ alone; a layout renames a column: `columns: {weekday: {type: string, "
+    "source: day of week}}`",
+    r"\bstandardize\(": "for standardize(distance) write scale(distance)",
+    r"\bC\([^()]*\b(?:levels|spans_intercept)\s*=": "levels are those of the training rows, in their order; rename or merge them "
+    "in a column under data.derive",
+    r"\b(?:bs|cc|poly)\([^()]*\b(?:extrapolation|constraints)\s*=": "what is beyond the training rows follows from the function: "
+    "bs() takes the end of its range, ns() is linear, cc() is periodic and has the mean 0",
     r"\b(?:exp2|exp10)\(": "write I(2^delay) and I(10^delay)",
     r"\bhashed\(": "no factor needs to be hashed: data.rare merges rare levels, and a factor may have millions of them",
     r"\blag\(": "rows are in no order; a column may hold the value of the row before",

@@ -54,7 +54,7 @@ def check_kinds(
                 check_multiplicity(f"{where}.{key}", name, whole, kinds, with_level)
     with problems.collected():
         check_offset(f"{where}.offset", settings.offset, kinds, with_level)
-    for key in ("std_errors", "absorb"):
+    for key in ("std_errors", "absorb", "path.by"):
         for name in settings.roles.get(key, []):
             with problems.collected():
                 refuse_image(f"{where}.{key}", name, kinds)

@@ -8,6 +8,7 @@ import scipy.sparse
 
 from tfglm.data.dictionary import Column, Dictionary
 from tfglm.design import transforms
+from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
 from tfglm.design.parametrisation import is_centred
 from tfglm.design.terms import Part
@@ -35,23 +36,20 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
 
     Returns
     -------
-    A row for each value of each number; a term that is a product of several factors has no curve of its own. Columns: term,
-    column, at (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a
-    penalised fit), ci_lower, ci_upper. What is not estimable is missing.
+    A row for each value of each number, whose terms are taken together, as `hour + I(hour^2)`; a term that is a product of
+    several factors has no curve of its own. Columns: term, column, at (where the others are held, '' if none multiplies it),
+    value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper. What is not estimable is missing.
     """
     design, fitted = estimated.design, estimated.fitted
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
     tables = [pd.DataFrame(columns=names)]
     unknown = np.isin(fitted.status, (SEPARATED, EMPTY))
-    for term in design.terms:
-        if term.categorical or len(term.numeric) != 1:
-            continue
-        factor = next(factor for factor in design.numeric if factor.name == term.numeric[0])
-        column = dictionary.columns[factor.column]
+    for name, factors in by_column(design).items():
+        column = dictionary.columns[name]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
-        rows = differences(estimated, factor, values, reference)
+        rows = np.sum([differences(estimated, factor, values, reference) for factor in factors], axis=0)
         known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
         effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
         error = margin = np.full(len(values), np.nan)
@@ -64,9 +62,20 @@ def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> p
             margin = np.where(error == 0, 0.0, distribution.quantile(confidence) * error)
         columns = {"value": values, "reference": reference, "effect": effect, error_name: error}
         columns |= {"ci_lower": effect - margin, "ci_upper": effect + margin}
-        texts = {"term": term.name, "column": factor.column, "at": "; ".join(held(estimated, factor))}
+        at = dict.fromkeys(where for factor in factors for where in held(estimated, factor))
+        texts = {"term": " + ".join(factor.name for factor in factors), "column": name, "at": "; ".join(at)}
         tables.append(pd.DataFrame(columns).assign(**texts)[names])
     return pd.concat(tables[1:] or tables, ignore_index=True)
+
+
+def by_column(design: Design) -> dict[str, list[Numeric]]:
+    """The numbers that are terms by themselves, by their column, in the order of the formula."""
+    factors: dict[str, list[Numeric]] = {}
+    for term in design.terms:
+        if not term.categorical and len(term.numeric) == 1:
+            factor = design.numeric_by_name[term.numeric[0]]
+            factors.setdefault(factor.column, []).append(factor)
+    return factors
 
 
 def grid(column: Column) -> np.ndarray:

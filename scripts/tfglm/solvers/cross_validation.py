@@ -16,6 +16,7 @@ from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
+from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.prepare import count, prepare
 from tfglm.solvers.problem import Point, Problem
 from tfglm.solvers.reporter import Reporter
@@ -58,8 +59,9 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
                 f"alike; use fewer folds"
             )
         without = prepare(train, problem.executor, counts, lambda message: None)
-        held_out = held_out.without(without.workload.excluded)
-        if without.workload.excluded:
+        unknown = unknown_groups(without)
+        if unknown:
+            held_out = held_out.without(unknown)
             of_held = count_fold(problem, held_out, fold)
         points = follow(without, held_out)
         weights[fold], rows[fold] = float(of_held["weight_sum"]), float(of_held["rows"])
@@ -67,6 +69,19 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
         not_converged += sum(not point.converged for point in points)
         reporter.live(f"fold {fold + 1} of {folds.number}: {rows[fold]:,.0f} rows held out")
     return CrossValidation(by_fold, weights, rows, not_converged)
+
+
+def unknown_groups(without: Problem) -> dict[tuple[str, ...], frozenset[int]]:
+    """The groups of unpenalised terms that have no finite coefficient without a fold, as they are separated or have no rows
+    there: of a penalised term one without rows has the coefficient 0."""
+    design = without.design
+    unknown: dict[tuple[str, ...], frozenset[int]] = {}
+    for part in design.parts:
+        if part.grouping and not part.multiplier and part.term.name in design.unpenalised_terms:
+            groups = np.flatnonzero(np.isin(without.status[part.where], (SEPARATED, EMPTY)))
+            if len(groups):
+                unknown[part.grouping] = frozenset(groups.tolist())
+    return unknown
 
 
 def of_fold(workload: Workload, fold: int, held: bool) -> Workload:
