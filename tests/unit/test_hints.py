@@ -7,6 +7,8 @@ from tfglm.errors import UserError
 
 REFUSED = {
     "late ~ .": "write them out, as in `late ~ carrier + distance`",
+    "late ~ distance + distance^2": "a power is `I(distance^2)`",
+    "late ~ carrier + log(distance)**3": "a power is `I(log(distance)^3)`",
     "late ~ pow(distance, 2)": "write I(distance^2) or poly(distance, 2)",
     "late ~ I(distance * seats)": "write a:b for a product of columns",
     "late ~ I(distance > 100)": "`derive: {far: distance > 1000}`",

@@ -121,7 +121,7 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
 
 def most_products(tree: Any) -> float:
     """How many terms a parsed formula stands for at most, before they are multiplied out: `(a + b)**30` would be a thousand
-    million. Raises ValueError for an exponent that is no whole number."""
+    million. Raises ValueError for an exponent that is no whole number, and for a power of a single term."""
     if tree is None:
         return 0
     # Parents before their operands, without recursion, which a long sum would end.
@@ -136,6 +136,12 @@ def most_products(tree: Any) -> float:
             counts[id(node)] = sum(operands) + math.prod(operands)
         elif symbol in ("**", "^"):
             counts[id(node)] = power(operands[0], str(node.args[1]))
+            base = node.args[0]
+            if not hasattr(base, "operator") and counts[id(node)] <= MOST_PRODUCTS:
+                raise ValueError(
+                    f"`{base}^{node.args[1]}` would be `{base}`, which crossed with itself is no other term; a power is "
+                    f"`I({base}^{node.args[1]})`"
+                )
         else:
             counts[id(node)] = sum(operands) if symbol else 1
     return counts[id(tree)]
