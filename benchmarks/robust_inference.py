@@ -9,6 +9,9 @@ Responses without any effect are drawn again and again and fitted as a user's ar
 - `dates`: 1,000 rows on 200 dates, or 2,000 on 1,000, whose errors share a series with autocorrelation 0.5; numbers by row and,
   autocorrelated as much, by date; `driscoll_kraay` with the default lags
 - `series`: 400 dates of one row each; `newey_west` with the default lags
+- `pairs`: how often Tukey's and Holm's method find any difference of the 15 of six levels, of which some are rare
+- `profile`: 60 rows of a logistic or Poisson regression with an effect; how often the profile likelihood interval, and Wald's, do
+  not cover it
 
 Writes benchmarks/results/robust_inference.json, in the form of clustered_inference.json. Takes some minutes.
 """
@@ -28,6 +31,7 @@ from clustered_inference import LEVEL, ROOT, summary  # which finds tests and sc
 from replicates import Replicates
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
+from tfglm.results.pairwise import pairwise
 
 Random = np.random.Generator
 
@@ -112,6 +116,70 @@ CASES: dict[str, Callable[[Random], Case]] = {
 }
 
 
+def paired(rows: int, family: str, std_errors: str, random: Random) -> Case:
+    dates = 80
+    date, wind = random.integers(0, dates, rows), random.normal(size=rows).round(3)
+    level = random.choice(list("abcdef"), rows, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
+    frame = pd.DataFrame({"g": level, "wind": wind, "date": date})
+
+    def draw(random: Random) -> np.ndarray:
+        shared = 0.4 * random.normal(size=dates)[date] if std_errors.startswith("cluster") else np.zeros(rows)
+        if family == "binomial":
+            return (random.random(rows) < scipy.special.expit(-0.5 + shared)).astype(float)
+        return shared + random.normal(size=rows)
+
+    return Case(frame, "g + wind", family, std_errors, draw)
+
+
+PAIRS: dict[str, Callable[[Random], Case]] = {
+    "pairs-gaussian": lambda random: paired(300, "gaussian", "classical", random),
+    "pairs-binomial": lambda random: paired(1_500, "binomial", "classical", random),
+    "pairs-HC3": lambda random: paired(600, "gaussian", "HC3", random),
+    "pairs-cluster": lambda random: paired(3_000, "gaussian", "cluster(date)", random),
+}
+
+
+def find_any(case: Case, replications: int, folder: Path) -> dict:
+    """How often some pair of levels is said to differ."""
+    random = np.random.default_rng(23)
+    replicates = Replicates(case.frame, case.formula, case.family, folder, std_errors=case.std_errors)
+    found = {"p_tukey": 0, "p_holm": 0, "p_value": 0}
+    for _ in range(replications):
+        table = pairwise(replicates.estimates(case.draw(random)), ["g"], 1 - LEVEL)
+        for name in found:
+            found[name] += bool((table[name] < LEVEL).any())
+    shares = {f"any_{name}": round(count / replications, 4) for name, count in found.items()}
+    return {"replications": replications, "rows": len(case.frame), "std_errors": case.std_errors} | shares
+
+
+EFFECT = {"binomial": 1.0, "poisson": 0.5}
+
+
+def profiled(family: str, replications: int, folder: Path) -> dict:
+    """How often profile likelihood and Wald intervals miss the effect of a number, below and above."""
+    random, rows = np.random.default_rng(23), 60
+    frame = pd.DataFrame({"x": random.normal(size=rows).round(3), "z": random.normal(size=rows).round(3)})
+    replicates = Replicates(frame, "x + z", family, folder, profile={"x": {"x": 1.0}})
+    effect = EFFECT[family]
+    mean = {"binomial": scipy.special.expit, "poisson": np.exp}[family](
+        (-1.5 if family == "binomial" else 0) + effect * frame["x"]
+    )
+    missed = {"profile_below": 0, "profile_above": 0, "wald_below": 0, "wald_above": 0}
+    fitted = 0
+    for _ in range(replications):
+        y = random.random(rows) < mean if family == "binomial" else random.poisson(mean)
+        summary_of = replicates.estimates(np.asarray(y, float)).fitted.summary
+        profile = next(iter(summary_of["profile"]), None)
+        if profile is None or profile["ci_upper"] is None or profile["ci_lower"] is None:
+            continue
+        fitted += 1
+        for kind, prefix in (("profile", "ci"), ("wald", "wald")):
+            missed[f"{kind}_below"] += profile[f"{prefix}_upper"] < effect
+            missed[f"{kind}_above"] += profile[f"{prefix}_lower"] > effect
+    shares = {name: round(count / fitted, 4) for name, count in missed.items()}
+    return {"replications": fitted, "rows": rows, "effect": effect, **shares}
+
+
 def simulate(case: Case, replications: int, folder: Path) -> dict:
     """What has come of the replications."""
     random = np.random.default_rng(23)
@@ -142,18 +210,29 @@ def simulate(case: Case, replications: int, folder: Path) -> dict:
     )
 
 
+PROFILES = {"profile-binomial": "binomial", "profile-poisson": "poisson"}
+
+ALL = [*CASES, *PAIRS, *PROFILES]
+
+
 def main(arguments: argparse.Namespace) -> None:
     results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}
     for name in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:
-            results[name] = simulate(CASES[name](np.random.default_rng(5)), arguments.replications, Path(folder))
+            random = np.random.default_rng(5)
+            if name in PROFILES:
+                results[name] = profiled(PROFILES[name], arguments.replications, Path(folder))
+            elif name in PAIRS:
+                results[name] = find_any(PAIRS[name](random), arguments.replications, Path(folder))
+            else:
+                results[name] = simulate(CASES[name](random), arguments.replications, Path(folder))
         arguments.results.write_text(json.dumps(results, indent=1) + "\n")
         print(name, {key: value for key, value in results[name].items() if not isinstance(value, dict)}, flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="case", help=", ".join(CASES))
+    parser.add_argument("cases", nargs="*", default=ALL, metavar="case", help=", ".join(ALL))
     parser.add_argument("--replications", type=int, default=1_000)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / "robust_inference.json")
     main(parser.parse_args())

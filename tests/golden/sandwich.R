@@ -46,6 +46,7 @@ of <- function(model, data) {
   }
   made
 }
+rows$positive <- exp(rows$delay / 4)
 # A row a day, for errors of Newey and West.
 daily <- rows[!duplicated(rows$day), ]
 daily <- daily[order(daily$day), ]
@@ -64,6 +65,8 @@ said <- list(
   gaussian = of(fit(gaussian, "delay", rows), rows),
   binomial = of(fit(binomial, "late", rows), rows),
   poisson = of(fit(poisson, "count", rows), rows),
+  gamma = of(fit(Gamma("log"), "positive", rows), rows),
+  probit = of(fit(binomial("probit"), "late", rows), rows),
   weighted = of(fit(gaussian, "delay", rows, weights = rows$weight), rows),
   repeated = of(fit(gaussian, "delay", repeated), repeated),
   daily_gaussian = of_days(fit(gaussian, "delay", daily)),

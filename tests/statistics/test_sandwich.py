@@ -8,18 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.linalg
+import scipy.signal
 import scipy.stats
 import statsmodels.api as sm
 
 from oracles import model_matrix
 from pools import CR1, design_of, estimates_of, fit_files, fit_frame, ingest_frame
+from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import merge
 from tfglm.errors import UserError
-from tfglm.results import coefficients
+from tfglm.results import accuracy, coefficients
 from tfglm.results.estimates import Estimates
 from tfglm.results.joint import joint_tests
+from tfglm.results.paper import errors_of
 from tfglm.results.reference import NOT_POSITIVE, Fewest
 from tfglm.solvers import serial
 from tfglm.solvers.describe import standard_errors
@@ -27,11 +30,14 @@ from tfglm.solvers.describe import standard_errors
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXACT = json.loads((GOLDEN / "sandwich.json").read_text())
 ROWS = pd.read_csv(GOLDEN / "sandwich.csv")
+ROWS["positive"] = np.exp(ROWS["delay"] / 4)
 FORMULA = "carrier + hour + wind"
 FITS = {
     "gaussian": ("delay", "gaussian", {}),
     "binomial": ("late", "binomial", {}),
     "poisson": ("count", "poisson", {}),
+    "gamma": ("positive", "gamma", {}),
+    "probit": ("late", "binomial", {"link": "probit"}),
     "weighted": ("delay", "gaussian", {"weights": "weight"}),
     "repeated": ("delay", "gaussian", {"frequency": "times"}),
 }
@@ -280,3 +286,41 @@ def test_rows_that_stand_for_several_are_no_series(tmp_path):
 def test_other_kinds_are_refused(kind, message):
     with pytest.raises(ValueError, match=message):
         DesignConfig(formula="y ~ x", family="gaussian", std_errors=kind)
+
+
+def test_pages_say_how_errors_were_estimated(file):
+    said = {
+        "HC3": ("robust to a wrong variance (HC3)", "HC3"),
+        "cluster(day + plane)": (
+            "robust to rows with the same day or plane being alike (45 clusters; as Cameron, Gelbach and Miller add them up, "
+            "tests by t and F with the effective number of clusters)",
+            "by day + plane (45 clusters)",
+        ),
+        "driscoll_kraay(day, lags=3)": (
+            "robust to rows being alike whose day is up to 3 apart (60 dates; Driscoll and Kraay, tests by t and F with the "
+            "effective number of dates)",
+            "Driscoll and Kraay by day (3 lags)",
+        ),
+    }
+    for std_errors, (sentence, words) in said.items():
+        fit = fitted_as(file, "gaussian", std_errors)[1].fitted.summary
+        assert accuracy.errors(fit) == f"Standard errors: {sentence}."
+        assert errors_of(fit) == words
+
+
+def test_tests_by_date_keep_their_level(tmp_path):
+    """A small one of `make bench-errors`."""
+    random, dates = np.random.default_rng(4), 400
+
+    def series() -> np.ndarray:
+        steps = random.normal(size=dates)
+        return scipy.signal.lfilter([0.75**0.5], [1, -0.5], steps)
+
+    frame = pd.DataFrame({"date": np.arange(dates), "x": random.normal(size=dates).round(3), "wind": series().round(3)})
+    replicates = Replicates(frame, "x + wind", "gaussian", tmp_path, std_errors="newey_west(date)")
+    tables = [coefficients.table(replicates.estimates(series()), 0.95)[1:] for _ in range(250)]
+    rejected = np.mean([table["p_value"] < 0.05 for table in tables], axis=0)
+    classical = np.mean([table["estimate"].abs() > 1.96 * table["classical_std_error"] for table in tables], axis=0)
+    low, high = scipy.stats.binom.ppf([0.001, 0.999], 250, 0.05) / 250
+    assert np.all((rejected >= low) & (rejected <= high))
+    assert classical[1] > high  # of wind, which is as autocorrelated as the errors

@@ -44,7 +44,7 @@ class Fewest:
     clusters: float = 40
     clusters_per_coefficient: float = 10
     dates: float = 15
-    dates_joint: float = 20
+    dates_joint: float = 25
 
 
 FEWEST = Fewest()
