@@ -172,6 +172,7 @@ def test_what_absorbed_factors_determine_is_aliased(flights, tmp_path):
     table = table_of(design, fitted)
     owners = sorted(frame.owner.unique())
     assert set(table.index[table.status == "aliased"]) == {("age", ""), *(("owner", owner) for owner in owners[1:])}
+    assert table.loc[("age", ""), "aliased_with"] == "levels of tail, route"
     model = smf.ols("delay ~ x + z + C(tail) + C(route)", frame).fit()
     assert table.loc[[("x", ""), ("z", "")], "estimate"].to_numpy() == pytest.approx(
         model.params[["x", "z"]], rel=1e-10

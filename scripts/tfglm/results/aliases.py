@@ -25,7 +25,8 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
 
     Returns
     -------
-    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`.
+    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`; of one that only
+    absorbed factors determine, which these are.
     """
     names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
     # How large the entries of a column are.
@@ -41,7 +42,9 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
         others = np.flatnonzero(np.abs(weights) * size > NEGLIGIBLE * size[place])
         text = " ".join(_product(weights[other], names[other]) for other in others[:SHOWN]).removeprefix("+ ")
         more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
-        described[place] = text.replace("- ", "-", 1) + more if text.startswith("- ") else text + more
+        text = text.replace("- ", "-", 1) if text.startswith("- ") else text
+        # Of what absorbed factors determine there is nothing to be seen but other columns of the table.
+        described[place] = text + more or (", ".join(design.absorbed) and f"levels of {', '.join(design.absorbed)}")
     return described
 
 
