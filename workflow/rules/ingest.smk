@@ -55,7 +55,7 @@ rule ingest:
         key=keys_of(SHARDS_OF),
     conda:
         "../envs/tfglm.yaml"
-    threads: 2
+    threads: THREADS_A_FILE
     resources:
         mem_mb=2000,
     params:

@@ -44,6 +44,11 @@ SHARDS_TO_SCORE = shards_of(SCORED, TO_SCORE)
 MANIFESTS = [f"{folder}/manifest.json" for folder in SHARDS_OF.values()]
 
 
+# Of a job that ingests: a second one is of use, but of less than another file at the same time. No number depends on it. Where jobs
+# are sent elsewhere the cores are not known.
+THREADS_A_FILE = max(1, min(2, (workflow.resource_settings.cores or 2 * len(FILES)) // max(1, len(FILES))))
+
+
 def keys_of(folders):
     """The keys of these folders, as a pattern."""
     return one_of(dict.fromkeys(Path(folder).parts[-2] for folder in folders.values()))

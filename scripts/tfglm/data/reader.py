@@ -126,16 +126,17 @@ class InputReader:
             self.parser.compile()
         loading = executor.submit(self.parser.compile) if compiled is None and self.parser.is_large() else None
         blocks = self.parser.blocks(threads, numbered=RANDOM in self.selection.operands)
-        for block, future in in_order(executor, self.select, blocks, threads + 1):
-            try:
-                kept = future.result()
-            except UNREADABLE:
-                kept = self.mended(block)
-            yield replace(kept, first=self.read + 1)
-            self.read += kept.read
-            self.lines += kept.lines
-            self.dropped.update(kept.dropped)
-            self.parser.buffers.give(block)
+        with ThreadPoolExecutor(1) as reading:
+            for block, future in in_order(executor, self.select, read_ahead(reading, blocks), threads + 1):
+                try:
+                    kept = future.result()
+                except UNREADABLE:
+                    kept = self.mended(block)
+                yield replace(kept, first=self.read + 1)
+                self.read += kept.read
+                self.lines += kept.lines
+                self.dropped.update(kept.dropped)
+                self.parser.buffers.give(block)
         if loading:
             loading.result()  # raises what went wrong there
 
@@ -246,6 +247,14 @@ class InputReader:
             self.check_share(bad, rows)
             for row, problem in sorted(infinite.items(), key=itemgetter(0)):
                 yield int(places[row]), problem
+
+
+def read_ahead(executor: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[Item]:
+    """The items, of which the executor makes the next one meanwhile."""
+    following = executor.submit(next, items, None)
+    while (item := following.result()) is not None:
+        following = executor.submit(next, items, None)
+        yield item
 
 
 def in_order(
