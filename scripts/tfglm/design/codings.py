@@ -61,7 +61,9 @@ def names_of(factor: Categorical) -> list[str]:
 def coded_factors(design: Design, part: Part) -> list[str]:
     """The factors of a part that are coded by contrasts there: those without which an earlier part, with the same numbers, has
     its levels or finer ones."""
-    before = [(other.grouping, other.multiplier) for other in design.parts[: design.parts.index(part)]]
+    if not any(design.categorical_by_name[name].coding for name in part.grouping):
+        return []
+    before = [(other.grouping, other.multiplier) for other in design.parts if other.where.start < part.where.start]
     before += [((), ())] if design.absorbed else []  # in an absorbed factor
     return [
         name
