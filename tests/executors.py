@@ -13,7 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ from processes import alive, wait_until
 from tfglm import command
 from tfglm.distribute.executor import Executor
 from tfglm.distribute.local import LocalExecutor
-from tfglm.distribute.reduction import pairwise
-from tfglm.distribute.tasks import Document, Task, registered
+from tfglm.distribute.reduction import calls_together, pairwise
+from tfglm.distribute.tasks import Division, Document, Task, divides, registered
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, peers, probe, watchdog
 from tfglm.roles.announce import Announcement
@@ -34,10 +35,11 @@ from tfglm.roles.watched import Watched
 
 @registered("waves")
 class Waves:
-    """A sum of waves, as many as the design says, that takes as long as it is told to."""
+    """A sum of waves, as many as the design says, that takes as long as it is told to; at some `places`, if any are said."""
 
     def __init__(self, design: str, settings: dict) -> None:
         self.number, self.height = json.loads(design)["waves"], settings.get("height", 1.0)
+        self.places = slice(*settings.get("places", [None]))
 
     def __call__(self, state: dict, shard: np.ndarray, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
         if shard == "bad":
@@ -48,7 +50,17 @@ class Waves:
             ctypes.PyDLL(None).usleep(3_000_000)  # with Python's lock, which a PyDLL keeps
         for _ in range(int(steps)):
             x = np.sin(x) + state["w"]
-        return np.append(self.number * self.height * np.sin(x) * state["w"], len(x))
+        return np.append(self.number * self.height * np.sin(x) * state["w"], len(x))[self.places]
+
+
+@divides("waves")
+def divide(task: Task, calls: Sequence[tuple], workers: int, most: int) -> Division:
+    """Three portions, which are more than there are workers."""
+    settings = json.loads(task.settings)
+    portions = (json.dumps({**settings, "places": places}) for places in ([0, 200], [200, 1000], [1000, 1001]))
+    return Division(
+        calls_together(len(calls), workers, most), tuple(replace(task, settings=portion) for portion in portions)
+    )
 
 
 @registered("step")
