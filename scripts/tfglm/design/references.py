@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from tfglm.config.comparisons import EQUALS
-from tfglm.design.codings import table_names
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 
@@ -35,6 +34,8 @@ def check_contrasts(
 ) -> None:
     """Raise UserError with every coefficient of a contrast, or of what stands under another section, that the design has not;
     keys `besides` are none."""
+    from tfglm.design.codings import table_names  # which takes SciPy, and the check of reference levels does not
+
     names = [coefficient_name(*names) for names in table_names(design.reported)] if contrasts else []
     known = {*names, *besides}
     unknown = [
