@@ -59,6 +59,26 @@ CASES = {
     "poisson quasi": (f"changes ~ {TERMS}", "poisson", {"std_errors": "quasi"}, {}),
     "poisson cluster": (f"changes ~ {TERMS}", "poisson", {"std_errors": "cluster(day)"}, {}),
     "poisson ridge": (f"changes ~ {TERMS}", "poisson", {"l2": 0.01}, {}),
+    "binomial probit": (f"late ~ {TERMS}", "binomial", {"link": "probit"}, {}),
+    "binomial cloglog trials": (f"changes ~ {TERMS}", "binomial", {"link": "cloglog", "trials": "seats"}, {}),
+    "gamma classical": ("distance ~ carrier + origin + hour", "gamma", {}, {}),
+    "gamma inverse robust": (
+        "distance ~ carrier + origin + hour",
+        "gamma",
+        {"link": "inverse", "std_errors": "robust"},
+        {},
+    ),
+    "inverse gaussian": ("distance ~ carrier + origin + hour", "inverse_gaussian", {"weights": "seats"}, {}),
+    "gaussian log cluster": (
+        "seats ~ carrier + origin + hour",
+        "gaussian",
+        {"link": "log", "std_errors": "cluster(day)"},
+        {},
+    ),
+    "negative binomial": (f"changes ~ {TERMS}", "negative_binomial", {}, {}),
+    "negative binomial ridge": (f"changes ~ {TERMS}", "negative_binomial", {"theta": 4.0, "l2": 0.01}, {}),
+    "tweedie": (f"changes ~ {TERMS}", "tweedie", {"power": 1.5}, {}),
+    "tweedie lasso": (f"changes ~ {TERMS}", "tweedie", {"power": 1.5, "l1": 0.02}, {}),
     "poisson sgd": (f"changes ~ {TERMS}", "poisson", {}, {"solver": "sgd", "online": ONLINE}),
 }
 """Formula, family, keys of the model and keys of the solver."""
@@ -98,6 +118,7 @@ def tables(files: list, formula: str, family: str, model: dict, solver: dict) ->
     """The content of the files that a fit ends in, by their names."""
     settings = SolverConfig.model_validate(solver)
     design, fitted, _ = fit_files(files, formula, family, solver=settings, **model)
+    design = design.as_fitted(fitted.summary)
     estimated = estimates_of(design, fitted)
     scored = list(predict.score(Workload(design, files, "evaluate"), fitted))
     tests = joint_tests(estimated, fitted.summary["likelihood_ratio_tests"])
@@ -119,7 +140,7 @@ def numbers(of_case: dict[str, str]) -> dict:
     return {
         "coefficients": of_case["coefficients.csv"],
         "terms": of_case["terms.csv"],
-        "fit": {key: fit[key] for key in kept},
+        "fit": {key: fit[key] for key in kept if fit[key] is not None},
         "predicted": {"sum": sum(predicted), "squares": sum(eta**2 for eta in predicted)},
     }
 

@@ -174,11 +174,11 @@ def headline(name):
     fit, metrics = read("fit.json"), read("metrics.json") if CONFIG.data.split.evaluate else {}
     size = f"{fit['coefficients']:,} coefficients" if "coefficients" in fit else f"{fit['parameters']:,} parameters"
     failed = "" if fit.get("converged", True) else ", did NOT converge"
-    text = f"{name}: {fit['family']}, {fit['rows']:,} rows, {size}{failed}"
+    text = f"{name}: {fit['family'].replace('_', ' ')}, {fit['rows']:,} rows, {size}{failed}"
     if not metrics.get("rows"):
         return text
     quality = []
-    for key, words in {"auc": "AUC", "r_squared": "R squared"}.items():
+    for key, words in {"auc": "AUC", "r_squared": "R squared", "d_squared": "deviance explained"}.items():
         if metrics.get(key) is not None:
             quality.append(f"{words} {metrics[key]:.4f}")
     if metrics.get("d_squared") is not None:
