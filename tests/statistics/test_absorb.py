@@ -14,7 +14,9 @@ from tfglm.engine.cutting import Cutting
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import predict
+from tfglm.results.compare import Model
 from tfglm.results.joint import joint_tests
+from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.reporter import Reporter
@@ -81,6 +83,7 @@ def test_coefficients_are_those_of_a_column_for_each_level(flights, tmp_path, fa
     assert summary["deviance"] == pytest.approx(model.deviance, rel=1e-9)
     assert summary["null_deviance"] == pytest.approx(model.null_deviance, rel=1e-9)
     assert summary["coefficients"] == 4
+    assert summary["formula"] == f"{RESPONSES[family]} ~ x + z + origin | {' + '.join(absorb)}"
     names = names_of(model)[2:]
     wald = model.wald_test(
         np.eye(len(model.params))[[list(model.params.index).index(name) for name in names]], scalar=True
@@ -335,3 +338,20 @@ def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(fligh
     tables = [table.to_pandas() for table in predict.predictions(design, fitted, new, {}, [], 1.0, 0.95)]
     known = pd.concat(tables, ignore_index=True).probability.notna()
     assert known[:20].all() and not known[20:].any()
+
+
+def test_models_that_absorb_the_same_have_likelihood_ratio_tests(flights, tmp_path):
+    file = ingest_frame(flights, tmp_path)
+    models = {}
+    for name, formula, absorb in (
+        ("small", "z", ["tail", "route"]),
+        ("large", "x + z + origin", ["route", "tail"]),
+        ("other", "x + z + origin", ["tail"]),
+    ):
+        design, fitted, _ = fit_files([file], f"late ~ {formula}", "binomial", absorb=absorb)
+        models[name] = Model(fitted.summary | {"model": name}, {}, None, design)
+    table = likelihood_ratio_tests(list(models.values())).set_index(["model", "within"])
+    found = table.loc["small", "large"]
+    less, more = (with_dummies(flights, "binomial", formula, ["tail", "route"]) for formula in ("z", "x + z + origin"))
+    assert (found.df, found.chi_squared) == (3, pytest.approx(2 * (more.llf - less.llf), rel=1e-8))
+    assert "absorb different factors" in table.loc["large", "other"].problem

@@ -94,6 +94,8 @@ def problem_between(smaller: Model, larger: Model) -> str | None:
     for what in ("family", "response", "weights", "frequency", "trials", "offset"):
         if getattr(small, what) != getattr(large, what):
             return f"{names} differ in {what}"
+    if set(small.absorbed) != set(large.absorbed):
+        return f"{names} absorb different factors, and with them leave out different rows"
     if small.distribution is not large.distribution:
         return f"{names} differ in the link or the shape of the family"
     for term in small.terms:

@@ -173,6 +173,7 @@ def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
             }
         )
     return {
+        "formula": f"{design.formula} | {' + '.join(design.absorbed)}",  # as fixest and pyfixest write it
         "coefficients": int(np.count_nonzero(reported.status == FREE)),
         "coefficients_aliased": int(np.count_nonzero(np.isin(reported.status, (ALIASED, EMPTY)))) - unknown,
         "coefficients_separated": int(np.count_nonzero(reported.status == SEPARATED)) + unknown,
