@@ -10,7 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins benchmark
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -65,6 +65,12 @@ bench-errors: $(BIN)/.ready-dev
 # How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
 bench-margins: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/margins.py
+
+# How long absorbed factors take, beside pyfixest (a quarter of an hour, 12 GB); writes benchmarks/results/absorb.json.
+bench-absorb: $(BIN)/.ready-dev
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/pyfixest.txt
+	$(BIN)/python benchmarks/absorb.py --peer .venv-bench/bin/python
 
 # How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready
