@@ -10,7 +10,7 @@ Responses without any effect are drawn again and again and fitted as a user's ar
   autocorrelated as much, by date; `driscoll_kraay` with the default lags
 - `series`: 400 dates of one row each; `newey_west` with the default lags
 - `pairs`: how often Tukey's and Holm's method find any difference of the 15 of six levels, of which some are rare
-- `profile`: 60 rows of a logistic or Poisson regression with an effect; how often the profile likelihood interval, and Wald's, do
+- `profile`: 120 rows of a logistic or Poisson regression with an effect; how often profile likelihood and Wald intervals do
   not cover it
 
 Writes benchmarks/results/robust_inference.json, in the form of clustered_inference.json. Takes some minutes.
@@ -157,7 +157,7 @@ EFFECT = {"binomial": 1.0, "poisson": 0.5}
 
 def profiled(family: str, replications: int, folder: Path) -> dict:
     """How often profile likelihood and Wald intervals miss the effect of a number, below and above."""
-    random, rows = np.random.default_rng(23), 60
+    random, rows = np.random.default_rng(23), 120
     frame = pd.DataFrame({"x": random.normal(size=rows).round(3), "z": random.normal(size=rows).round(3)})
     replicates = Replicates(frame, "x + z", family, folder, profile={"x": {"x": 1.0}})
     effect = EFFECT[family]

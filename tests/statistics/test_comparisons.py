@@ -264,3 +264,14 @@ def test_terms_with_separated_levels_have_likelihood_ratios_in_any_case(tmp_path
         assert tables[0].loc["carrier", column] == tables[1].loc["carrier", column]
     assert [table.loc["hour", "note"] for table in tables] == ["", "likelihood ratio"]
     assert tables[1].loc["carrier", "note"] == "likelihood ratio, as there are separated levels"
+
+
+def test_comparisons_do_not_depend_on_how_a_factor_is_coded(tmp_path):
+    file = ingest_frame(ROWS, tmp_path)
+    tables = []
+    for term in ("carrier", "C(carrier, contr.sum)", "C(carrier, contr.helmert)"):
+        design, fitted, _ = fit_files([file], f"late ~ {term} + hour", "binomial")
+        tables.append(pairwise(estimates_of(design, fitted), [design.categorical[0].name], 0.95))
+    for table in tables[1:]:
+        for column in ("estimate", "std_error", "p_tukey", "p_holm", "ci_lower"):
+            np.testing.assert_allclose(table[column], tables[0][column], rtol=1e-7)

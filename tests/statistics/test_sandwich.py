@@ -18,6 +18,7 @@ from replicates import Replicates
 from tfglm import checkpoint
 from tfglm.config import DesignConfig
 from tfglm.data.dictionary import merge
+from tfglm.design import clusters
 from tfglm.errors import UserError
 from tfglm.results import accuracy, coefficients
 from tfglm.results.estimates import Estimates
@@ -266,6 +267,12 @@ def test_what_cannot_tell_which_rows_are_alike_is_refused_before_training(tmp_pa
     file = ingest_frame(ROWS.assign(one=1), tmp_path)
     with pytest.raises(UserError, match=rf"models.m.std_errors: {message}"):
         design_of("delay ~ hour", "gaussian", merge([file]), [file], std_errors=std_errors)
+
+
+def test_too_many_combinations_of_clusters_are_refused(file, monkeypatch):
+    monkeypatch.setattr(clusters, "MOST_CELLS", 500)
+    with pytest.raises(UserError, match=r"models.m.std_errors: `day` and `plane` have more than 500 combinations"):
+        design_of("delay ~ hour", "gaussian", merge([file]), [file], std_errors="cluster(day + plane)")
 
 
 def test_rows_that_stand_for_several_are_no_series(tmp_path):

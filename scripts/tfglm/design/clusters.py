@@ -20,6 +20,9 @@ from tfglm.errors import UserError
 MOST_JOINT = 2**62
 """Combinations of clusters that can be numbered."""
 
+MOST_CELLS = 10_000_000
+"""Of them that occur: the design names them all."""
+
 YEAR_FIRST = re.compile(r"\d{4}($|\D|\d{4}($|\D))")
 """How text begins whose order is that of time."""
 
@@ -115,7 +118,7 @@ def cells_of(
     Raises
     ------
     UserError
-        If there are more combinations than can be numbered.
+        If there are too many combinations.
     """
     numbers = [cluster_numbers(each, files, required) for each in clusters]
     found = []
@@ -130,6 +133,12 @@ def cells_of(
                 by_code = [numbers_by_code(clusters[k], numbers[k], file) for k in of]
                 rows = np.array([table[codes[:, place]] for place, table in enumerate(by_code)])
                 joint = np.union1d(joint, np.ravel_multi_index(tuple(rows[:, (rows >= 0).all(axis=0)]), sizes))
+                if len(joint) > MOST_CELLS:
+                    names = " and ".join(f"`{clusters[k].column}`" for k in of)
+                    raise UserError(
+                        f"{where}: {names} have more than {MOST_CELLS:,} combinations in the training rows\n"
+                        "  cluster by coarser columns"
+                    )
             found.append(Cells(of, tuple(joint.tolist())))
     return tuple(found)
 
