@@ -6,7 +6,7 @@ from pathlib import Path
 from tfglm import command, tensorflow_setup
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
-from tfglm.results import options, parquet_files, predict, read, unseen
+from tfglm.results import classes, options, parquet_files, predict, read, unseen
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -25,8 +25,12 @@ def main(arguments: argparse.Namespace) -> None:
         without_rows, substitutes = unseen.resolved(
             design.to_predict, model, [file], "predict", settings.unseen, read.reference(arguments)
         )
-        tables = predict.predictions(
-            design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence
+        tables = (
+            classes.predictions(design, model, file, substitutes, settings.identity)
+            if design.equations
+            else predict.predictions(
+                design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence
+            )
         )
     rows = parquet_files.write(arguments.predictions, tables)
     command.log(f"{rows:,} rows")

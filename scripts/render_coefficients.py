@@ -72,6 +72,7 @@ def in_words(fit: dict) -> str:
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
+    against = f", each class against {fit['reference_class']}" if fit.get("classes") else ""
     likelihood = ""
     if fit["log_likelihood"] is not None:
         shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
@@ -81,7 +82,7 @@ def in_words(fit: dict) -> str:
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
-        f"{errors_in_words(fit)}; "
+        f"{against}{errors_in_words(fit)}; "
         f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
     )
 

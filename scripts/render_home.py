@@ -113,7 +113,8 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     if fit.get("kind") == "network":
         return known | of_network(fit)
     table = read_table(folder / "coefficients.csv")
-    effects = sentences.tell(table, told_of(fit, folder, about))
+    # Odds against another class are no sentence on the response.
+    effects = [] if fit.get("classes") else sentences.tell(table, told_of(fit, folder, about))
     tests, notes = joint_tests(folder / "terms.csv")
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
@@ -138,10 +139,10 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
 def how_fitted(fit: dict) -> str:
     """What else stands beside the coefficients in a likelihood, or is added to it."""
     factors = [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
-    absorbed = [f"{' and '.join(factors)} absorbed"] if factors else []
-    return "".join(
-        f", {each}" for each in [*absorbed, *(["by Firth's penalised likelihood"] if fit.get("firth") else [])]
-    )
+    said = [f"{' and '.join(factors)} absorbed"] if factors else []
+    said += ["by Firth's penalised likelihood"] if fit.get("firth") else []
+    said += [f"each class against {fit['reference_class']}"] if fit.get("classes") else []
+    return "".join(f", {each}" for each in said)
 
 
 def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:

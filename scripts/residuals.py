@@ -6,6 +6,7 @@ from pathlib import Path
 from tfglm import command
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
+from tfglm.errors import UserError
 from tfglm.results import options, parquet_files, predict, read
 from tfglm.results.residuals import residuals
 
@@ -15,6 +16,10 @@ def main(arguments: argparse.Namespace) -> None:
     design = read.fitted_design(arguments, fit)
     file, settings = IngestedFile.load(arguments.manifest), arguments.settings
     predict.check_identity(read.section(fit), file, settings.identity)
+    if design.equations:
+        raise UserError(
+            f"{read.section(fit)}: a regression of classes has no residuals; its probabilities are predictions"
+        )
     fitted = read.fitted(arguments, design, fit)
     tables = residuals(design, fitted, file, arguments.split, settings.identity, settings.leverage)
     rows = parquet_files.write(arguments.residuals, tables)

@@ -1,6 +1,7 @@
 """Fits without a cluster: the whole way from a CSV file to a table in one process."""
 
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
@@ -62,12 +63,17 @@ def ingest_frame(
 
 
 def design_of(
-    formula: str, family: str, dictionary: Dictionary, files=(), known_late: list[str] | None = None, **settings
+    formula: str,
+    family: str,
+    dictionary: Dictionary,
+    files=(),
+    known_late: list[str] | None = None,
+    section: Literal["models", "networks"] = "models",
+    **settings,
 ) -> Design:
     """The design of a model called m."""
-    return build_design(
-        "m", DesignConfig(formula=formula, family=family, **settings), dictionary, files, known_late or []
-    )
+    config = DesignConfig(formula=formula, family=family, **settings)
+    return build_design("m", config, dictionary, files, known_late or [], section)
 
 
 def fit_files(

@@ -19,7 +19,7 @@ from tfglm.data.shards import MANIFEST, IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 from tfglm.report.pages import read_table, render
-from tfglm.results import csv_files, predict, read, unseen
+from tfglm.results import classes, csv_files, predict, read, unseen
 from tfglm.results.coefficients import covariance_table
 from tfglm.results.compare import family_words
 from tfglm.results.paper import errors_of
@@ -123,8 +123,9 @@ class Model:
             For a column that is missing or of another kind, for levels that no training row has if `unseen` is `error`, and for
             standard errors of a network or of a model with absorbed factors.
         """
-        if self.is_network and (std_errors or interval is not None):
-            raise UserError(f"{self.name} is a network, whose predictions have no standard errors")
+        if (self.is_network or self._design.equations) and (std_errors or interval is not None):
+            what = "a network" if self.is_network else "a regression of classes"
+            raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
         if self._design.absorbed and (std_errors or interval is not None):
             raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
@@ -164,6 +165,8 @@ class Model:
             return stored.predictions(self._files, design, self.fit, file, [])
         fitted, reference = read.fitted(self._files, design, self.fit), read.reference(self._files)
         _, substitutes = unseen.resolved(design.to_predict, fitted, [file], "predict", policy, reference)
+        if design.equations:
+            return classes.predictions(design, fitted, file, substitutes, [])
         return predict.predictions(design, fitted, file, substitutes, [], self.fit["df_residual"], confidence)
 
     def _result(self, name: str) -> Path:

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from test_models import flights
 
 from pools import design_of, ingest_frame
-from tfglm.config import DesignConfig, ModelConfig, NetworkConfig, TrainingConfig
+from tfglm.config import NetworkConfig, TrainingConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -57,7 +57,7 @@ def file(frame, tmp_path_factory) -> IngestedFile:
 
 
 def design(file: IngestedFile, formula: str = FORMULA, **keys) -> Design:
-    return design_of(formula, "multinomial", merge([file]), [file], **keys)
+    return design_of(formula, "multinomial", merge([file]), [file], section="networks", **keys)
 
 
 def training(file: IngestedFile, of_design: Design, folder: Path, **keys) -> Training:
@@ -256,7 +256,7 @@ def test_the_description_of_a_multinomial_regression_has_its_coefficients_by_cla
 def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
     def refused(formula: str, message: str, **keys) -> None:
         with pytest.raises(UserError, match=message):
-            design_of(formula, "multinomial", merge([file], **keys), [file])
+            design_of(formula, "multinomial", merge([file], **keys), [file], section="networks")
 
     refused("delay ~ hour", r"`delay` is a number, and classes are text or whole numbers; derive one under data.derive")
     refused("seats ~ hour", r"`seats` has 250 different values in the training rows, and 100 classes are the most")
@@ -287,10 +287,3 @@ def test_keys_that_say_nothing_of_classes_are_refused_with_the_reason(keys, mess
     NetworkConfig.model_validate(raw | {"offset": None})
     with pytest.raises(ValueError, match=message):
         NetworkConfig.model_validate(raw | keys)
-
-
-def test_a_regression_refuses_the_family_with_the_reason():
-    raw = {"formula": FORMULA, "family": "multinomial"}
-    with pytest.raises(ValueError, match="a regression has one linear predictor, and `multinomial` one for each class"):
-        ModelConfig.model_validate(raw)
-    assert DesignConfig.model_validate(raw).family == "multinomial"

@@ -197,7 +197,7 @@ def test_column_of_a_layout_may_be_its_type_alone():
             "models.late_arrival.family",
             "binomal",
             "models.late_arrival.family: expected `gaussian`, `binomial`, `poisson`, `gamma`, `inverse_gaussian`, "
-            '`negative_binomial` or `tweedie`, received "binomal"; '
+            '`negative_binomial`, `tweedie` or `multinomial`, received "binomal"; '
             "did you mean `binomial`?",
         ),
         (

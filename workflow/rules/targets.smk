@@ -30,9 +30,7 @@ def targets_of_all_models():
     }
     for name, is_wanted in wanted.items():
         targets += [f"{RESULTS}/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]
-    return targets + [
-        f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if has_curves(CONFIG.models[model].formula)
-    ]
+    return targets + [f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if is_curved(model)]
 
 
 def pages_of_all_models():
@@ -48,12 +46,18 @@ def predicted_files(folder, files):
     return expand(f"{path}.parquet", model=MODELS, file=files) + expand(f"{path}.csv", model=as_csv, file=files)
 
 
+def is_curved(model):
+    """Whether a regression has curves of numbers; with a linear predictor for each class none are drawn."""
+    settings = CONFIG.models[model]
+    return settings.family != "multinomial" and has_curves(settings.formula)
+
+
 def curves_of(name):
     """An input function: a file of the curves of a model, if a number stands inside a function of its formula."""
 
     def files(wildcards):
-        model = CONFIG.models.get(wildcards.model)
-        return [str(Path(RESULTS, "models", wildcards.model, name))] if model and has_curves(model.formula) else []
+        model = wildcards.model
+        return [str(Path(RESULTS, "models", model, name))] if model in CONFIG.models and is_curved(model) else []
 
     return files
 

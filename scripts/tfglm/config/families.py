@@ -21,7 +21,7 @@ FamilyName = Literal[
     "multinomial",
 ]
 RegressionFamily = Literal[
-    "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "tweedie"
+    "gaussian", "binomial", "poisson", "gamma", "inverse_gaussian", "negative_binomial", "tweedie", "multinomial"
 ]
 NetworkFamily = Literal["gaussian", "binomial", "poisson", "multinomial"]
 LinkName = Literal["identity", "log", "logit", "probit", "cloglog", "inverse", "1/mu^2"]

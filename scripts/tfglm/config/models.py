@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tfglm.config import absorb, families
+from tfglm.config import absorb, families, multinomial
 from tfglm.config.base import (
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
@@ -125,6 +125,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         default=None,
         description="Fit the model for one penalty after the other, and choose one of them.",
     )
+    reference_class: Level | None = Field(default=None, description=multinomial.DESCRIPTION)
     absorb: Names = Field(default=[], description=absorb.DESCRIPTION)
 
     @field_validator("std_errors", mode="before")
@@ -269,23 +270,14 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
         "regression of counts with log link, `gamma` and `inverse_gaussian` regression of amounts above 0 whose spread grows "
         "with their mean, `negative_binomial` regression of counts that vary more than Poisson ones, `tweedie` regression of "
-        "amounts that are often exactly 0. `link` has others."
+        "amounts that are often exactly 0, `multinomial` logistic regression of a response, text or whole numbers, that is one "
+        "of several classes. `link` has others."
     )
     sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
         default={},
         description="Several models at once: other keys of this section, each with a list of values, such as "
         "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
     )
-
-    @field_validator("family", mode="before")
-    @classmethod
-    def _one_linear_predictor(cls, family: Any) -> Any:
-        if family == "multinomial":
-            raise ValueError(
-                "a regression has one linear predictor, and `multinomial` one for each class; write the model under "
-                "`networks`, with `hidden: []` for the multinomial regression, or use `binomial` for one class against all others"
-            )
-        return family
 
     @model_validator(mode="after")
     def _solvers_that_can(self) -> "ModelConfig":
@@ -308,11 +300,12 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     @model_validator(mode="before")
     @classmethod
     def _no_averages_of_absorbed(cls, raw: Any) -> Any:
-        return absorb.without_averages(raw)
+        return multinomial.without_averages(absorb.without_averages(raw))
 
     @model_validator(mode="after")
     def _absorbed_by_newton(self) -> "ModelConfig":
         absorb.check_model(self)
+        multinomial.check_model(self)
         return self
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, labels, training_values
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
+from tfglm.design.by_class import by_class
 from tfglm.design.checks import (
     check_classes,
     check_information_size,
@@ -87,6 +88,8 @@ def build_design(
         )
     late = tuple(name for name in design.columns[1:] if name in known_late)
     check_codings(design, where)
+    if section == "models" and design.classes:
+        design = by_class(design, settings.reference_class, where)
     if section == "models":
         check_information_size(design, where)
         check_scores_size(design, where)

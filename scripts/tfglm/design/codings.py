@@ -63,7 +63,8 @@ def coded_factors(design: Design, part: Part) -> list[str]:
     its levels or finer ones."""
     if not any(design.categorical_by_name[name].coding for name in part.grouping):
         return []
-    before = [(other.grouping, other.multiplier) for other in design.parts if other.where.start < part.where.start]
+    earlier = [other for other in design.parts if other.where.start < part.where.start]
+    before = [(other.grouping, other.multiplier) for other in earlier if other.term.equation == part.term.equation]
     before += [((), ())] if design.absorbed else []  # in an absorbed factor
     return [
         name

@@ -72,6 +72,9 @@ class Design:
     """The shape of a negative binomial; None if the fit is to estimate it."""
     power: float | None = None
     """That of a Tweedie distribution."""
+    class_labels: tuple[str, ...] = ()
+    """Of a regression of classes, all of them; the others are compared with the `reference_class`."""
+    reference_class: str | None = None
 
     @cached_property
     def distribution(self) -> Family:
@@ -114,6 +117,11 @@ class Design:
     @cached_property
     def combinations(self) -> dict[tuple[str, ...], tuple[int, ...]]:
         return {term.categorical: term.combinations for term in self.terms if len(term.categorical) > 1}
+
+    @cached_property
+    def equations(self) -> tuple[str, ...]:
+        """The classes that have a linear predictor each; none if there is but one."""
+        return tuple(label for label in self.class_labels if label != self.reference_class)
 
     @cached_property
     def groupings(self) -> tuple[tuple[str, ...], ...]:

@@ -12,6 +12,7 @@ from tfglm.design.formula import parse
 from tfglm.design.kinds import check_compared, check_kinds, check_names, check_tables
 from tfglm.design.penalties import penalty_factors
 from tfglm.errors import Problems, UserError
+from tfglm.families import FAMILIES
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,12 @@ def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
     for name, hypothesis in model.hypotheses.items():
         for place, row in enumerate(hypothesis, 1):
             rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}
-    return rows
+    if not FAMILIES[model.family].of_classes:
+        return rows
+    # Without the class that each coefficient is of.
+    return {
+        where: {key.partition(": ")[2] or key: weight for key, weight in row.items()} for where, row in rows.items()
+    }
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:

@@ -51,7 +51,7 @@ def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
 
 
 def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) -> scipy.sparse.csr_array:
-    places = {(part.grouping, part.multiplier): part.where for part in design.parts}
+    places = {(part.term.equation, part.grouping, part.multiplier): part.where for part in design.parts}
     rows, columns, values = [], [], []
     for part in design.parts:
         sizes = range(len(part.multiplier)) if is_centred(design, part) else ()
@@ -61,7 +61,7 @@ def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) ->
             for name, position in part.multiplier:
                 number = design.numeric_by_name[name]
                 value *= factor(number.center[position], number.scale[position], (name, position) in multiplier)
-            target = places.get((part.grouping, multiplier))
+            target = places.get((part.term.equation, part.grouping, multiplier))
             if target is None:  # what an absorbed factor takes up
                 continue
             rows.append(np.arange(target.start, target.stop))
@@ -91,7 +91,7 @@ def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> n
     """
     directions = []
     for first, second in combinations([part for part in design.parts if part.term.name in terms], 2):
-        if first.multiplier != second.multiplier:
+        if first.multiplier != second.multiplier or first.term.equation != second.term.equation:
             continue
         shared = tuple(name for name in first.grouping if name in second.grouping)
         by_part = []

@@ -15,7 +15,8 @@ MOST_COMPARED = 300
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
     """Raise UserError if a reference level asked for is not a level of a categorical factor of the model."""
-    levels = {factor.name: factor.levels for factor in design.reported.categorical}
+    factors = [factor for factor in design.reported.categorical if factor.name != design.response]
+    levels = {factor.name: factor.levels for factor in factors}
     where = f"models.{design.model}.reference"
     for name, level in reference.items():
         if name not in levels:

@@ -9,12 +9,18 @@ INTERCEPT = "Intercept"
 class Term:
     """A product of factors, by their names; the intercept has none. With several categorical ones, `combinations` are the
     combinations of their levels that occur in training rows, as positions in a table of all combinations, the last factor
-    running fastest."""
+    running fastest. `equation` is the class whose linear predictor it is in, where each class has one (design.by_class)."""
 
     name: str
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     combinations: tuple[int, ...] = ()
+    equation: str = ""
+
+    @property
+    def base(self) -> str:
+        """Its name in the formula, the same in the linear predictors of all classes."""
+        return self.name[len(self.equation) + 2 :] if self.equation else self.name
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from tfglm.engine.passes import Passes
 
 
+Values = dict[str, np.ndarray | float]
+"""What is summed, by name: [rows], or already summed."""
+
+
 class Evaluated:
     """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
 
@@ -49,6 +53,32 @@ class Evaluated:
     def terms(self) -> Terms:
         rows = self.rows
         return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
+
+    @property
+    def contributions(self) -> Values:
+        """To the loss, to its gradient, and to the Pearson statistic."""
+        return {"loss": self.terms.loss, "pearson": self.terms.pearson, "residual": self.terms.score}
+
+    @property
+    def weights(self) -> Values:
+        """In the information matrix."""
+        return {"weight": self.terms.weight}
+
+    @property
+    def squared(self) -> Values:
+        """The square of the score of a row; the score of those that a row stands for is as many times as large."""
+        score, frequency = self.terms.score, self.rows.frequency
+        return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
+
+    @property
+    def sizes(self) -> Values:
+        """What bounds rounding errors (solvers.certificate)."""
+        return {"reach": self.rounded * self.reach**2, "residual": np.abs(self.terms.score)}
+
+    @property
+    def counted(self) -> Values:
+        """What is counted beside rows and responses: nothing."""
+        return {}
 
     @property
     def observed(self) -> np.ndarray:

@@ -41,9 +41,19 @@ def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
 def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
     """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
     return {
-        f"part_{k}": Sum("residual", numbers, (*by, *([part.grouping] if part.grouping else [])))
+        f"part_{k}": Sum(
+            f"residual{equation_of(design, part)}", numbers, (*by, *([part.grouping] if part.grouping else []))
+        )
         for k, (part, numbers) in enumerate(zip(design.parts, numbers_of(parts), strict=True))
     }
+
+
+def equation_of(design: Design, *parts: Part) -> str:
+    """What the names of values have of the linear predictors that some parts are in: nothing if there is but one."""
+    if not design.equations:
+        return ""
+    numbers = sorted(design.equations.index(part.term.equation) for part in parts)
+    return "".join(f"_{number}" for number in numbers)
 
 
 def eliminated_part(design: Design) -> int | None:

@@ -18,9 +18,10 @@ from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.tasks import Document, Task, registered
 from tfglm.engine.blocks import AT_ONCE, Signature
-from tfglm.engine.evaluated import Evaluated
+from tfglm.engine.classes import EvaluatedClasses
+from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.engine.leverage import TOO_NEAR
-from tfglm.engine.parts import derivative, looked_up_parts, nesting, numbers_of, pairs, sum_layout
+from tfglm.engine.parts import derivative, equation_of, looked_up_parts, nesting, numbers_of, pairs, sum_layout
 from tfglm.engine.rectified import COUNTED, rectified
 from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, cluster_key, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
@@ -30,8 +31,6 @@ Sums = dict[str, np.ndarray]
 
 SHAPE = "shape of the family"
 """Stands beside the terms in the state of a pass `shape`: trial values."""
-
-Values = dict[str, np.ndarray | float]
 
 
 ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
@@ -132,6 +131,9 @@ class Passes:
     along which rows that move by more than 1 take no part); the others as `Workload` makes them. Their sums, where m is
     the weight of a row, s and t count the parts without groups, k and j those with groups:
 
+    Of a regression of classes residuals and weights are those of each part's linear predictor; `counts` has the weights of each
+    class c too, `class_c` and by group `class_c_k`; and `predictions` an `eta` [rows, classes].
+
     - `counts`: `rows`, `weight_sum`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `weight_sum_c`, `response_c`
@@ -164,6 +166,7 @@ class Passes:
     def __init__(self, design: Design, signature: Signature):
         self.design, self.signature = design, signature
         self.family = design.distribution
+        self._evaluated = EvaluatedClasses if design.equations else Evaluated
         self.single = [k for k, part in enumerate(design.parts) if not part.grouping]
         self.grouped = [k for k, part in enumerate(design.parts) if part.grouping]
         self.multipliers, self.parts = looked_up_parts(design)
@@ -176,36 +179,28 @@ class Passes:
             "weight_sum": "rows" if design.unit_weights else "row_weight",
             "response": "response",
         }
+        counted |= {f"class_{number}": f"class_{number}" for number, _ in enumerate(design.class_labels)}
         counts = {name: Sum(value) for name, value in counted.items()}
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
         for number, grouping in enumerate(design.groupings):
             counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
         first = Stage(
             sum_layout(design, {"loss": Sum("loss"), "pearson": Sum("pearson"), **derivative(design, self.parts)}),
-            lambda evaluated: {
-                "loss": evaluated.terms.loss,
-                "pearson": evaluated.terms.pearson,
-                "residual": evaluated.terms.score,
-            },
+            lambda evaluated: evaluated.contributions,
             block=True,
         )
         sizes = Stage(
             sum_layout(design, {"reach": Sum("reach"), **derivative(design, self.parts)}),
-            lambda evaluated: {
-                "reach": evaluated.rounded * evaluated.reach**2,
-                "residual": np.abs(evaluated.terms.score),
-            },
+            lambda evaluated: evaluated.sizes,
             lambda evaluated: np.abs(evaluated.numbers),
         )
         products = sum_layout(design, self._products())
         self.counts = Pass(self, "counts", [Stage(sum_layout(design, counts), self._count)])
         self.gradient = Pass(self, "gradient", [first])
-        self.information = Pass(
-            self, "information", [first, Stage(products, lambda evaluated: {"weight": evaluated.terms.weight})]
-        )
+        self.information = Pass(self, "information", [first, Stage(products, lambda evaluated: evaluated.weights)])
         self.magnitudes = Pass(self, "magnitudes", [sizes])
         self.observed = Pass(self, "observed", [Stage(products, lambda evaluated: {"weight": evaluated.observed})])
-        self.squares = Pass(self, "squares", [Stage(products, self._squares)])
+        self.squares = Pass(self, "squares", [Stage(products, lambda evaluated: evaluated.squared)])
         alone = {f"alone_{number}": Sum("alone", (), (grouping,)) for number, grouping in enumerate(design.groupings)}
         over = sum_layout(design, {**self._products(), "alone": Sum("alone"), **alone})
         self.hc2 = Pass(self, "hc2", [Stage(over, partial(self._squares_over, 1))])
@@ -258,7 +253,8 @@ class Passes:
         blocks = {}
 
         def put(name: str, j: int, k: int, groups: tuple[Hashable, ...]) -> None:
-            blocks[name] = Sum("weight", (*self._numbers[j], *self._numbers[k]), (*by, *groups))
+            weight = f"weight{equation_of(self.design, parts[j], parts[k])}"
+            blocks[name] = Sum(weight, (*self._numbers[j], *self._numbers[k]), (*by, *groups))
 
         for s, t in combinations_with_replacement(self.single, 2):
             put(f"pair_{s}_{t}", s, t, ())
@@ -278,7 +274,7 @@ class Passes:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
         for rows in rows_of(self.design, self.signature, call, self.positions):
-            evaluated = Evaluated(self, rows, vector, coefficients)
+            evaluated = self._evaluated(self, rows, vector, coefficients)
             if len(coefficients.get(LEFT_OUT, ())):
                 rows.leave_out(np.any([np.abs(evaluated.along(way)) > 1 for way in coefficients[LEFT_OUT]], axis=0))
             yield evaluated
@@ -321,6 +317,7 @@ class Passes:
             "response": rows.weight * y,
             "not_finite": rows.flag == NOT_FINITE,
             "out_of_range": impossible,
+            **evaluated.counted,
         }
         # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.
         if self.family.counts_events and not (self.design.trials or self.design.weights):
@@ -328,11 +325,6 @@ class Passes:
         safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.prior_weight, 1.0)
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
         return values | {"saturated": rows.weight * saturated, "base": rows.frequency * base}
-
-    def _squares(self, evaluated: Evaluated) -> Values:
-        """The square of the score of a row; the score of those that a row stands for is as many times as large."""
-        score, frequency = evaluated.terms.score, evaluated.rows.frequency
-        return {"weight": np.divide(score**2, frequency, out=np.zeros_like(score), where=frequency > 0)}
 
     def _of_prior(self, evaluated: Evaluated) -> Values:
         """Half the derivative of log|I| by the linear predictor: the leverage times the derivative of log(weight), over 2."""
@@ -343,7 +335,7 @@ class Passes:
         """The squares over a power of 1 less the leverage."""
         left = 1.0 - evaluated.leverage
         alone = evaluated.rows.kept & (left <= TOO_NEAR)
-        squares = self._squares(evaluated)["weight"]
+        squares = evaluated.squared["weight"]
         return {"weight": np.where(alone, 0.0, squares / np.where(alone, 1.0, left) ** power), "alone": alone}
 
     def _of_clusters(self, evaluated: Evaluated) -> Values:

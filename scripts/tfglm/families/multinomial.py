@@ -10,8 +10,8 @@ from tfglm.families.family import Family, Response
 class Multinomial(Family):
     """P(class k) = exp(eta_k) / sum over j of exp(eta_j); loss log(sum over j of exp(eta_j)) - eta_y.
 
-    Here eta is of shape [rows, classes], and y the number of a row's class, from 0. Networks alone have it: the passes of the
-    regressions sum over rows of one linear predictor.
+    Here eta is of shape [rows, classes], and y the number of a row's class, from 0. In a regression the linear predictor of the
+    reference class is 0 (engine.classes).
     """
 
     name = "multinomial"
@@ -21,6 +21,7 @@ class Multinomial(Family):
     largest: ClassVar[float] = np.inf
     regression = "multinomial regression of the class"
     effect = "log odds ratio"
+    ratio = "odds_ratio"
     predicted = "probability"
     metrics = "classes"
 

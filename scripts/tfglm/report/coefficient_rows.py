@@ -24,6 +24,9 @@ CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(")
 CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
 """In the name of a term whose coefficients are those of the columns of a coding, not of levels."""
 
+INTERCEPTS = r"(?:.*: )?Intercept"
+"""Names of terms that are intercepts, of a class too."""
+
 NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
 
@@ -59,7 +62,7 @@ def rows_and_scale(
     `ratio` is what the exponential of a coefficient is called, if anything; `words` has the labels of levels. Splines and
     polynomials are left out.
     """
-    table = table[(table["term"] != "Intercept") & ~table["term"].str.contains(CURVED)]
+    table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
     levels, numbers = table[~numeric], table[numeric]
     # A term of levels has slopes if one of its factors is a number.

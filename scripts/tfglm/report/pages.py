@@ -14,7 +14,7 @@ from tfglm.results import csv_files
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-TEXTS = ["term", "level", "reference", "status", "aliased_with", "note"]
+TEXTS = ["class", "term", "level", "reference", "status", "aliased_with", "note"]
 """Columns of a table of coefficients that are no numbers."""
 
 
@@ -49,8 +49,11 @@ def _rows(frame: pd.DataFrame) -> Iterator[list]:
 
 def read_table(path: Path) -> pd.DataFrame:
     """A table of coefficients from its CSV; names are text, also where a level is called NA. Raises UserError if it has changed
-    since it was written."""
-    return csv_files.read(path, TEXTS)
+    since it was written. The terms of a regression of classes have their class before their name."""
+    table = csv_files.read(path, TEXTS)
+    if "class" in table:
+        table["term"] = table.pop("class") + ": " + table["term"]
+    return table
 
 
 def four_digits(value: float) -> str:

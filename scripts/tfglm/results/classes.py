@@ -1,14 +1,18 @@
 """A response that is one of several classes: what is predicted of single rows, and the metrics, all from one table of true and
 predicted classes and the sum of the log loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
 from tfglm.families.multinomial import Multinomial
 from tfglm.results.measures import whole
-from tfglm.results.predict import Scored
+from tfglm.results.predict import Scored, score, tables
+from tfglm.solvers.fitted import Fitted
 
 FAMILY = Multinomial()
 
@@ -27,6 +31,16 @@ def predicted(scored: Scored, classes: Sequence[str]) -> dict[str, pa.Array]:
             for name, of_class in zip(classes, probabilities.T, strict=True)
         },
     }
+
+
+def predictions(
+    design: Design, fitted: Fitted, file: IngestedFile, unseen: Mapping[str, int], identity: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Predict the rows of the split `predict` of a file with a regression of classes: as `predict.predictions`, with the columns
+    of `predicted`, which have no standard errors."""
+    covariates = design.to_predict
+    scored = score(Workload(covariates, [file], "predict", unseen=unseen), fitted)
+    return tables(covariates, file, identity, scored, lambda rows: predicted(rows, design.class_labels))
 
 
 class ClassTally:

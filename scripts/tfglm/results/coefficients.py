@@ -26,11 +26,12 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
 
     Returns
     -------
-    A row for each coefficient but those that a coding leaves out. Columns: term, level, reference ('' of a coded factor),
-    estimate, std_error, classical_std_error (if others were asked for), z (t for a family with unknown dispersion, or errors by
-    cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the family (odds_ratio, rate_ratio), rows,
-    events (binomial), status; aliased_with, if something is aliased; note (by cluster: why there is no error or no test). Of a
-    penalised fit: posterior_sd instead of errors and tests, or neither if the penalty sets coefficients to zero.
+    A row for each coefficient but those that a coding leaves out. Columns: class (multinomial), term, level, reference ('' of a
+    coded factor), estimate, std_error, classical_std_error (if others were asked for), z (t for a family with unknown
+    dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the family
+    (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status; aliased_with, if something is aliased;
+    note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither
+    if the penalty sets coefficients to zero.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
@@ -42,8 +43,11 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         for term in design.terms
     }
     compared = design.unpenalised_terms
+    by_name = {term.name: term for term in design.terms}
+    of_class = {"class": [by_name[term].equation for term, _ in terms]} if design.equations else {}
     columns = {
-        "term": [term for term, _ in terms],
+        **of_class,
+        "term": [by_name[term].base for term, _ in terms],
         "level": [level for _, level in terms],
         "reference": [
             ":".join(estimated.levels[name] for name in grouping[term]) if term in compared else "" for term, _ in terms
@@ -67,7 +71,7 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
             columns[family.ratio] = np.exp(estimated.values)
     columns["rows"] = fitted.rows.astype(np.int64)
-    if family.counts_events:
+    if family.counts_events or design.equations:
         events = fitted.responses
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (estimated.values == 0) & estimated.kept & penalised

@@ -154,9 +154,11 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
 
 
 def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
-    """The reference level of each categorical factor, by its number; an absorbed one has none."""
+    """The reference level of each categorical factor, by its number; an absorbed one has none, nor has the response."""
     chosen = {}
     for factor in design.reported.categorical:
+        if factor.name == design.response:
+            continue
         finite = np.zeros(len(factor.levels), bool)
         parts = [part for part in design.parts if factor.name in part.grouping]
         # A factor's own part, if it has one, decides.

@@ -8,6 +8,7 @@ import scipy.sparse
 import scipy.special
 
 from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
 from tfglm.results import distributions
 from tfglm.results.estimates import Estimates
 from tfglm.results.reference import (
@@ -30,7 +31,7 @@ COLUMNS = ["df", "chi_squared", "F", "df_denominator", "note"]
 
 
 def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
-    """Test for each term that all its coefficients are zero.
+    """Test for each term that all its coefficients are zero, of a regression of classes those of all classes.
 
     Parameters
     ----------
@@ -49,8 +50,8 @@ def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ())
     marginal = marginal_terms(estimated.design)
     rows = [
         joint_test(estimated, term, term in marginal, by_term.get(term))
-        for term in estimated.design.slices
-        if term != "Intercept"
+        for term in dict.fromkeys(term.base for term in estimated.design.terms)
+        if term != INTERCEPT
     ]
     table = with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
     return with_fits_without(table, likelihood_ratios) if estimated.design.tests == "likelihood_ratio" else table
@@ -98,10 +99,11 @@ def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
 def marginal_terms(design: Design) -> set[str]:
     """The terms whose factors are all in another term too, as those of a main effect are in an interaction."""
     return {
-        term.name
+        term.base
         for term in design.terms
         for other in design.terms
         if term is not other
+        and term.equation == other.equation
         and set(term.categorical) <= set(other.categorical)
         and set(term.numeric) <= set(other.numeric)
         and (term.categorical or term.numeric)
@@ -113,7 +115,8 @@ def joint_test(
 ) -> tuple[str, float, float, float, float, str]:
     """Of a term: its name, degrees of freedom, Wald or likelihood ratio statistic, what that is multiplied with to refer it to
     F, the degrees of freedom of the denominator, and a note."""
-    design, where = estimated.design, estimated.design.slices[term]
+    design, slices = estimated.design, estimated.design.slices
+    where = np.concatenate([np.arange(design.size)[slices[each.name]] for each in design.terms if each.base == term])
     if design.penalised:
         return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
     if likelihood_ratio:
@@ -123,7 +126,7 @@ def joint_test(
     separated = int(estimated.separated[where].sum())
     if separated:
         notes.append(f"without {separated:,} separated level{'s' if separated > 1 else ''}")
-    places = np.arange(where.start, where.stop)[estimated.kept[where]]
+    places = where[estimated.kept[where]]
     if design.by_cluster and len(places) and len(estimated.fitted.scores):
         alone = determined_alone(estimated.fitted, estimated.transform[places])
         if alone.any() and not alone.all():

@@ -54,6 +54,8 @@ def solve_across(
         return solve(start)
     except Drifting as drifting:
         coefficients, before = drifting.coefficients, drifting.iterations
+    if start.problem.design.equations:
+        raise UserError(of_classes_separate(start.problem, coefficients))
     problem = without_separated_rows(start.problem, tell)
     if problem is None:
         problem = replace(start.problem, overlaps=True)
@@ -62,6 +64,16 @@ def solve_across(
         _, coefficients = held_at_zero(problem, coefficients)
     solution = solve(Solution(problem, problem.at(coefficients), online=start.online))
     return replace(solution, iterations=solution.iterations + before)
+
+
+def of_classes_separate(problem: Problem, coefficients: np.ndarray) -> str:
+    """That terms separate the classes, as far as where the steps of a solver lead can tell."""
+    names = terms_in(problem.design, np.abs(coefficients - problem.null_coefficients))
+    return (
+        f"models.{problem.design.model}: the estimates run off to infinity: the terms {', '.join(f'`{name}`' for name in names)} "
+        f"separate classes, though each level has all of them\n"
+        f"  leave one of the terms out, merge rare levels with data.rare, or derive coarser classes"
+    )
 
 
 def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Problem | None:

@@ -5,6 +5,7 @@ import numpy as np
 from tfglm.config import SolverConfig
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
 from tfglm.solvers import remarks
 from tfglm.solvers.certificate import optimality_gap
@@ -107,6 +108,8 @@ def summary(
             report |= {name: value, f"{name}_std_error": estimated and estimated.std_error}
     if estimated and estimated.dispersion is not None:
         report["dispersion_of_likelihood"] = estimated.dispersion
+    if design.equations:
+        report |= {"classes": list(design.class_labels), "reference_class": design.reference_class}
     if problem.l1 or problem.l2:
         report |= {"l1": problem.l1, "l2": problem.l2, "effective_coefficients": solution.effective}
     if not problem.family.dispersion_known:
@@ -126,7 +129,7 @@ def goodness_of_fit(solution: Solution, estimated: Shape | None = None) -> dict:
     problem, loss, df_residual = solution.problem, solution.state.loss, solution.df_residual
     family, counts = problem.family, problem.counts
     rows, saturated = float(counts["rows"]), float(counts["saturated"])
-    has_intercept = problem.design.constant is not None
+    intercepts = sum(term.base == INTERCEPT for term in problem.design.terms) or problem.design.constant is not None
     # Of residuals that are rounding errors it has no meaning.
     log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
     if estimated and estimated.log_likelihood is not None:
@@ -139,11 +142,13 @@ def goodness_of_fit(solution: Solution, estimated: Shape | None = None) -> dict:
         # Without an intercept some links have no null model.
         "null_deviance": 2 * (problem.null_loss - saturated) if np.isfinite(problem.null_loss) else None,
         "df_residual": df_residual if problem.l1 or problem.l2 else int(df_residual),
-        "df_null": int(rows) - has_intercept,
+        "df_null": int(rows) - intercepts,
         "aic": None if log_likelihood is None else -2 * log_likelihood + 2 * parameters,
         "bic": None if log_likelihood is None else -2 * log_likelihood + float(np.log(rows)) * parameters,
         "pseudo_r_squared": deviance_explained(solution),
-        "pearson_dispersion": solution.state.pearson / df_residual if df_residual > 0 else None,
+        "pearson_dispersion": solution.state.pearson / df_residual
+        if df_residual > 0 and not problem.design.equations
+        else None,
     }
 
 

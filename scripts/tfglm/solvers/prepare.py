@@ -11,6 +11,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers import classes
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
 from tfglm.solvers.problem import Problem
 from tfglm.solvers.separation import leave_out_separated
@@ -73,8 +74,10 @@ def prepare(
         If the rows that are left have but one response.
     """
     design = workload.design
+    if design.equations:
+        classes.refuse_lacking_levels(design, counts)
     terms = [term for term in design.unpenalised_terms if term != without]
-    if set(terms) - {INTERCEPT} and not design.firth:
+    if set(terms) - {INTERCEPT} and not (design.firth or design.equations):
         workload, counts = leave_out_separated(workload, executor, counts, tell, terms)
     status = initial_status(design, workload, counts)
     if without is not None:
@@ -85,7 +88,9 @@ def prepare(
         null_vectors = (to_fit_scale(design) @ null_space(design, present, terms).T).T
         held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
         status[held] = REFERENCE
-    coefficients, loss = null_model(workload, executor, counts)
+    coefficients, loss = (
+        classes.null_model(design, counts) if design.equations else null_model(workload, executor, counts)
+    )
     if not design.distribution.canonical or design.distribution.positive_predictor:
         coefficients = valid_start(design, coefficients, counts, status == FREE)
     nothing = np.zeros(design.size)
@@ -195,8 +200,10 @@ def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarr
 
 def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
     """A count by group for each coefficient, and that of all rows for parts without groups."""
-    result = np.full(design.size, counts[what], float)
+    result = np.zeros(design.size)
     for part in design.parts:
-        if part.grouping:
-            result[part.where] = counts[f"{what}_{design.groupings.index(part.grouping)}"]
+        # The response of a linear predictor of a class is whether a row is of the class.
+        of_class = what == "response" and part.term.equation
+        key = f"class_{design.class_labels.index(part.term.equation)}" if of_class else what
+        result[part.where] = counts[f"{key}_{design.groupings.index(part.grouping)}" if part.grouping else key]
     return result

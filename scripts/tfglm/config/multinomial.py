@@ -1,0 +1,48 @@
+"""A model of `family: multinomial`: what goes together with it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfglm.config.models import ModelConfig
+
+DESCRIPTION = (
+    "Of `multinomial`: the class of the response that the others are compared with. Default: the first in sorted order."
+)
+
+STD_ERRORS = ("classical", "robust", "HC0", "HC1")
+
+
+def check_model(model: "ModelConfig") -> None:
+    """Raise ValueError for what cannot be fitted where each class has a linear predictor, or be made of such a fit."""
+    if model.family != "multinomial":
+        if model.reference_class is not None:
+            raise ValueError(
+                f"reference_class: family {model.family} has no classes; `reference` chooses the reference level of a term"
+            )
+        return
+    for key in ("l1", "l2", "path", "firth", "absorb", "offset"):
+        if getattr(model, key):
+            raise ValueError(f"{key}: family multinomial has none; remove the key")
+    if model.errors.kind not in STD_ERRORS:
+        raise ValueError(
+            f"std_errors: family multinomial has `classical`, `HC0` and `HC1`, not `{model.std_errors}`; use one of these"
+        )
+
+    if model.online_solver:
+        raise ValueError(
+            f"solver: `{model.online_solver}` learns one linear predictor; use `newton`, or write the model under `networks`"
+        )
+    if model.tests != "wald":
+        raise ValueError("tests: a regression of classes has Wald tests alone; remove the key")
+    for key in ("leverage", "export", "pairwise", "profile"):
+        if getattr(model, key):
+            raise ValueError(f"{key}: a regression of classes has none; remove the key")
+
+
+def without_averages(raw: Any) -> Any:
+    """What a section says, with `marginal_effects: false` for a regression of classes. Raises ValueError if it asks for them."""
+    if not isinstance(raw, dict) or raw.get("family") != "multinomial":
+        return raw
+    if raw.get("marginal_effects"):
+        raise ValueError("marginal_effects: family multinomial has none; remove the key")
+    return {**raw, "marginal_effects": False}
