@@ -20,16 +20,21 @@ from tfglm.data.distinct import Distinct
 MOST_ENTRIES = 2**16
 """Distinct entries of a field that can be told apart by numbers of 16 bits; one with more is left to pyarrow."""
 
+FEWEST_BITS = 8
+"""2^8 buckets of a field to begin with."""
+
 
 class Entries:
     """The distinct entries of some fields that one thread has met so far, and what they mean: see `csv_loops.number_of`."""
 
     def __init__(self, slots: int, most: int = MOST_ENTRIES):
-        self.buckets = np.full((slots, 2 * most), csv_loops.FREE, np.uint64)
+        # Those in use are marked as free: of columns with few entries the rest is no memory.
+        self.bits = np.full(slots, FEWEST_BITS, np.int64)
+        self.buckets = np.zeros((slots, 2 * most), np.uint64)
+        self.buckets[:, : 2**FEWEST_BITS] = csv_loops.FREE
         self.numbers = np.zeros((slots, 2 * most), np.uint16)
         self.words = np.zeros((slots, most), np.uint64)
         self.known = np.zeros(slots, np.int64)
-        self.bits = np.full(slots, 8, np.int64)
         self.meaning: list[tuple[np.ndarray, pa.Array | None]] = [(np.zeros(0, np.int32), None)] * slots
 
     def numbers_in(
