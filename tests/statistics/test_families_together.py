@@ -288,6 +288,11 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
     below = frame.assign(change=frame["delay"] - 3)
     with pytest.raises(UserError, match=r"the mean of the response `change` is -.*, and with link log"):
         fit_frame(below, "change ~ hour", "gaussian", tmp_path / "a", link="log")
+    some = frame.assign(change=frame["delay"].where(frame["carrier"] != "D", -frame["cost"]))
+    with pytest.raises(
+        UserError, match=r"the mean of the response `change` is 0 or less where carrier is D, and with link log"
+    ):
+        fit_frame(some, "change ~ carrier + hour", "gaussian", tmp_path / "d", link="log")
     with pytest.raises(UserError, match="family gaussian with link log needs a mean above 0"):
         fit_frame(below.assign(change=-frame["cost"]), "change ~ hour", "gaussian", tmp_path / "b", link="log")
     with pytest.raises(UserError, match=r"m\.offset: with link inverse the linear predictor has to be above 0"):

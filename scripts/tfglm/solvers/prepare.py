@@ -1,6 +1,6 @@
 """From the counts of the rows to what is minimised: which coefficients are free, and the model to begin with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.families import Family
 from tfglm.solvers import classes
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
 from tfglm.solvers.problem import Problem
-from tfglm.solvers.separation import leave_out_separated
+from tfglm.solvers.separation import group_names, leave_out_separated
 
 MOST_NULL_STEPS = 100
 """Newton steps for the intercept of the null model."""
@@ -79,6 +80,7 @@ def prepare(
     terms = [term for term in design.unpenalised_terms if term != without]
     if set(terms) - {INTERCEPT} and not (design.firth or design.equations):
         workload, counts = leave_out_separated(workload, executor, counts, tell, terms)
+        check_means(design, counts, terms)
     status = initial_status(design, workload, counts)
     if without is not None:
         status[design.slices[without]] = EMPTY
@@ -143,14 +145,37 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
 def mean_response(design: Design, counts: Sums) -> float:
     """The weighted mean. Raises UserError if the link has no such mean."""
     mean = float(counts["response"] / counts["weight_sum"])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        possible = np.isfinite(design.distribution.link(mean))
-    if not possible:
+    if not np.isfinite(_link(design.distribution, mean)):
         raise UserError(
             f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, and with link "
             f"{design.distribution.link_name} every mean is above 0\n  use another link, or leave rows out in data.where"
         )
     return mean
+
+
+def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
+    """Raise UserError for levels of these terms whose responses have a mean of 0 or less, where the family has such responses and
+    its link no such mean: the likelihood rises without end as their coefficients fall."""
+    family = design.distribution
+    if family.smallest >= 0 or not np.isnan(_link(family, -1.0)):
+        return
+    plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name in terms}
+    for number, grouping in enumerate(design.groupings):
+        response, weight = counts[f"response_{number}"], counts[f"weight_sum_{number}"]
+        groups = np.flatnonzero((weight > 0) & (response <= 0))
+        if len(groups) and grouping in plain:
+            names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
+            raise UserError(
+                f"models.{design.model}: the mean of the response `{design.response}` is 0 or less where {':'.join(grouping)} is "
+                f"{names}, and with link {family.link_name} every mean is above 0\n  use another link, merge levels with "
+                f"data.rare, or leave these rows out in data.where"
+            )
+
+
+def _link(family: Family, mean: float) -> float:
+    """The linear predictor of a mean, NaN or infinite if it has none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return family.link(mean)
 
 
 def valid_start(design: Design, coefficients: np.ndarray, counts: Sums, free: np.ndarray) -> np.ndarray:
