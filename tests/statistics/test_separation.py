@@ -211,6 +211,8 @@ SETTINGS = {
     "robust": {"std_errors": "robust"},
     "by cluster": {"std_errors": "cluster(day)"},
     "offset": {"offset": "o"},
+    "probit": {"link": "probit"},
+    "cloglog": {"link": "cloglog"},
 }
 
 
