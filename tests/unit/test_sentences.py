@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from tfglm.report.sentences import Effect, Model, Slope, slopes, tell
-from tfglm.report.words import Words
+from tfglm.report.words import Words, plain
 
 WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
 
@@ -142,3 +142,9 @@ def test_marginal_effects_add_percentage_points():
     )
     assert "on average" not in told(table(*CARRIERS), slopes=of_binomial, ratio=None)[0]
     assert Effect(1.0, 0.5, 1.5).times(2.0) == Effect(2.0, 1.0, 3.0)
+
+
+def test_terms_of_a_class_have_the_labels_and_units_of_the_others():
+    assert (WORDS.level("New: York: C(month)", "1"), WORDS.level("C(month)", "1")) == ("Jan", "Jan")
+    assert WORDS.level("JFK: carrier:C(month)", "EV:2") == "EV:Feb" and WORDS.against("JFK: C(month)", "2") == "Feb"
+    assert (plain("JFK: hour"), plain("JFK: C(month)"), plain("hour")) == ("hour", "month", "hour")

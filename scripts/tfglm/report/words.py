@@ -44,6 +44,7 @@ class Words:
 
     def level(self, term: str, level: str) -> str:
         """The label of a level; of an interaction, of each factor in it."""
+        term = of_any_class(term)
         columns = [plain(part) for part in term.split(":")]
         parts = level.split(":") if len(columns) > 1 else [level]
         if len(parts) != len(columns):
@@ -62,17 +63,22 @@ class Words:
 
     def against(self, term: str, reference: str) -> str:
         """What the levels of a term are compared with: the label of the reference level, or what a coding says; '' if nothing."""
-        coded = FACTOR.fullmatch(term)
+        coded = FACTOR.fullmatch(of_any_class(term))
         return self.level(term, reference) if reference else CODED.get(str(coded and coded[2]), "")
 
 
 NO_WORDS = Words({}, {})
 
 
+def of_any_class(term: str) -> str:
+    """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""
+    return term.rpartition(": ")[2]
+
+
 def plain(term: str) -> str:
     """The column of a factor: `month` of `C(month)`."""
-    factor = FACTOR.fullmatch(term)
-    return factor[1] if factor else term
+    factor = FACTOR.fullmatch(of_any_class(term))
+    return factor[1] if factor else of_any_class(term)
 
 
 def minus(text: object) -> object:
