@@ -184,7 +184,7 @@ def test_a_bound_is_rounded_up():
 
 
 def test_the_summary_promises_the_same_digits_only_where_they_come_again():
-    provenance = {"inputs": [{"file": "x"}], "versions": {}, "data": {}, "model": {}}
+    provenance = {"inputs": [{"file": "x", "rows": 1}], "versions": {}, "data": {}, "model": {}}
     exact = {"model": "exact", "provenance": provenance}
 
     def page(*fits: dict) -> str:
