@@ -42,9 +42,11 @@ docs: $(BIN)/.ready-dev
 docs-pictures: run
 	$(BIN)/python docs/site/renew.py
 
-# How fast CSV becomes shards, beside pandas (ten minutes, 4 GB); writes benchmarks/results/ingest.json.
+# How fast CSV becomes shards, beside pandas, polars, DuckDB and unpacking (ten minutes, 5 GB); writes
+# benchmarks/results/ingest.json and docs/benchmarks.md.
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/page.py
 
 # How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and docs/benchmarks.md.
 # In an environment of its own: what glum needs changes how other packages behave.

@@ -208,7 +208,7 @@ def compare_packed(path: Path, shards: Path, rounds: int) -> dict:
             alone.append(read(sys.executable, "unpack", packed))
         of_ours, of_unpacking = medians(ours, megabytes), medians(alone, megabytes)
         share = of_ours["mb_per_s"] / of_unpacking["mb_per_s"]
-        figures[suffix] = {"share": share, "tfglm": of_ours, "unpacking": of_unpacking}
+        figures[suffix] = {"csv_gb": megabytes / 1000, "share": share, "tfglm": of_ours, "unpacking": of_unpacking}
     return figures
 
 

@@ -1,4 +1,5 @@
-"""Writes the figures of results/fit.json into docs/benchmarks.md, between the marks; `--check` only sees whether they agree."""
+"""Writes the figures of results/fit.json and results/ingest.json into docs/benchmarks.md, between the marks; `--check` only sees
+whether they agree."""
 
 import argparse
 import json
@@ -8,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- fits:begin -->\n", "<!-- fits:end -->\n"
+BEGIN, END = "<!-- {}:begin -->\n", "<!-- {}:end -->\n"
 
 
 def row(name: str, fit: dict) -> str:
@@ -16,8 +17,44 @@ def row(name: str, fit: dict) -> str:
     return f"| {name} | {fit['seconds']:.1f} | {fit['end_to_end_seconds']:.0f} |"
 
 
-def figures(fit: dict) -> str:
-    """The text between the marks."""
+def figures_of_ingest(ingest: dict) -> str:
+    """The text about CSV to shards."""
+    large, packed, several, machine = (ingest[name] for name in ("large", "packed", "several", "machine"))
+    names = {
+        "tfglm": "tfglm, CSV to shards, the process from start to end",
+        "polars": "polars, a streaming scan of the used columns",
+        "duckdb": "DuckDB, the same",
+        "pandas": "`pandas.read_csv` of the used columns",
+    }
+    table = ["| | MB/s | MB per second of a processor |", "|---|---|---|"]
+    for name, meaning in names.items():
+        table.append(f"| {meaning} | {large[name]['mb_per_s']:.0f} | {large[name]['mb_per_processor_s']:.0f} |")
+    before = (
+        f"CSV becomes shards: {large['csv_mb'] / 1000:.1f} GB, {large['rows'] / 1e6:.0f} million rows, "
+        f"{large['bytes_per_row']:.0f} bytes a row in the shards. All take turns, with {machine['threads']} threads on "
+        f"{machine['cores']} cores. Others worked on the machine too (its load was {machine['load_before']:.0f} before), so that "
+        "seconds of a processor tell more than those of the clock. Of the others the reading alone counts."
+    )
+    shares = {suffix: f"{100 * of_packed['share']:.0f} %" for suffix, of_packed in packed.items()}
+    size = several["csv_mb"] / several["files"] / 1000
+    one, both = (several[how]["mb_per_s"] for how in ("one after another", "at once"))
+    after = (
+        f"Unpacking alone takes {shares['.gz']} of the time in which a .gz of {packed['.gz']['csv_gb']:.1f} GB of CSV is "
+        f"ingested, and {shares['.bz2']} of that of a .bz2. Memory peaks at {ingest['peak_rss_mb'] / 1000:.2f} GB, "
+        f"{ingest['peak_rss_large_to_small']:.1f} times that of a tenth of the file. {several['files']} files of {size:.1f} GB "
+        f"are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, by a job each "
+        "([ingest.json](../benchmarks/results/ingest.json))."
+    )
+    return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
+
+
+def filled(paragraph: str) -> str:
+    """Lines of the page's width."""
+    return textwrap.fill(paragraph, 128, break_on_hyphens=False)
+
+
+def figures_of_fits(fit: dict) -> str:
+    """The text about fits."""
     fits, lbfgs, learnt, path = fit["fits"], fit["lbfgs"], fit["online"]["asynchronous"], fit["path"]
     wide, medium, small = fits["wide"], fits["medium"], fits["small"]
     gap = fit["lbfgs_deviance_gap"]
@@ -54,20 +91,19 @@ def figures(fit: dict) -> str:
         f"log-likelihood is {fit['online_gap_a_row']:.1e} per row below its maximum. The path takes "
         f"{fit['path_information_passes']:.1f} information and {fit['path_gradient_passes']:.1f} gradient passes a penalty."
     )
-    paragraphs = (textwrap.fill(paragraph, 128, break_on_hyphens=False) for paragraph in (before, peers, online))
-    first, *rest = paragraphs
+    first, *rest = map(filled, (before, peers, online))
     return "\n\n".join([first, "\n".join(table), *rest]) + "\n"
 
 
 def main(arguments: argparse.Namespace) -> None:
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page = f"{before}{BEGIN}{figures(json.loads((HERE / 'results' / 'fit.json').read_text()))}{END}{after}"
+    text = page = PAGE.read_text()
+    for mark, name, figures in (("ingest", "ingest", figures_of_ingest), ("fits", "fit", figures_of_fits)):
+        begin, end = BEGIN.format(mark), END.format(mark)
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = f"{before}{begin}{figures(json.loads((HERE / 'results' / f'{name}.json').read_text()))}{end}{after}"
     if arguments.check and page != text:
-        sys.exit(
-            "docs/benchmarks.md does not say what benchmarks/results/fit.json says; run `python benchmarks/page.py`"
-        )
+        sys.exit("docs/benchmarks.md does not say what benchmarks/results/*.json say; run `python benchmarks/page.py`")
     PAGE.write_text(page)
 
 
