@@ -10,7 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -63,6 +63,10 @@ bench-clusters: $(BIN)/.ready-dev
 # The same with HC0 to HC3, clusters of two columns and serial correlation (ten minutes); writes benchmarks/results/robust_inference.json.
 bench-errors: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/robust_inference.py
+
+# How often intervals of theta and power cover the truth, by simulation (some minutes); writes benchmarks/results/shapes.json.
+bench-shapes: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/shapes.py
 
 # How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
 bench-margins: $(BIN)/.ready-dev
