@@ -87,8 +87,9 @@ def load(design: Design, folder: Path) -> Fitted:
         of_path: dict[str, Any] = {f"path_{name}": arrays[f"path/{name}"] for name in PATH}
         stored = [name for name in COVARIANCE if name not in ADDED or f"covariance/{name}" in arrays]
         covariance: dict[str, Any] = {name: arrays[f"covariance/{name}"] for name in stored}
-        separated = "separation/separating" in arrays
-        separation: dict[str, Any] = {name: arrays[f"separation/{name}"] for name in SEPARATION if separated}
+        separation: dict[str, Any] = {"separating": np.zeros((0, design.size))}
+        if "separation/separating" in arrays:
+            separation = {name: arrays[f"separation/{name}"] for name in SEPARATION}
         return Fitted(**by_term, **of_path, **covariance, **separation)
     except KeyError as error:
         raise UserError(f"{folder}: the checkpoint has no variable {error}\n  {digests.remedy(folder)}") from error
