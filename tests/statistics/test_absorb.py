@@ -317,7 +317,9 @@ def test_without_being_asked_for_there_are_no_averages():
     assert not ModelConfig.model_validate(GIVEN).marginal_effects
 
 
-@pytest.mark.filterwarnings("ignore:The design matrix is rank-deficient")  # statsmodels, of the dummies of two components
+@pytest.mark.filterwarnings(
+    "ignore:The design matrix is rank-deficient"
+)  # statsmodels, of the dummies of two components
 def test_rows_that_absorbed_factors_separate_together_leave_the_likelihood(flights, tmp_path):
     """Each tail and each route has late flights and others, but N801 on route 802 is always late."""
     tails, routes = np.repeat(["N801", "N802", "N801"], [10, 10, 20]), np.repeat([801, 802], [10, 30])

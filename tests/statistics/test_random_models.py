@@ -9,14 +9,19 @@ import random_models
 from random_models import Model
 from tfglm.errors import UserError
 
-REFUSED = ("1 less the leverage", "leave no residual variance", "combinations of levels have no training rows")
+REFUSED = (
+    "1 less the leverage",
+    "leave no residual variance",
+    "combinations of levels have no training rows",
+    "the information matrix is singular",  # of columns that are nearly the same on 60 rows, with weights near 0
+)
 """Why a model cannot be fitted to few rows."""
 
 FEW, MANY = range(1, 13), range(1000, 1150)
 
 
-def agrees(seed: int, folder, rows: tuple[int, int]) -> None:
-    """Raises AssertionError with the model that does not."""
+def agrees(seed: int, folder, rows: tuple[int, int]) -> bool:
+    """Whether the model is fitted, and not refused for its few rows. Raises AssertionError with the model that does not agree."""
     random = np.random.default_rng(seed)
     frame = random_models.table(int(random.integers(*rows)), random)
     model = Model.drawn(random)
@@ -26,7 +31,7 @@ def agrees(seed: int, folder, rows: tuple[int, int]) -> None:
     except UserError as error:
         # What few rows do not tell: each is a refusal of its own, with its own tests.
         assert rows != LARGE and any(reason in str(error) for reason in REFUSED), f"{told}: {error}"
-        return
+        return False
     kept = predicted["remark"].isna().to_numpy()
     assert rows != LARGE or kept.all(), told
     with warnings.catch_warnings():
@@ -45,6 +50,7 @@ def agrees(seed: int, folder, rows: tuple[int, int]) -> None:
     # coefficients fit without error has a robust error of 0, but for rounding.
     precision = 1e-3 if summary["nearly_aliased"] else 1e-5
     assert np.all(np.abs(mine - errors) <= np.maximum(precision * errors, 1e-4 * np.median(errors))), told
+    return True
 
 
 LARGE, SMALL = (400, 2500), (60, 250)
@@ -52,11 +58,11 @@ LARGE, SMALL = (400, 2500), (60, 250)
 
 @pytest.mark.parametrize("seed", FEW)
 def test_a_few(seed, tmp_path):
-    agrees(seed, tmp_path, LARGE)
+    assert agrees(seed, tmp_path, LARGE)
 
 
 @pytest.mark.drill
 @pytest.mark.parametrize("rows", [LARGE, SMALL], ids=["large", "small"])
 def test_many(rows, tmp_path):
-    for seed in MANY:
-        agrees(seed, tmp_path / str(seed), rows)
+    fitted = [agrees(seed, tmp_path / str(seed), rows) for seed in MANY]
+    assert np.mean(fitted) > 0.95
