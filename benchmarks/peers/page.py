@@ -47,7 +47,7 @@ each runs, as short as its own documentation has it. This page is made of [peers
 - duckreg sums rows that are equal; continuous numbers make all rows different.
 - "not finished" and "more than" say which limit of time or memory ended a run.
 
-Seconds are medians of {repeats} runs, of one where it says so, on {machine}.
+Seconds are {repeats}, on {machine}.
 
 ![Seconds from the CSV file to the coefficients, by program](peers.svg)
 """
@@ -64,9 +64,9 @@ def seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def row(peer: str, entry: dict, highest: float | None) -> str:
-    """A line of the table of a work."""
-    name = NAMES[peer] + (" (one run)" if entry["repeats"] == 1 else "")
+def row(peer: str, entry: dict, highest: float | None, repeats: int) -> str:
+    """A line of the table of a work, which says so if the program ran less often than others."""
+    name = NAMES[peer] + (" (one run)" if entry["repeats"] < repeats else "")
     if entry["ended"] != "finished":
         return f"| {name} | {entry['ended'].partition(':')[0]} | | | {entry['peak_gb']:.1f} | | | |"
     likelihood = entry.get("log_likelihood")
@@ -89,15 +89,29 @@ def row(peer: str, entry: dict, highest: float | None) -> str:
 def table(work: str, what: dict, entries: dict) -> str:
     """The heading and the table of a work, the fastest first."""
     likelihoods = [entry["log_likelihood"] for entry in entries.values() if "log_likelihood" in entry]
-    highest = max(likelihoods, default=None)
+    highest, repeats = max(likelihoods, default=None), max(entry["repeats"] for entry in entries.values())
     finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"]))
     lines = [
         f"## {title(work, what)}\n",
         "| program | all | read | fit | memory, GB | below maximum | difference | errors |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
-        *(row(peer, entry, highest) for peer, entry in finished),
+        *(row(peer, entry, highest, repeats) for peer, entry in finished),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *faster(entries)]) + "\n"
+
+
+def faster(entries: dict) -> list[str]:
+    """A sentence on the programs that were faster than tfglm."""
+    own = entries.get("tfglm", {"ended": ""})
+    if own["ended"] != "finished":
+        return []
+    done = {peer: each["seconds"] for peer, each in entries.items() if each["ended"] == "finished"}
+    quicker = [NAMES[peer] for peer in sorted(done, key=done.get) if done[peer] < own["seconds"]]
+    if not quicker:
+        return []
+    rest = own["seconds"] - own["read_seconds"] - own["fit_seconds"]
+    told = f"Faster than tfglm, of whose seconds {rest:.1f} go into Snakemake and jobs that neither read nor fit:"
+    return ["", f"{told} {', '.join(quicker)}."]
 
 
 def page(results: dict, config: dict) -> str:
@@ -108,14 +122,19 @@ def page(results: dict, config: dict) -> str:
     )
     repeats = max(entry["repeats"] for entries in results.values() for entry in entries.values())
     works = [work for work in config["works"] if work in results]
-    missing = [title(work, what).lower() for work, what in config["works"].items() if work not in results]
-    left = [f"Not measured yet: {'; '.join(missing)}.\n"] if missing else []
-    head = TEXT.format(repeats=repeats, machine=machine)
+    missing = len(config["works"]) - len(works)
+    left = (
+        [f"Not measured yet: {missing} of the {len(config['works'])} works of `benchmarks/peers/config.yaml`.\n"]
+        if missing
+        else []
+    )
+    told = f"medians of {repeats} runs, of one where it says so" if repeats > 1 else "those of a single run"
+    head = TEXT.format(repeats=told, machine=machine)
     return "\n".join([head, *left, *(table(work, config["works"][work], results[work]) for work in works)])
 
 
 def draw(results: dict, config: dict, path: Path) -> None:
-    """A panel a work: seconds of each program on a logarithmic axis."""
+    """A panel a work: seconds of each program."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -136,8 +155,7 @@ def draw(results: dict, config: dict, path: Path) -> None:
         axis.barh([NAMES[peer].strip("*") for peer in order], values, color=colors)
         for place, value in enumerate(values):
             axis.annotate(f"{value:.1f}", (value, place), (3, 0), textcoords="offset points", va="center", fontsize=8)
-        axis.set_xscale("log")
-        axis.set_xlim(right=max(values) * 2.2)
+        axis.set_xlim(0, max(values) * 1.15)
         axis.set_title(title(work, config["works"][work]).replace(" (", "\n("), fontsize=9)
         axis.set_xlabel("seconds, CSV to coefficients", fontsize=8)
         axis.tick_params(labelsize=8)

@@ -1,6 +1,7 @@
 """What the benchmark of other programs reports of their coefficients."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -88,3 +89,8 @@ def test_every_peer_has_a_program_and_an_environment():
         if "environment" in peer:
             lines = (PEERS / "environments" / f"{peer['environment']}.txt").read_text().split()
             assert all("==" in line for line in lines), name
+
+
+def test_the_page_is_what_was_measured():
+    line = [sys.executable, str(PEERS / "page.py"), "--check"]
+    assert subprocess.run(line, capture_output=True, text=True, check=False).returncode == 0

@@ -24,6 +24,7 @@ DOCUMENTS = (
     "docs/wide_and_deep.md",
     "docs/scaling.md",
     "docs/benchmarks.md",
+    "docs/peers.md",
     "docs/failures.md",
     "docs/installation.md",
     "docs/security.md",
