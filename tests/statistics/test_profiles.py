@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+import statsmodels.api as sm
 
 from pools import design_of, fit_files, fit_frame, ingest_frame
 from tfglm.config import ModelConfig
@@ -104,3 +105,23 @@ def test_a_profile_is_the_same_for_other_cuts_of_the_rows(tmp_path):
     table = pd.DataFrame(fitted.summary["profile"]).set_index("name")
     whole = profiled(ROWS, tmp_path / "whole", "late ~ carrier + hour + wind", "binomial")
     np.testing.assert_allclose(table["ci_upper"].astype(float), whole["ci_upper"].astype(float), rtol=1e-7)
+
+
+@pytest.mark.parametrize("family", ["poisson", "inverse_gaussian"])
+def test_the_loss_of_large_means_is_negative_and_their_profiles_have_ends(tmp_path, family):
+    random = np.random.default_rng(4)
+    x = np.round(random.normal(size=5_000), 3)
+    mean = np.exp((9 if family == "poisson" else 5) + 0.1 * x)
+    y = random.poisson(mean) if family == "poisson" else np.round(random.wald(mean, 5 * mean), 3).clip(0.01)
+    table = profiled(pd.DataFrame({"x": x, "y": y}), tmp_path, "y ~ x", family, profile={"x": {"x": 1.0}})
+    ours = table.loc["x"]
+    assert ours["note"] == ""
+    of = {"poisson": sm.families.Poisson(), "inverse_gaussian": sm.families.InverseGaussian(sm.families.links.Log())}[
+        family
+    ]
+    full = sm.GLM(y, sm.add_constant(x), of).fit(tol=1e-14)
+    scale = 1.0 if family == "poisson" else full.pearson_chi2 / full.df_resid
+    cut = scipy.stats.chi2.ppf(0.95, 1) if family == "poisson" else scipy.stats.f.ppf(0.95, 1, full.df_resid)
+    for end in ("ci_lower", "ci_upper"):
+        held = sm.GLM(y, np.ones(len(x)), of, offset=ours[end] * x).fit(tol=1e-14)
+        assert (held.deviance - full.deviance) / scale == pytest.approx(cut, rel=1e-5)

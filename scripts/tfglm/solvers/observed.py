@@ -20,7 +20,7 @@ import scipy.linalg
 
 from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.quadratic import product
-from tfglm.solvers.steps import CONVERGED_BELOW, FRESH, PRECISE_BELOW, SLOW
+from tfglm.solvers.steps import CONVERGED_BELOW, FRESH, PRECISE_BELOW, SLOW, is_no_higher
 
 if TYPE_CHECKING:
     from tfglm.solvers.newton import NewtonSearch
@@ -68,8 +68,7 @@ def _finish(search: NewtonSearch) -> Factored | None:
             if search.lambda_squared <= PRECISE_BELOW or slow or search.iteration == search.max_iterations:  # 3.
                 break
             trial = problem.at(search.state.coefficients + step, "gradient")  # 4.
-            objective = problem.objective(search.state)
-            if not problem.objective(trial) <= objective + 1e-12 * abs(objective):
+            if not is_no_higher(problem.objective(trial), problem.objective(search.state)):
                 break
             search.state, before = trial, search.lambda_squared
             search.iteration += 1

@@ -26,6 +26,7 @@ from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers.problem import Problem, Solution, State
+from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
 
 CLOSE = 1e-7
 """How near zeta comes to z."""
@@ -38,8 +39,6 @@ MOST_VALUES, MOST_STEPS = 25, 40
 
 FARTHEST = 1e3
 """Standard errors from the estimate where an end is no longer looked for."""
-
-SHORTEST = 2.0**-20
 
 IN_PLANE = 1e-10
 """Standard errors, of dispersion 1, from the plane that rounding may leave."""
@@ -72,7 +71,7 @@ class Plane:
             step, share = along * off / size - within, 1.0
             # Into the plane in any case; within it the loss has to fall.
             now = problem.at(state.coefficients + step)
-            while in_plane and not now.loss <= state.loss * (1 + 1e-14) and share > SHORTEST:
+            while in_plane and not is_no_higher(now.loss, state.loss) and share > SHORTEST_STEP:
                 share /= 2
                 now = problem.at(state.coefficients + share * step)
             if not np.isfinite(now.loss):

@@ -26,6 +26,9 @@ by no greater share."""
 SHORT = FRESH / 10
 """How far a step may be likely to go, for which the information is summed before it: rare groups go further than is foretold."""
 
+UNTOLD = 1e-12
+"""Share of the size of an objective by which it may seem to rise: near the optimum it changes by less than its rounding error."""
+
 MOST_STEPS = 5
 """With an older information matrix, until they are SHORT: one with a new matrix leaves about the square of the error that it
 finds, and costs two to four times as much."""
@@ -58,6 +61,11 @@ class Since:
         if self.last <= SHORT or self.ratio == 0.0:
             return float(self.last > SHORT)
         return float(np.ceil(np.log(SHORT / self.last) / np.log(self.ratio))) if self.ratio < 1.0 else np.inf
+
+
+def is_no_higher(after: float, before: float) -> bool:
+    """Whether an objective, which may be negative, has not risen but for its rounding error; False for NaN."""
+    return bool(after <= before + UNTOLD * abs(before))
 
 
 def line_search(
@@ -97,8 +105,7 @@ def line_search(
     while length >= SHORTEST_STEP:
         after = since(length)
         trial = evaluate(state.coefficients + length * step, "information" if is_due(after) else "gradient")
-        # Near the optimum the loss changes by less than its rounding error: there the full step is taken.
-        if problem.objective(trial) <= objective + 1e-12 * abs(objective):
+        if is_no_higher(problem.objective(trial), objective):
             return trial, after
         length /= 2
         tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
