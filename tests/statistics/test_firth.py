@@ -15,6 +15,7 @@ from oracles import flagged, model_matrix
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.config import ModelConfig
 from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
 from tfglm.results import joint, predict
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "firth.json").read_text())
@@ -82,6 +83,41 @@ def test_terms_are_tested_by_the_penalised_likelihood_with_the_prior_of_the_whol
         assert (row["df"], row["note"]) == (df, "penalised likelihood ratio (Firth)")
         assert row["chi_squared"] == pytest.approx(expected, abs=1e-6)
         assert row["p_value"] == pytest.approx(scipy.stats.chi2.sf(row["chi_squared"], df), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("formula", "term", "matrix"),
+    [
+        ("late ~ carrier", "carrier", "late ~ carrier"),
+        # What is redundant without an intercept is held at zero in another term than the one that is tested.
+        ("late ~ 0 + carrier + hourly", "carrier", "late ~ 0 + hourly + carrier"),
+    ],
+)
+def test_the_model_without_a_term_is_that_of_the_other_terms(tmp_path, formula, term, matrix):
+    frame = ROWS.assign(hourly=np.where(ROWS["hour"] > ROWS["hour"].median(), "late", "early"))
+    _, fitted = fit_frame(frame, formula, "binomial", tmp_path, firth=True)
+    columns, y = model_matrix(frame, matrix), frame["late"].to_numpy(float)
+
+    def least(kept: np.ndarray) -> float:
+        def of(b: np.ndarray) -> float:
+            whole = np.zeros(len(kept))
+            whole[kept] = b
+            return penalised(whole, columns.to_numpy(), y)
+
+        return scipy.optimize.minimize(of, np.zeros(kept.sum()), method="BFGS", options={"gtol": 1e-9}).fun
+
+    others = np.asarray(columns.columns.get_level_values(0) != term)
+    expected = 2 * (least(others) - least(np.ones(len(others), bool)))
+    (test,) = [test for test in fitted.summary["likelihood_ratio_tests"] if test["term"] == term]
+    assert test["df"] == np.count_nonzero(~others) == 3
+    assert test["chi_squared"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_responses_that_are_all_alike_once_rows_of_weight_0_are_left_out_are_refused(tmp_path):
+    frame = ROWS.assign(times=1 - ROWS["late"])
+    said = "the mean of the response `late` is 0, the end of what family binomial can have, so there is nothing to fit"
+    with pytest.raises(UserError, match=said):
+        fit_frame(frame, "late ~ hour", "binomial", tmp_path, firth=True, frequency="times")
 
 
 def test_levels_and_terms_that_separate_rows_have_finite_estimates_and_predictions(tmp_path):

@@ -23,13 +23,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
+from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first
+from tfglm.solvers.fitted import ALIASED, FREE, REFERENCE
 from tfglm.solvers.information import Factored, factor, gradient
-from tfglm.solvers.likelihood_ratio import is_testable
+from tfglm.solvers.likelihood_ratio import is_removable
 from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
+from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.sandwich import inverse_state
-from tfglm.solvers.steps import SHORTEST_STEP
+from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
 
 NOTE = "penalised likelihood ratio (Firth)"
 
@@ -109,8 +112,7 @@ def _go(problem: Problem, point: Point, step: np.ndarray) -> Point | None:
     length = 1.0
     while length >= SHORTEST_STEP:
         trial = _at(problem, point.state.coefficients - length * step)
-        # Near the optimum F changes by less than its rounding error.
-        if trial and trial.objective <= point.objective + 1e-12 * abs(point.objective):
+        if trial and is_no_higher(trial.objective, point.objective):
             return trial
         length /= 2
     return None
@@ -155,17 +157,41 @@ def likelihood_ratios(
     """
     tests: list[dict[str, object]] = []
     for term in full.problem.design.terms:
+        if not is_removable(full.problem.design, term):
+            continue
         at_zero = np.zeros(full.problem.design.size, bool)
         at_zero[full.problem.design.slices[term.name]] = True
-        df = int(np.count_nonzero(full.problem.free & at_zero))
-        if not df or not is_testable(full.problem.design, term):
+        whole = _redundant_in(full, at_zero)
+        df = int(np.count_nonzero(whole.problem.free & at_zero))
+        if not df:
             continue
         tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
-        less = solve(full, max_iterations, reporter, at_zero)
+        less = solve(whole, max_iterations, reporter, at_zero)
         if less.converged:
             tests.append(
-                {"term": term.name, "chi_squared": 2 * (less.objective - full.objective), "df": df, "note": NOTE}
+                {"term": term.name, "chi_squared": 2 * (less.objective - whole.objective), "df": df, "note": NOTE}
             )
         else:
             tests.append({"term": term.name, "problem": f"not converged after {less.iterations} iterations"})
     return tests
+
+
+def _redundant_in(full: Solution, of_term: np.ndarray) -> Solution:
+    """The same fit with what the formula makes redundant held among the coefficients of a term (a boolean for each), as far as it
+    can be: then the model without the term is that in which those that are free are zero. Without an intercept it may be held in
+    another term. F is another by a constant, as I is of other coefficients."""
+    problem = full.problem
+    aliased = problem.status[problem.held] == ALIASED
+    elsewhere = problem.null_vectors[~aliased & ~of_term[problem.held]]
+    if np.abs(elsewhere[:, of_term]).max(initial=0.0) <= NEGLIGIBLE:
+        return full
+    by_rows = most_frequent_first(problem.design, by_coefficient(problem.design, problem.counts, "rows"))
+    order = np.concatenate([problem.held[aliased], by_rows[of_term[by_rows]], problem.held[~aliased]])
+    held, null_vectors = hold(problem.null_vectors, order)
+    status = problem.status.copy()
+    status[problem.held], status[held] = FREE, REFERENCE
+    status[problem.held[aliased]] = ALIASED
+    problem = replace(problem, status=status, held=held, null_vectors=null_vectors)
+    point = _at(problem, np.where(problem.free, holding_zero(held, null_vectors) @ full.state.coefficients, 0.0))
+    assert point, "the information matrix is that of the same model"
+    return replace(full, problem=problem, state=point.state, objective=point.objective)

@@ -97,7 +97,7 @@ def fit(
         tests = (
             firth.likelihood_ratios(solution, settings.max_iterations, reporter, reporter.tell)
             if design.firth
-            else likelihood_ratios(solution, fit_without, reporter.tell)
+            else likelihood_ratios(solution, fit_without, reporter.tell, shapes=0 if estimated is None else 1)
         )
     profiles = profile.intervals(solution, fitted, reporter.tell) if solution.has_covariance else []
     # 5. Describe.

@@ -14,7 +14,7 @@ from tfglm.solvers.separation import terms_in
 
 
 def likelihood_ratios(
-    full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None]
+    full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None], shapes: int = 0
 ) -> list[dict[str, object]]:
     """Test terms by the fit without each.
 
@@ -29,6 +29,9 @@ def likelihood_ratios(
         Fits the model without a term.
     tell
         Hears of each test.
+    shapes
+        How many shapes of the family are estimated: they stay as they are in the fits without a term, as in R's `drop1`, and
+        count in the AIC as they do in that of the fit with all terms (which `drop1` prints without theta, as all of its AICs).
 
     Returns
     -------
@@ -60,7 +63,8 @@ def likelihood_ratios(
         if asked:
             note = "likelihood ratio" + (", as there are separated levels" if separated else "")
             fit = goodness_of_fit(less)
-            test |= {"note": note, "deviance": fit["deviance"], "aic": fit["aic"]}
+            of_shapes = None if fit["aic"] is None else fit["aic"] + 2 * shapes
+            test |= {"note": note, "deviance": fit["deviance"], "aic": of_shapes}
         tests.append(test)
     return tests
 
@@ -75,15 +79,19 @@ def dispersion_of(full: Solution) -> float:
 def is_testable(design: Design, term: Term) -> bool:
     """Whether the model without the term is another one that can be fitted; and, unless it is asked for, with classical standard
     errors alone, since the test takes the family's variance for true as they do."""
+    if design.tests == "likelihood_ratio":
+        return is_removable(design, term)
+    enough = len(design.terms) >= 2 + (design.intercept is not None)
+    is_plain = design.std_errors == "classical" and not design.penalised
+    return is_removable(design, term) and enough and is_plain and design.distribution.dispersion_known
+
+
+def is_removable(design: Design, term: Term) -> bool:
+    """Whether the other terms are a model, and another one."""
     inside = any(
         term is not other
         and set(term.categorical) <= set(other.categorical)
         and set(term.numeric) <= set(other.numeric)
         for other in design.terms
     )
-    asked, has_intercept = design.tests == "likelihood_ratio", design.intercept is not None
-    if asked:
-        return not inside and term.name != INTERCEPT and len(design.terms) > 1
-    enough = len(design.terms) >= 2 + has_intercept
-    is_plain = design.std_errors == "classical" and not design.penalised
-    return not inside and enough and is_plain and design.distribution.dispersion_known
+    return not inside and term.name != INTERCEPT and len(design.terms) > 1
