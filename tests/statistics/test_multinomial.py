@@ -174,6 +174,9 @@ def test_what_has_no_finite_estimate_is_refused_by_name(frame, tmp_path):
         UserError, match="levels lack a class: carrier D has no row of class cancelled\n  merge rare levels"
     ):
         fit_frame(lacking, "status ~ carrier + x", "multinomial", tmp_path)
+    for times, absent in ((frame["status"] != "late", "late"), (frame["status"] == "late", "cancelled, on time")):
+        with pytest.raises(UserError, match=f"no training row of class {absent} of `status` has a weight above 0"):
+            fit_frame(frame.assign(times=times.astype(int)), "status ~ x", "multinomial", tmp_path, frequency="times")
     apart = frame.assign(status=np.where(frame["x"] > 0.5, "late", np.where(frame["day"] > 15, "on time", "cancelled")))
     with pytest.raises(UserError, match=r"run off to infinity: the terms .*`late: x`.* separate classes"):
         fit_frame(apart, "status ~ carrier + x", "multinomial", tmp_path)

@@ -13,8 +13,14 @@ SHOWN = 10
 
 
 def refuse_lacking_levels(design: Design, counts: Sums) -> None:
-    """Raise UserError if a level lacks a class in the rows: then its coefficients have no finite estimate, while its rows still
-    tell of the other classes."""
+    """Raise UserError if all rows, or those of a level, lack a class: then coefficients have no finite estimate, while the rows
+    still tell of the other classes."""
+    without = [label for which, label in enumerate(design.class_labels) if not counts[f"class_{which}"]]
+    if without:
+        raise UserError(
+            f"models.{design.model}: no training row of class {', '.join(without)} of `{design.response}` has a weight above 0\n"
+            f"  leave these rows out in data.where, so that there is no such class, or correct `weights` or `frequency`"
+        )
     lacking = []
     for part in design.parts:
         if not part.grouping or part.multiplier or part.term.equation != design.equations[0]:

@@ -143,8 +143,14 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
 
 
 def mean_response(design: Design, counts: Sums) -> float:
-    """The weighted mean. Raises UserError if the link has no such mean."""
+    """The weighted mean. Raises UserError if all responses are at one end of their range, or the link has no such mean."""
     mean = float(counts["response"] / counts["weight_sum"])
+    if design.distribution.at_an_end(counts["response"], counts["weight_sum"]):
+        raise UserError(
+            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, the end of what family "
+            f"{design.family} can have, so there is nothing to fit\n"
+            f"  check `weights`, `frequency` and the conditions in data.where"
+        )
     if not np.isfinite(_link(design.distribution, mean)):
         raise UserError(
             f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, and with link "

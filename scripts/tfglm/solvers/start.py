@@ -52,6 +52,8 @@ def begin(
         return learn(problem)
     if sampled is not None:
         state = problem.at(warm_start(problem, sampled, share, reporter))
+        # Rows that the sample has not may have no mean there, by a link of which only linear predictors above 0 have one.
+        state = state if np.isfinite(state.loss) else problem.at(problem.null_coefficients)
     elif state is None:
         state = problem.at(problem.null_coefficients)
     else:
