@@ -117,6 +117,23 @@ def test_first_steps_on_a_sample_end_in_the_same_estimates(kind, files):
     assert np.nanmax(np.abs(off) / errors) < 1e-8
 
 
+def test_first_steps_on_a_sample_that_leave_other_rows_without_a_mean_are_not_gone(tmp_path):
+    """In the first rows the linear predictor falls so steeply with x that it is below 0 at x = -8, which only a later row has."""
+    random = np.random.default_rng(1)
+    x = np.round(random.normal(size=2_000), 3)
+    slope = np.where(np.arange(2_000) < 300, 0.1, 0.04)
+    y = np.round(random.wald(1 / np.sqrt((0.5 + slope * x).clip(0.05)), 2.0), 4) + 1e-3
+    x[1_500] = -8
+    file = ingest_frame(pd.DataFrame({"x": x, "y": y}), tmp_path)
+    settings = {"family": "inverse_gaussian", "link": "1/mu^2"}
+    design, exact, _ = fit_files([file], "y ~ x", **settings)
+    early = Limits(sample_share=0.05, sample_rows=1, sample_rows_per_coefficient=1)
+    _, sampled, _ = fit_files([file], "y ~ x", limits=early, **settings)
+    errors = table_of(design, exact)["std_error"]
+    off = table_of(design, exact)["estimate"] - table_of(design, sampled)["estimate"]
+    assert sampled.summary["converged"] and np.max(np.abs(off) / errors) < 1e-8
+
+
 @each_kind
 def test_a_frequency_is_as_good_as_repeated_rows(kind, frame, tmp_path):
     response, family, link = KINDS[kind]
@@ -165,6 +182,8 @@ def test_terms_that_separate_rows_together_leave_the_others_as_they_are(kind, fr
     assert ours.loc[("far", ""), "estimate"] == -np.inf and ours.loc[("far", ""), "status"] == "separated"
     for key in theirs.index:
         assert ours.loc[key, "estimate"] == pytest.approx(theirs.loc[key, "estimate"], rel=1e-7, abs=1e-9)
+    # Firth's penalty is not for these.
+    assert fitted.summary["warnings"][0].endswith("For finite estimates use a penalty, `l2`")
 
 
 @each_kind
@@ -242,6 +261,12 @@ def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
     _, again, _ = fit_files(files, response["formula"], response["family"], theta=theta, std_errors="robust")
     np.testing.assert_array_equal(again.coefficients, fitted.coefficients)
     assert again.summary["theta_std_error"] is None and fitted.summary["aic"] == again.summary["aic"] + 2
+    tests = [
+        fit_files(files, response["formula"], response["family"], tests="likelihood_ratio", **given)[1].summary
+        for given in ({}, {"theta": theta})
+    ]
+    for ours, given in zip(*(each["likelihood_ratio_tests"] for each in tests), strict=True):
+        assert ours["aic"] == pytest.approx(given["aic"] + 2, rel=1e-12)
     for shift in (-0.01, 0.01):
         _, other, _ = fit_files(files, response["formula"], response["family"], theta=theta * (1 + shift))
         assert other.summary["log_likelihood"] < fitted.summary["log_likelihood"]
@@ -327,6 +352,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(frame, files, tmp_path):
             "power: it is estimated by maximum likelihood, which no penalised",
         ),
         (DesignConfig, {"family": "tweedie", "std_errors": "quasi"}, "with family tweedie `classical` estimates"),
+        (DesignConfig, {"family": "tweedie", "power": 1.5, "path": {"select": "aic"}}, "path.select: family tweedie"),
         (
             DesignConfig,
             {"family": "negative_binomial", "l2": 1},

@@ -41,6 +41,9 @@ LINKS: dict[str, tuple[str, ...]] = {
 CANONICAL = (("gaussian", "identity"), ("binomial", "logit"), ("poisson", "log"))
 """Families and links that factors can be absorbed from."""
 
+WITH_FIRTH = {"binomial": "logit", "poisson": "log"}
+"""Families that Firth's penalty is for, each with the link that it needs."""
+
 DISPERSION_ESTIMATED = ("gaussian", "gamma", "inverse_gaussian", "tweedie")
 """Families whose classical standard errors have an estimated dispersion in them."""
 
@@ -100,6 +103,11 @@ def check_design(model: "DesignConfig") -> None:
     shape = estimated_shape(model)
     if shape and (model.l1 or model.l2 or model.path):
         raise ValueError(f"{shape}: it is estimated by maximum likelihood, which no penalised fit has; give a number")
+    if model.family == "tweedie" and model.path and model.path.select == "aic":
+        raise ValueError(
+            "path.select: family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or "
+            "`cross_validation`"
+        )
     if model.family in DISPERSION_ESTIMATED and model.std_errors == "quasi":
         raise ValueError(
             f"std_errors: with family {model.family} `classical` estimates the dispersion already; use that"

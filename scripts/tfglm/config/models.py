@@ -18,7 +18,7 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.comparisons import ComparisonsConfig
-from tfglm.config.families import LINKS, FamilyName, LinkConfig, RegressionFamily
+from tfglm.config.families import WITH_FIRTH, FamilyName, LinkConfig, RegressionFamily
 from tfglm.config.likelihoods import LikelihoodConfig, check_likelihoods, check_maximum
 from tfglm.config.penalties import PathConfig
 from tfglm.config.solvers import SolverConfig
@@ -156,13 +156,13 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         both = [term for term in self.unpenalised if term in self.penalty_factors]
         if both:
             raise ValueError(f"penalty_factors: `{both[0]}` is in `unpenalised` too; remove it from one")
-        if self.firth and self.family not in ("binomial", "poisson"):
+        if self.firth and self.family not in WITH_FIRTH:
             raise ValueError(
                 f"firth: only families binomial and poisson have this penalty, not {self.family}; remove it"
             )
-        if self.firth and self.link and self.link != LINKS[self.family][0]:
+        if self.firth and self.link not in (None, WITH_FIRTH[self.family]):
             raise ValueError(
-                f"firth: only link `{LINKS[self.family][0]}` has this penalty, not `{self.link}`; remove one"
+                f"firth: only link `{WITH_FIRTH[self.family]}` has this penalty, not `{self.link}`; remove one"
             )
         if self.firth and (self.l1 or self.l2 or self.path):
             raise ValueError("firth: it is a penalty of its own; remove it, or `l1`, `l2` and `path`")

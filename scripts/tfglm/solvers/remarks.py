@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfglm.config.families import WITH_FIRTH
 from tfglm.design.design import Design
 from tfglm.solvers.inference import Near
 from tfglm.solvers.problem import Solution
@@ -51,11 +52,12 @@ def on_separation(solution: Solution) -> list[str]:
     if not problem.separation:
         return []
     names = ", ".join(f"`{term}`" for term in terms_in(problem.design, np.abs(problem.separation.direction)))
-    rows = problem.separation.rows
+    rows, family = problem.separation.rows, problem.family
+    firth = "`firth: true` or " if family.link_name == WITH_FIRTH.get(family.name) else ""
     return [
         f"{names} separate {rows:,} rows by their response, though no level does by itself: these rows have left the likelihood, "
         f"and the coefficients that only they would tell are infinite or not identified. All others are those of the fit without "
-        f"these rows. For finite estimates use `firth: true` or a penalty, `l2`"
+        f"these rows. For finite estimates use {firth}a penalty, `l2`"
     ]
 
 
