@@ -15,6 +15,7 @@ from tfglm.solvers import serial
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import assemble
 from tfglm.solvers.problem import Solution
+from tfglm.solvers.separation import group_names
 
 SHOWN = 5
 """Groups that a message names."""
@@ -160,11 +161,8 @@ def refuse_leverage_of_one(design: Design, sums: Sums, counts: Sums) -> None:
         return
     named = []
     for number, grouping in enumerate(design.groupings):
-        levels = [design.categorical_by_name[name].levels for name in grouping]
-        of_one = (sums[f"alone_{number}"] == 1) & (counts[f"rows_{number}"] == 1)
-        for group in design.levels(grouping)[of_one].tolist():
-            level = ":".join(of_factor[place] for of_factor, place in zip(levels, group, strict=True))
-            named.append(f"{':'.join(grouping)}[{level}]")
+        of_one = np.flatnonzero((sums[f"alone_{number}"] == 1) & (counts[f"rows_{number}"] == 1))
+        named += [f"{':'.join(grouping)}[{name}]" for name in group_names(design, grouping, of_one)]
     where = f", those of {', '.join(named[:SHOWN])}{', ...' if len(named) > SHOWN else ''}" if named else ""
     raise UserError(
         f"models.{design.model}.std_errors: {design.std_errors} divides by 1 less the leverage of a row, and that is 0 for "
