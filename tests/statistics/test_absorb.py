@@ -300,7 +300,7 @@ GIVEN = {"formula": "late ~ x + z", "family": "binomial", "absorb": ["tail", "ro
         ({"formula": "late ~ x + C(tail)"}, "absorb: `tail` stands in the formula too"),
         ({"formula": "late ~ x + tail:z"}, "absorb: `tail` stands in the formula too"),
         ({"absorb": ["late"]}, "absorb: `late` is the response"),
-        ({"marginal_effects": True}, "absorb: there are no marginal effects"),
+        ({"marginal_effects": True}, "marginal_effects: there are none where factors are absorbed"),
         ({"leverage": True}, "absorb: there are no leverages"),
         ({"std_errors": "HC3"}, "absorb: there are no standard errors `HC3`"),
         ({"link": "probit"}, "absorb: there is no family binomial with link probit"),

@@ -216,6 +216,12 @@ def test_column_of_a_layout_may_be_its_type_alone():
             "fit: no model is named `late_arival`; did you mean `late_arrival`? The models are late_arrival",
         ),
         ("fit", ["x"], "fit: no model is named `x`. The models are late_arrival"),
+        (
+            "models.late_arrival.contrasts",
+            {"none": {"carrier[UA]": 0}},
+            "models.late_arrival.contrasts.none: {'carrier[UA]': 0.0} has no coefficient with a weight other than 0; remove it, "
+            "or give it some",
+        ),
     ],
 )
 def test_refused_with_place_and_remedy(path, value, expected):
@@ -235,6 +241,37 @@ def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, 
     refused = message(load, changed("cluster.strategy", strategy), "config/config.yaml")
     assert refused.startswith(f"config/config.yaml: cluster.strategy: no `{strategy}`: ")
     assert reason in refused and instead in refused
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (
+            {"absorb": ["tailnum"], "adjusted_means": "balanced"},
+            "adjusted_means: there are none where factors are absorbed",
+        ),
+        (
+            {"absorb": ["tailnum"], "marginal_effects": True},
+            "marginal_effects: there are none where factors are absorbed",
+        ),
+        (
+            {"family": "multinomial", "marginal_effects": True},
+            "marginal_effects: family multinomial has none",
+        ),
+        (
+            {"family": "multinomial", "threshold": 0.4},
+            "threshold: of several classes the one with the largest probability",
+        ),
+        ({"family": "multinomial", "link": "logit"}, "link: family multinomial has none to choose; remove the key"),
+        (
+            {"marginal_effects": False, "adjusted_means": "balanced"},
+            "adjusted_means: `marginal_effects: false` writes none",
+        ),
+    ],
+)
+def test_a_key_that_would_do_nothing_is_refused(keys, expected):
+    raw = changed("models.late_arrival", MINIMAL["models"]["late_arrival"] | keys)
+    assert f"models.late_arrival: {expected}" in message(load, raw, "c.yaml")
 
 
 def test_every_problem_is_reported_at_once():

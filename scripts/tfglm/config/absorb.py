@@ -1,7 +1,7 @@
 """The key `absorb` of a model: what goes together with it."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfglm.config.families import CANONICAL, LINKS
 from tfglm.config.std_errors import BY_LEVERAGE, SERIAL
@@ -52,13 +52,3 @@ def check_model(model: "ModelConfig") -> None:
         raise ValueError("absorb: there are no leverages where factors are absorbed; remove `leverage`")
     if model.export:
         raise ValueError("absorb: a model with absorbed factors cannot be exported yet; remove `export`")
-
-
-def without_averages(raw: Any) -> Any:
-    """What a section says, with `marginal_effects: false` if it absorbs factors: averages are of the whole linear predictor, and
-    absorbed factors have no part in their errors. Raises ValueError if they are asked for."""
-    if not isinstance(raw, dict) or not raw.get("absorb"):
-        return raw
-    if raw.get("marginal_effects"):
-        raise ValueError("absorb: there are no marginal effects where factors are absorbed; remove `marginal_effects`")
-    return {**raw, "marginal_effects": False}

@@ -13,16 +13,15 @@ MOST_ROWS = 1_000
 """Of a hypothesis."""
 
 
-def _weighted(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Raise ValueError for a row without a coefficient that counts."""
-    for row in rows:
-        if not any(weight for name, weight in row.items() if name != EQUALS):
-            raise ValueError(f"the row {row} has no coefficient with a weight other than 0; remove it, or give it some")
-    return rows
+def _weighted(combination: dict[str, float]) -> dict[str, float]:
+    """Raise ValueError for a combination without a coefficient that counts."""
+    if not any(weight for name, weight in combination.items() if name != EQUALS):
+        raise ValueError(f"{combination} has no coefficient with a weight other than 0; remove it, or give it some")
+    return combination
 
 
-Combination = Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS)]
-Rows = Annotated[list[Combination], Field(min_length=1, max_length=MOST_ROWS), AfterValidator(_weighted)]
+Combination = Annotated[dict[Text, Number], Field(max_length=MOST_COLUMNS), AfterValidator(_weighted)]
+Rows = Annotated[list[Combination], Field(min_length=1, max_length=MOST_ROWS)]
 
 
 class ComparisonsConfig(Section):

@@ -94,6 +94,8 @@ def estimated_shape(model: "DesignConfig") -> str | None:
 
 def check_design(model: "DesignConfig") -> None:
     """Raise ValueError for keys that do not go together with the family."""
+    if model.link and model.family == "multinomial":
+        raise ValueError("link: family multinomial has none to choose; remove the key")
     if model.link and model.link not in LINKS[model.family]:
         links = " or ".join(f"`{link}`" for link in LINKS[model.family])
         raise ValueError(f"link: family {model.family} has no link `{model.link}`; use {links}")

@@ -299,13 +299,19 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_averages_of_absorbed(cls, raw: Any) -> Any:
-        return multinomial.without_averages(absorb.without_averages(raw))
+    def _no_averages(cls, raw: Any) -> Any:
+        return without_averages(raw)
 
     @model_validator(mode="after")
     def _absorbed_by_newton(self) -> "ModelConfig":
         absorb.check_model(self)
         multinomial.check_model(self)
+        return self
+
+    @model_validator(mode="after")
+    def _means_that_are_written(self) -> "ModelConfig":
+        if self.adjusted_means != "observed" and not self.marginal_effects:
+            raise ValueError("adjusted_means: `marginal_effects: false` writes none; remove one of them")
         return self
 
     @model_validator(mode="after")
@@ -332,6 +338,21 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         return self
 
 
+def without_averages(raw: Any) -> Any:
+    """What a section says, with `marginal_effects: false` where there are none: averages are of the whole linear predictor, in
+    whose errors absorbed factors have no part, and classes have several. Raises ValueError if they are asked for."""
+    if not isinstance(raw, dict):
+        return raw
+    of_classes = raw.get("family") == "multinomial"
+    if not of_classes and not raw.get("absorb"):
+        return raw
+    why = "family multinomial has none" if of_classes else "there are none where factors are absorbed"
+    for key in ("marginal_effects", "adjusted_means"):
+        if raw.get(key):
+            raise ValueError(f"{key}: {why}; remove the key")
+    return {**raw, "marginal_effects": False}
+
+
 def covariates_of(model: RowsConfig) -> list[str]:
     """The columns that a prediction of the model needs."""
     named = [
@@ -344,7 +365,9 @@ def covariates_of(model: RowsConfig) -> list[str]:
 
 def has_curves(formula: str) -> bool:
     """Whether a number stands inside a function, so that no single coefficient shows its effect."""
-    return re.search(r"(?<![.\w])(bs|ns|cc|poly|I|log\w*|sqrt|exp|abs)\(", formula.partition("~")[2]) is not None
+    return (
+        re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|poly|I|log\w*|sqrt|exp|abs)\(", formula.partition("~")[2]) is not None
+    )
 
 
 def columns_of(formula: str) -> list[str]:

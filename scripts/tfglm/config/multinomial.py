@@ -1,6 +1,6 @@
 """A model of `family: multinomial`: what goes together with it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfglm.config.models import ModelConfig
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 DESCRIPTION = (
     "Of `multinomial`: the class of the response that the others are compared with. Default: the first in sorted order."
 )
+
+NO_THRESHOLD = "of several classes the one with the largest probability is predicted"
 
 STD_ERRORS = ("classical", "robust", "HC0", "HC1")
 
@@ -37,12 +39,5 @@ def check_model(model: "ModelConfig") -> None:
     for key in ("leverage", "export", "pairwise", "profile"):
         if getattr(model, key):
             raise ValueError(f"{key}: a regression of classes has none; remove the key")
-
-
-def without_averages(raw: Any) -> Any:
-    """What a section says, with `marginal_effects: false` for a regression of classes. Raises ValueError if it asks for them."""
-    if not isinstance(raw, dict) or raw.get("family") != "multinomial":
-        return raw
-    if raw.get("marginal_effects"):
-        raise ValueError("marginal_effects: family multinomial has none; remove the key")
-    return {**raw, "marginal_effects": False}
+    if "threshold" in model.model_fields_set:
+        raise ValueError(f"threshold: {NO_THRESHOLD}; remove the key")

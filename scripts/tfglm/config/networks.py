@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from tfglm.config.base import MOST_ROWS, Count, Integer, Level, Name, Number, Section, Text, number_of_text
 from tfglm.config.families import NetworkFamily, RegressionFamily
 from tfglm.config.models import PredictionConfig, RowsConfig
+from tfglm.config.multinomial import NO_THRESHOLD
 
 WIDEST = 65_536
 """Units of a layer."""
@@ -349,7 +350,7 @@ class NetworkConfig(PredictionConfig, RowsConfig, TrainingConfig):
         reasons = {
             "offset": "an offset adds the same to the linear predictors of all classes, which changes no probability",
             "offset_from": "a regression has one linear predictor, and `multinomial` one for each class",
-            "threshold": "of several classes the one with the largest probability is predicted",
+            "threshold": NO_THRESHOLD,
         }
         for key in reasons.keys() & self.model_fields_set if self.family == "multinomial" else ():
             if getattr(self, key) is not None:
