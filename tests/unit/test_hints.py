@@ -25,7 +25,7 @@ REFUSED = {
     "late ~ scale(distance, center=F)": "write True and False",
     "late ~ log(distance + seats)": "is of one column, not of distance, seats",
     "late ~ Log(distance)": "did you mean `log`?",
-    "late ~ distance | origin": "`std_errors: cluster(column)`",
+    "late ~ distance | origin": "`absorb: [tailnum]`",
     "late ~ distance + (1 | origin)": "`std_errors: cluster(column)`",
     "late ~ distance + cluster(day)": "`std_errors: cluster(date)`",
     "late ~ factor(month)": "write C(month)",
@@ -71,3 +71,10 @@ def test_every_term_that_cannot_be_fitted_is_named():
     with pytest.raises(UserError) as error:
         parse("late ~ foo(a) + b + bar(c)", "f")
     assert "`foo(a)` is not supported" in str(error.value) and "`bar(c)` is not supported" in str(error.value)
+
+
+@pytest.mark.parametrize("right", ["C(month, contr.sum)", "I(distance^2)", "I(distance / 100)", "log(distance + 1)"])
+def test_of_what_is_right_in_a_formula_nothing_is_said(right):
+    with pytest.raises(UserError) as error:
+        parse(f"late ~ {right} + foo(a)", "f")
+    assert len(str(error.value).splitlines()) == 2 and "the functions are" in str(error.value)

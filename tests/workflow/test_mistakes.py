@@ -9,7 +9,7 @@ from config_cases import LAYOUT, VALID
 from configs import message
 from tfglm.config import Layout, SelectionConfig, column_problems, in_file, load
 from tfglm.data.selection import selection
-from tfglm.design.early import model_problems
+from tfglm.design.early import model_problems, without_class
 from tfglm.errors import Problems
 
 MINE = Layout.model_validate(LAYOUT)
@@ -197,3 +197,17 @@ def test_clusters_of_two_columns_are_written_with_a_plus():
     assert "models.binary.std_errors: `cluster(day, origin)`: write `cluster(day + origin)`" in problem
     (problem,) = told(model(std_errors="cluster(day + orgin)"))
     assert "models.binary.std_errors: no column `orgin`; did you mean `origin`?" in problem
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "bare"),
+    [
+        ("distance", "distance"),
+        ("late: distance", "distance"),
+        ("on time: late: carrier[UA]", "carrier[UA]"),
+        ("late: carrier[a: b]", "carrier[a: b]"),
+        ("carrier:origin[UA: JFK]", "carrier:origin[UA: JFK]"),
+    ],
+)
+def test_a_coefficient_of_a_class_is_known_without_it(coefficient, bare):
+    assert without_class(coefficient) == bare

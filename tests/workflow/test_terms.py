@@ -52,6 +52,7 @@ def test_a_name_may_not_be_that_of_a_column_of_the_layout_either():
 
 def test_functions_of_numbers_have_curves_and_codings_have_none():
     assert {name for name in TRANSFORMS if not has_curves(f"y ~ a + {name}(x)")} == {"scale", "center"}
+    assert has_curves("y ~ np.log(x)")
     assert not has_curves('log(y) ~ C(a, contr.poly()) + C(b, Treatment("1")) + i(c, ref=1) + scale(d) + logs:e')
 
 

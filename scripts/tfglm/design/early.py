@@ -67,10 +67,13 @@ def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
             rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}
     if not FAMILIES[model.family].of_classes:
         return rows
-    # Without the class that each coefficient is of.
-    return {
-        where: {key.partition(": ")[2] or key: weight for key, weight in row.items()} for where, row in rows.items()
-    }
+    return {where: {without_class(key): weight for key, weight in row.items()} for where, row in rows.items()}
+
+
+def without_class(coefficient: str) -> str:
+    """A coefficient of a regression of classes without the class that it is of, which may have a colon too."""
+    before = coefficient.partition("[")[0]
+    return coefficient[before.rfind(": ") + 2 :] if ": " in before else coefficient
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:

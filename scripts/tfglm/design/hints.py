@@ -10,11 +10,11 @@ HINTS = {
     r"\bweights?\(": "weights stand in a key of their own beside the formula: `weights: seats`",
     r"\bcluster\(": "clusters stand in a key of their own beside the formula: `std_errors: cluster(date)`",
     r"\bstrata\(": "write a column of strata as a term, `origin` or C(month)",
-    r"\|": "there are no random or absorbed effects: write the groups as a term, and `std_errors: cluster(column)` for rows "
-    "that may be alike",
+    r"\|": "absorbed factors stand in a key of their own beside the formula: `absorb: [tailnum]`; there are no random effects, "
+    "but `std_errors: cluster(column)` for rows that may be alike",
     r"\bi\([^)]*\b(?:keep|bin\d?|ref2|sparse|f\d?)\s*=": "of fixest's i() there is ref alone; merge levels under data.derive",
     r"\.\.\w+|(?<![\w.])\.\[": "a list of terms has a name under `terms`, and stands in formulas by it",
-    r"\*\*|\^|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",
+    r"(?:\*\*|\^)(?![^()]*\))|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",
     r"\{": "for arithmetic write I(distance/100)",
     r"\bQ\(": "names of columns have letters, digits and _ alone; a layout renames a column: `columns: {weekday: {type: string, "
     "source: day of week}}`",
@@ -34,8 +34,8 @@ HINTS = {
     "`derive: {far: distance > 1000}`",
     r"\b(?:relevel|contr\.SAS)\b|\bC\([^()]*\bref\s*=": "the reference level stands in a key of its own: "
     "`reference: {carrier: UA}`",
-    r"\b(?:contr\.\w+|Sum|Diff|Helmert|Poly)\b": "codings are C(carrier, contr.sum), contr.helmert, contr.poly and contr.diff; "
-    "other contrasts of levels stand in `contrasts`",
+    r"\bcontr\.(?!(?:sum|helmert|poly|diff|treatment)\b)\w+|\b(?:Sum|Diff|Helmert|Poly)\b": "codings are "
+    "C(carrier, contr.sum), contr.helmert, contr.poly and contr.diff; other contrasts of levels stand in `contrasts`",
     r"(?:=\s*|,\s*)(?:TRUE|FALSE|T|F)\b": "write True and False",
     r"\bc\(": "write a list as [500, 1000]",
     r"~\s*\.(?!\w)|[-+]\s*\.(?!\w)": "`.` stands for no columns: write them out, as in `late ~ carrier + distance`",
@@ -43,10 +43,10 @@ HINTS = {
     r"^\s*cbind\(|^\s*[\w.]+\s*/": "of a count of events write the count as response, and its key `trials: column`",
     r"^\s*\w+\([^~]*~": "derive the response, as in `derive: {log_delay: LN(delay)}`, and name it: `log_delay ~ distance`",
     r"^[^~(]*[+,][^~]*~": "a model has one response; write a model for each",
-    r"[A-Za-z_]\w*\.[A-Za-z_](?![\w.]*\()|[$@]": "names of columns have letters, digits and _ alone, and no frame before them; "
-    "a layout renames a column: `columns: {weekday: {type: string, source: day.of.week}}`",
-    r"[*/+]\s*\d|\d\s*\*": "a number stands for nothing but the intercept (1, or 0 for none): a multiple is a column under "
-    "data.derive, such as `derive: {km: distance * 1.609}`",
+    r"\b(?!contr\.)[A-Za-z_]\w*\.[A-Za-z_](?![\w.]*\()|[$@]": "names of columns have letters, digits and _ alone, and no frame "
+    "before them; a layout renames a column: `columns: {weekday: {type: string, source: day.of.week}}`",
+    r"(?:[*/+]\s*\d|\d\s*\*)(?![^()]*\))": "a number stands for nothing but the intercept (1, or 0 for none): "
+    "a multiple is a column under data.derive, such as `derive: {km: distance * 1.609}`",
     r"&": "for an interaction write carrier:origin; a condition is a column under data.derive",
 }
 """By what a formula has, a regular expression."""
