@@ -17,7 +17,7 @@ from pools import estimates_of, fit_files, ingest_frame
 from tfglm.config import TablesConfig
 from tfglm.report import papers
 from tfglm.results.coefficients import table as coefficient_table
-from tfglm.results.compare import Model
+from tfglm.results.compare import Model, responses
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import paper_table
 
@@ -224,3 +224,39 @@ def test_a_long_latex_table_breaks_across_pages_and_intervals_stand_in_brackets(
     papers.write(table, tmp_path / "table.md")
     expected = f"[{x['ci_lower']:.4f}, {x['ci_upper']:.4f}]".replace("-", "−").replace("[", r"\[")
     assert expected in (tmp_path / "table.md").read_text()
+
+
+def test_terms_of_classes_have_the_labels_and_controls_of_their_terms(model_of):
+    terms = ["Intercept", "x", "hour"]
+    table = pd.DataFrame({"term": [f"{of}: {term}" for of in ("early: 5", "late") for term in terms], "level": ""})
+    table = table.assign(estimate=1.5, std_error=0.5, reference="", status="", p_value=0.5)
+    fit = {"model": "of_classes", "formula": "when ~ x + hour", "family": "multinomial"}
+    settings = TablesConfig(labels={"x": "the covariate"}, controls=["hour"])
+    both = [model_of("plain", "late ~ x"), Model(fit, {}, table)]
+    made = paper_table(both, settings, likelihood_ratio_tests(both[:1]))
+    assert {line.term for line in made.coefficients} == {
+        *("Intercept", "the covariate"),
+        *(f"{of}: {name}" for of in ("early: 5", "late") for name in ("Intercept", "the covariate")),
+    }
+    (controls,) = [line for line in made.statistics if line.term == "hour"]
+    assert [cell.value for cell in controls.cells] == ["no", "yes"]
+
+
+def test_absorbed_factors_and_penalised_likelihoods_are_named_below_the_estimates(model_of):
+    models = [
+        model_of("plain", "late ~ x"),
+        model_of("by_carrier", "late ~ x", absorb=["carrier", "hour"]),
+        model_of("by_firth", "late ~ x", firth=True),
+    ]
+    below = {
+        line.term: [cell.value for cell in line.cells]
+        for line in paper_table(models, TablesConfig(), pd.DataFrame({"problem": []})).statistics
+    }
+    assert below["absorbed factors"] == ["", "carrier, hour", ""]
+    assert below["likelihood"] == ["", "", "Firth's, penalised"]
+
+
+def test_responses_differ_by_their_family_and_not_by_the_link(model_of):
+    models = [model_of("logit", "late ~ x"), model_of("probit", "late ~ x", link="probit")]
+    assert responses(models) == ["late (binomial)"]
+    assert len(responses([*models, model_of("linear", "delay ~ x", "gaussian")])) == 2

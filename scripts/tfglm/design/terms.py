@@ -5,6 +5,11 @@ from dataclasses import dataclass
 INTERCEPT = "Intercept"
 
 
+def of_any_class(term: str) -> str:
+    """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""
+    return term.rpartition(": ")[2]
+
+
 @dataclass(frozen=True)
 class Term:
     """A product of factors, by their names; the intercept has none. With several categorical ones, `combinations` are the

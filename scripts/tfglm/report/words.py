@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from tfglm.design.terms import of_any_class
+
 FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
 """A number that a formula takes for a factor, and how it is coded if by contrasts."""
 
@@ -68,11 +70,6 @@ class Words:
 
 
 NO_WORDS = Words({}, {})
-
-
-def of_any_class(term: str) -> str:
-    """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""
-    return term.rpartition(": ")[2]
 
 
 def plain(term: str) -> str:

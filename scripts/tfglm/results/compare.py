@@ -103,8 +103,11 @@ def statistics(model: Model) -> dict[str, float | None]:
 
 
 def responses(models: Sequence[Model]) -> list[str]:
-    """The different responses with their families: of several, likelihoods cannot be compared."""
-    return list(dict.fromkeys(f"{response_of(model.fit)} ({family_words(model.fit)})" for model in models))
+    """The different responses with their families: of several, likelihoods cannot be compared; with several links they can."""
+    families = (model.fit["family"].replace("_", " ") for model in models)
+    return list(
+        dict.fromkeys(f"{response_of(model.fit)} ({family})" for model, family in zip(models, families, strict=True))
+    )
 
 
 def family_words(fit: Mapping, noun: str = "") -> str:

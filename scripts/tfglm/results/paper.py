@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from tfglm.config import TablesConfig
+from tfglm.design.terms import of_any_class
 from tfglm.results.accuracy import SERIAL
 from tfglm.results.compare import HELD_OUT, STATISTICS, Model, response_of
 
@@ -77,11 +78,11 @@ def paper_table(models: Sequence[Model], settings: TablesConfig, tests: pd.DataF
         )
         # The levels of a term stay together, also those that only a later model has.
         for term, level in sorted(keys, key=lambda key: terms.index(key[0]))
-        if term not in settings.controls
+        if of_any_class(term) not in settings.controls
     ]
     controls = [
         Line(name_of(term, settings), "", tuple(Cell("yes" if has_term(table, term) else "no") for table in tables))
-        for term in terms
+        for term in dict.fromkeys(map(of_any_class, terms))
         if term in settings.controls
     ]
     return PaperTable(
@@ -101,11 +102,13 @@ def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def has_term(table: pd.DataFrame, term: str) -> bool:
-    return term in table.index.get_level_values(0)
+    """Whether a table has a term, of whatever class."""
+    return term in map(of_any_class, table.index.unique(0))
 
 
 def name_of(term: str, settings: TablesConfig) -> str:
-    return printable(settings.labels.get(term, term))
+    base = of_any_class(term)
+    return printable(term.removesuffix(base) + settings.labels.get(base, base))
 
 
 def printable(text: str) -> str:
@@ -136,10 +139,14 @@ def statistics(models: Sequence[Model]) -> list[Line]:
         "response": [response_of(model.fit) for model in models],
         "family": [model.family for model in models],
         "standard errors": [errors_of(model.fit) for model in models],
+        "absorbed factors": [absorbed_by(model.fit) for model in models],
+        "likelihood": ["Firth's, penalised" if model.fit.get("firth") else "" for model in models],
     }
     values = {name: [model.fit.get(key) for model in models] for name, key in (STATISTICS | FIT).items()}
     values |= {name: [model.metrics.get(key) for model in models] for name, key in HELD_OUT.items()}
-    lines = [Line(name, "", tuple(Cell(printable(text)) for text in cells)) for name, cells in texts.items()]
+    lines = [
+        Line(name, "", tuple(Cell(printable(text)) for text in cells)) for name, cells in texts.items() if any(cells)
+    ]
     return lines + [
         Line(name, "", tuple(Cell("" if value is None else float(value)) for value in cells))
         for name, cells in values.items()
@@ -155,6 +162,11 @@ def errors_of(fit: Mapping) -> str:
     if "lags" in errors:
         return f"{SERIAL[errors['kind']]} by {errors['column']} ({errors['lags']:,} lags)"
     return errors["kind"]
+
+
+def absorbed_by(fit: Mapping) -> str:
+    """The factors that have coefficients which no table shows."""
+    return ", ".join(each["factor"] for each in fit.get("absorbed", {}).get("factors", []))
 
 
 def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
