@@ -79,10 +79,11 @@ def in_words(fit: dict) -> str:
         likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
     family = family_words(fit, "family")
     parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
+    coefficients = fit["coefficients"]
     of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
     return (
-        f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {fit['coefficients']:,} coefficients"
-        f"{against}{errors_in_words(fit)}; "
+        f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {coefficients:,} coefficient"
+        f"{'' if coefficients == 1 else 's'}{against}{errors_in_words(fit)}; "
         f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
     )
 

@@ -181,7 +181,8 @@ class Model:
         fit = self.fit
         words = [family_words(fit), f"{fit['rows']:,} rows"]
         if not self.is_network:
-            words += [f"{fit['coefficients']:,} coefficients", f"standard errors: {errors_of(fit)}"]
+            count = fit["coefficients"]
+            words += [f"{count:,} coefficient{'' if count == 1 else 's'}", f"standard errors: {errors_of(fit)}"]
             words += [] if fit["converged"] else ["did NOT converge"]
         return [f"{self.name}: {fit['formula']}", ", ".join(words)]
 

@@ -73,6 +73,9 @@ def test_a_response_that_varies_more_than_the_family_says_is_warned_of(tmp_path,
     assert "too small by a factor of about 3" in warning and "`std_errors: quasi`" in warning
     for errors in ("quasi", "robust"):
         assert not warnings_of(large, formula, family, tmp_path / errors, std_errors=errors, **settings)
+    # Its errors are those of the information matrix alone.
+    (warning,) = warnings_of(large, formula, family, tmp_path / "firth", firth=True, **settings)
+    assert "too small by a factor" in warning and "std_errors" not in warning
     assert not warnings_of(counts(2000, 1.0), formula, family, tmp_path / "small", **settings)
     # A few rows vary by chance.
     assert not warnings_of(counts(12, 1.4), formula, family, tmp_path / "few", **settings)

@@ -172,13 +172,14 @@ def headline(name):
         return json.loads(Path(RESULTS, "models", name, file).read_text())
 
     fit, metrics = read("fit.json"), read("metrics.json") if CONFIG.data.split.evaluate else {}
-    size = f"{fit['coefficients']:,} coefficients" if "coefficients" in fit else f"{fit['parameters']:,} parameters"
+    what = "coefficient" if "coefficients" in fit else "parameter"
+    size = f"{fit[f'{what}s']:,} {what}{'' if fit[f'{what}s'] == 1 else 's'}"
     failed = "" if fit.get("converged", True) else ", did NOT converge"
     text = f"{name}: {fit['family'].replace('_', ' ')}, {fit['rows']:,} rows, {size}{failed}"
     if not metrics.get("rows"):
         return text
     quality = []
-    for key, words in {"auc": "AUC", "r_squared": "R squared", "d_squared": "deviance explained"}.items():
+    for key, words in {"auc": "AUC", "r_squared": "R squared"}.items():
         if metrics.get(key) is not None:
             quality.append(f"{words} {metrics[key]:.4f}")
     if metrics.get("d_squared") is not None:

@@ -39,7 +39,9 @@ def on_dispersion(solution: Solution) -> list[str]:
     if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
         return []
     what = "posterior standard deviations" if design.l2 else "standard errors"
-    remedy = "" if design.l2 else "; with `std_errors: quasi`, `robust` or `cluster(column)` they are not"
+    remedy = (
+        "" if design.l2 or design.firth else "; with `std_errors: quasi`, `robust` or `cluster(column)` they are not"
+    )
     return [
         f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "
         f"and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
@@ -82,7 +84,7 @@ def on_incidental_parameters(solution: Solution) -> list[str]:
         f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few the "
         f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
         f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
-        f"`data.rare`, {'absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
+        f"`data.rare`, {'or absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
     ]
 
 
