@@ -110,6 +110,9 @@ def test_where_a_test_would_not_hold_it_says_why(model_of):
         "ridge is penalised": model_of("ridge", "late ~ x", l2=0.1),
         "biased has Firth's penalty": model_of("biased", "late ~ x", firth=True),
         "robust has robust standard errors": model_of("robust", "late ~ x", std_errors="robust"),
+        "the dispersion of quasi is estimated, and not by maximum likelihood": model_of(
+            "quasi", "late ~ x", std_errors="quasi"
+        ),
         "differ in family": model_of("delay", "delay ~ x", "gaussian"),
         "differ in weights": model_of("weighted", "late ~ x", weights="w"),
         "differ in offset": model_of("offset", "late ~ x", offset="w"),

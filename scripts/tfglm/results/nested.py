@@ -73,10 +73,10 @@ def problem_of(model: Model) -> str | None:
         return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
     if not fit["exact"] or not fit["converged"]:
         return f"{model.name} did not converge to the maximum of its likelihood"
-    if fit["log_likelihood"] is None:
+    if fit["perfect_fit"]:
         return f"{model.name} fits perfectly, so its likelihood has no maximum"
     family = design.distribution
-    if not family.dispersion_known and family.metrics != "means":
+    if design.std_errors == "quasi" or (not family.dispersion_known and family.metrics != "means"):
         return f"the dispersion of {model.name} is estimated, and not by maximum likelihood"
     if design.std_errors != "classical":
         return (

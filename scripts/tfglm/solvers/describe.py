@@ -134,6 +134,9 @@ def goodness_of_fit(solution: Solution, estimated: Shape | None = None) -> dict:
     log_likelihood = None if solution.is_perfect else problem.likelihood(solution.state)
     if estimated and estimated.log_likelihood is not None:
         log_likelihood = estimated.log_likelihood
+    if problem.design.std_errors == "quasi":
+        # A variance in proportion to that of the family is that of no likelihood (Wedderburn, Biometrika 61, 1974).
+        log_likelihood = None
     # As in R, an estimated dispersion counts as a parameter, and so does a shape.
     parameters = solution.effective + (not family.dispersion_known) + (estimated is not None)
     return {

@@ -1,4 +1,5 @@
-"""Likelihood ratio tests of terms: on request of all, else of those with separated coefficients, which a Wald test leaves out."""
+"""Likelihood ratio tests of terms: on request of all, else of those with separated coefficients, which a Wald test leaves out, as
+long as standard errors are `classical` or `quasi`."""
 
 from collections.abc import Callable
 
@@ -77,13 +78,10 @@ def dispersion_of(full: Solution) -> float:
 
 
 def is_testable(design: Design, term: Term) -> bool:
-    """Whether the model without the term is another one that can be fitted; and, unless it is asked for, with classical standard
-    errors alone, since the test takes the family's variance for true as they do."""
-    if design.tests == "likelihood_ratio":
-        return is_removable(design, term)
-    enough = len(design.terms) >= 2 + (design.intercept is not None)
-    is_plain = design.std_errors == "classical" and not design.penalised
-    return is_removable(design, term) and enough and is_plain and design.distribution.dispersion_known
+    """Whether the model without the term is another one that can be fitted, and rows are taken for independent and their variance
+    for that of the family, but for a factor, as standard errors take them: the test does."""
+    is_plain = design.std_errors in ("classical", "quasi") and not design.penalised
+    return is_removable(design, term) and is_plain
 
 
 def is_removable(design: Design, term: Term) -> bool:
