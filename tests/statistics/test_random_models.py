@@ -61,6 +61,11 @@ def test_a_few(seed, tmp_path):
     assert agrees(seed, tmp_path, LARGE)
 
 
+def test_rows_are_separated_that_are_seen_to_be_only_once_others_have_left(tmp_path):
+    # An interaction with splines on 65 rows: in the numbers of the first rows to leave the later ones drown.
+    assert agrees(20217, tmp_path, SMALL)
+
+
 @pytest.mark.drill
 @pytest.mark.parametrize("rows", [LARGE, SMALL], ids=["large", "small"])
 def test_many(rows, tmp_path):

@@ -130,6 +130,20 @@ def test_rows_and_coefficients_are_those_of_linear_programs(family, tmp_path):
     assert seen["separated"] >= 4 and seen[""] >= 30
 
 
+def test_separation_is_seen_in_a_few_steps(frame, tmp_path, monkeypatch):
+    passes: list[str] = []
+    counted = Workload.sum
+    monkeypatch.setattr(
+        Workload,
+        "sum",
+        lambda self, executor, name, *rest: (passes.append(name), counted(self, executor, name, *rest))[1],
+    )
+    _, fitted = fit_frame(frame, FORMULA, "binomial", tmp_path)
+    assert fitted.summary["rows_separated_across_terms"] == frame["both"].sum()
+    # With a search that goes on until lambda^2 is 1e-12 there were 74.
+    assert len(passes) <= 24, len(passes)
+
+
 def test_a_direction_is_found_whatever_the_scale(tmp_path):
     # Margins of 0.01 beside numbers of 10,000; and nothing is separated once two rows overlap by as much.
     random = np.random.default_rng(1)

@@ -70,8 +70,8 @@ class Workload:
         return self._changed(excluded, self.share, self.left_out)
 
     def along(self, left_out: np.ndarray) -> "Workload":
-        """The same shards without the rows that these directions [directions, p] move by more than 1."""
-        return self._changed(self.excluded, self.share, left_out)
+        """The same rows without those that these directions [directions, p] move by more than 1."""
+        return self._changed(self.excluded, self.share, np.vstack([self.left_out, left_out]))
 
     def with_design(self, design: Design) -> "Workload":
         """The same rows for a design that differs in its family alone."""

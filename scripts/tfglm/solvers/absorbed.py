@@ -343,19 +343,19 @@ def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tupl
     that cannot be told, or nothing is left."""
     design = problem.design
     try:
-        direction = rectifier.separating_direction(problem)
+        separated = rectifier.separated(problem)
     except (rectifier.NotTold, scipy.linalg.LinAlgError):
         raise UserError(
             f"models.{design.model}.absorb: the estimates run off to infinity, and which rows are separated could not be told\n"
             f"  merge rare levels with data.rare, absorb fewer factors, or coarser ones"
         ) from None
-    if direction is None:
+    if separated is None:
         return None
-    workload = problem.workload.along(2 * direction[None])
-    counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
-    rows = int(problem.counts["rows"] - counts["rows"])
+    direction, rows = separated.direction, separated.rows
     names = ", ".join(terms_in(design, np.abs(direction)))
     reporter.tell(f"separated by {names} together, so left out of the likelihood: {rows:,} rows")
-    less, state = prepare(replace(problem.kept, workload=workload, counts=counts), problem.executor, reporter)
+    less, state = prepare(
+        replace(problem.kept, workload=separated.workload, counts=separated.counts), problem.executor, reporter
+    )
     across = Across(direction, rows, problem.held, problem.null_vectors)
     return replace(less, across=across, overlaps=True), state

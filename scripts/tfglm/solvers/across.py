@@ -22,6 +22,9 @@ MOST_SEPARATED_ROWS = 20_000
 """Rows, of those that differ in how the directions move them, of which a table of coefficients tells the signs of infinite
 estimates."""
 
+MOST_DOUBLINGS = 15
+"""Of a direction that moves rows by 1 or more, and by less than 1.5e-5 where it should by nothing."""
+
 DIGITS = 9
 """To which rows that are alike are told from others."""
 
@@ -50,20 +53,23 @@ def solve_across(
     UserError
         If the terms separate all rows, and what the solver raises.
     """
-    try:
-        return solve(start)
-    except Drifting as drifting:
-        coefficients, before = drifting.coefficients, drifting.iterations
-    if start.problem.design.equations:
-        raise UserError(of_classes_separate(start.problem, coefficients))
-    problem = without_separated_rows(start.problem, tell)
-    if problem is None:
-        problem = replace(start.problem, overlaps=True)
-    else:
-        problem = replace(begin(problem).problem, overlaps=True)
-        _, coefficients = held_at_zero(problem, coefficients)
-    solution = solve(Solution(problem, problem.at(coefficients), online=start.online))
-    return replace(solution, iterations=solution.iterations + before)
+    before = 0
+    while True:
+        try:
+            solution = solve(start)
+            return replace(solution, iterations=solution.iterations + before)
+        except Drifting as drifting:
+            coefficients, before = drifting.coefficients, before + drifting.iterations
+        if start.problem.design.equations:
+            raise UserError(of_classes_separate(start.problem, coefficients))
+        problem = without_separated_rows(start.problem, tell)
+        if problem is None:
+            problem = replace(start.problem, overlaps=True)
+        else:
+            # Of nearly aliased columns some rows are seen to be separated only once others have left.
+            problem = begin(problem).problem
+            _, coefficients = held_at_zero(problem, coefficients)
+        start = Solution(problem, problem.at(coefficients), online=start.online)
 
 
 def of_classes_separate(problem: Problem, coefficients: np.ndarray) -> str:
@@ -86,27 +92,28 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
     """
     design = problem.design
     try:
-        direction = rectifier.separating_direction(problem)
+        separated = rectifier.separated(problem)
+        if separated and problem.separation:
+            separated = with_earlier(problem, problem.separation, separated)
     except rectifier.NotTold:
         raise UserError(
             f"models.{design.model}: the estimates run off to infinity, and which rows are separated could not be told\n"
             f"  leave out the terms whose numbers are the largest or vary the least, merge rare levels, or add a penalty, `l2`"
         ) from None
-    if direction is None:
+    if separated is None:
         return None
-    workload = problem.workload.along(2 * direction[None])
-    counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
-    rows = int(problem.counts["rows"] - counts["rows"])
+    workload, counts, direction = separated.workload, separated.counts, separated.direction
     involved = terms_in(design, np.abs(direction))
     if not counts["rows"] or design.penalised:
         involved, _ = name_or_terms(problem.workload, problem.executor, direction)
-        raise UserError(separation(design, involved, rows, int(counts["rows"])))
+        raise UserError(separation(design, involved, separated.rows, int(counts["rows"])))
     names = ", ".join(involved)
-    tell(f"separated by terms together, so left out of the likelihood: {rows:,} rows, by {names}")
+    tell(f"separated by terms together, so left out of the likelihood: {separated.rows:,} rows, by {names}")
     status, empty = problem.status.copy(), by_coefficient(design, counts, "rows") == 0
     gone = np.flatnonzero(empty & (status == FREE))
     status[empty & np.isin(status, (FREE, REFERENCE, ALIASED))] = EMPTY
     coefficients, loss = null_model(workload, problem.executor, counts)
+    first = problem.separation or Separation(problem.workload, direction, len(problem.null_vectors), 0)
     return replace(
         problem,
         workload=workload,
@@ -116,8 +123,21 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
         null_vectors=np.vstack([problem.null_vectors, np.eye(design.size)[gone]]),
         null_coefficients=coefficients,
         null_loss=loss,
-        separation=Separation(problem.workload, direction, len(problem.null_vectors), rows),
+        separation=replace(first, direction=direction, rows=first.rows + separated.rows),
     )
+
+
+def with_earlier(problem: Problem, earlier: Separation, later: rectifier.Separated) -> rectifier.Separated:
+    """The same with a direction that separates rows that have left earlier too: a multiple of the one that did, which moves no
+    other row, and the later one. Raises rectifier.NotTold if rounding errors leave none."""
+    for power in range(MOST_DOUBLINGS):
+        direction = 2.0**power * earlier.direction + later.direction
+        if rectifier.moves_less(problem, earlier.workload, direction, earlier.direction):
+            continue
+        both = rectifier.left_by(problem, earlier.workload, direction)
+        if both.counts["rows"] == later.counts["rows"]:
+            return both
+    raise rectifier.NotTold
 
 
 def separated_rows(problem: Problem) -> np.ndarray:

@@ -8,7 +8,9 @@ information matrix I of the loss, and H = I + diag(ridge):
 3. The step is -H^-1 g, and lambda^2 = g'H^-1 g / dispersion the square of its length in standard errors.
 4. If I is older than b: when steps with it have become slow, or would end here, sum it at b and go to 2.
 5. End if lambda^2 is small enough and steps no longer make it much smaller, or after so many steps. A step that is long where
-   lambda^2 is small leads to infinity: terms separate the response (solvers.across), unless all rows are known to overlap.
+   lambda^2 is small leads to infinity: terms separate the response (solvers.across), unless all rows are known to overlap. So
+   do steps that stay as long as they are while each takes about 1 - 1/e of lambda^2, once that is below 1: near a maximum
+   Newton's steps become shorter, and one row that is not yet foretold keeps lambda^2 above 1.
 6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps).
 7. Sum I there, in the same pass, if it is due; factor H; go to 2.
 """
@@ -25,6 +27,9 @@ from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
 from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, line_search
+
+AS_LONG, MOST_STEADY = 0.8, 2
+"""Of the step before, and how many such steps tell that they lead to infinity."""
 
 
 def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
@@ -66,9 +71,9 @@ class NewtonSearch:
     """A search for the minimum of F, which `run` takes from `state` to the end.
 
     `factored` is H, and `since` what has happened since it was summed. `lambda_squared` is that of `state`, NaN if the fit is
-    perfect, and `before` that before the last step. The gradient is always at the last state; so is H, if the search is exact.
-    A search that is not exact, as on a sample of the rows, ends at `converged_below` and leaves H as it is; one that is goes on
-    to `precise_below`, as long as each step comes much closer.
+    perfect, and `before` that before the last step; the last `steady` steps were as those that lead to infinity. The gradient is
+    always at the last state; so is H, if the search is exact. A search that is not exact, as on a sample of the rows, ends at
+    `converged_below` and leaves H as it is; one that is goes on to `precise_below`, as long as each step comes much closer.
     """
 
     problem: Problem
@@ -83,6 +88,7 @@ class NewtonSearch:
     before: float = 0.0
     lambda_squared: float = np.nan
     since: Since = field(default_factory=Since)
+    steady: int = 0
     factored: Factored = field(init=False)
     step: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -92,12 +98,14 @@ class NewtonSearch:
         while not self.problem.is_perfect(self.state, self.factored.blocks):  # 2.
             gradient = self.problem.gradient(self.state)  # 3.
             direction = self.factored.solve(gradient)
-            self.step, square = -direction, float(direction @ gradient)
+            last, self.step, square = self.step, -direction, float(direction @ gradient)
             self.lambda_squared = square / self.problem.dispersion(self.state, self.df_residual)
             if self._is_outdated():  # 4.
+                self.step = last
                 self.renew()
                 continue
             self.report()
+            self._count_steady(last)
             if self._ends():  # 5.
                 return
             trial = self._go(square)  # 6.
@@ -123,9 +131,11 @@ class NewtonSearch:
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
             self._tell_separation()
+            rows = " the rows that are left" if problem.separation else " rows"
+            separate = f", and none was seen to separate{rows}" if can_separate(problem.design) else ""
             raise UserError(
                 f"models.{problem.design.model}: the information matrix is singular after {self.iteration} iterations, though "
-                f"no term is aliased and none was seen to separate the response\n  leave out the terms whose numbers are the "
+                f"no term is aliased{separate}\n  leave out the terms whose numbers are the "
                 f"largest or vary the least, or those with the rarest levels, one at a time"
             ) from error
 
@@ -141,7 +151,15 @@ class NewtonSearch:
         may_drift = self.is_exact and np.count_nonzero(problem.unpenalised) > (problem.design.intercept is not None)
         return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
 
+    def _count_steady(self, last: np.ndarray) -> None:
+        """Count steps that stay as long as they are, though lambda^2 falls."""
+        is_as_long = np.abs(self.step).max(initial=0.0) >= AS_LONG * np.abs(last).max(initial=0.0)
+        falls = SLOW * self.before < self.lambda_squared < AS_LONG**2 * self.before
+        self.steady = self.steady + 1 if is_as_long and falls else 0
+
     def _ends(self) -> bool:
+        if self.is_exact and self.steady >= MOST_STEADY and self.lambda_squared < 1.0 and self._is_drifting:
+            self._tell_separation()
         near = self.lambda_squared <= self.converged_below
         closing_in = self.iteration == 0 or self.lambda_squared <= SLOW * self.before
         closer = self.is_exact and self.lambda_squared > self.precise_below and closing_in

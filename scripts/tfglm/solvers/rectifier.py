@@ -21,6 +21,7 @@ import numpy as np
 
 from tfglm.engine.passes import Sums
 from tfglm.engine.rectified import LADDER, LEAST, ROUNDS
+from tfglm.engine.workload import Workload
 from tfglm.solvers.information import Blocks, gradient
 from tfglm.solvers.problem import Problem
 
@@ -52,6 +53,35 @@ class _Point:
     gradient: np.ndarray
     blocks: Blocks
     sums: Sums
+
+
+@dataclass(frozen=True)
+class Separated:
+    """The `rows` that a direction [p] separates, and the workload of the others with their counts."""
+
+    direction: np.ndarray
+    workload: Workload
+    counts: Sums
+    rows: int
+
+
+def separated(problem: Problem) -> Separated | None:
+    """All rows that can be separated; None if none can. Raises NotTold if that cannot be told."""
+    direction = separating_direction(problem)
+    return None if direction is None else left_by(problem, problem.workload, direction)
+
+
+def left_by(problem: Problem, workload: Workload, direction: np.ndarray) -> Separated:
+    """What a direction that separates rows of a workload leaves of them."""
+    rest = workload.along(2 * direction[None])
+    counts = rest.sum(problem.executor, "counts", problem.design.by_term(np.zeros(problem.design.size)))
+    return Separated(direction, rest, counts, int(problem.counts["rows"] - counts["rows"]))
+
+
+def moves_less(problem: Problem, workload: Workload, direction: np.ndarray, other: np.ndarray) -> bool:
+    """Whether a direction moves some row that another one separates by less than 1, or not to its side."""
+    state = workload.state(direction) | {ROUNDS: other[None], LEAST: np.array([0.5])}
+    return bool(workload.sum(problem.executor, "rectifier", state)["short_0"])
 
 
 def separating_direction(problem: Problem) -> np.ndarray | None:
