@@ -287,10 +287,25 @@ def test_a_matrix_with_unidentified_columns_has_no_estimate_of_them(tmp_path):
     assert {each["estimate"] for each in separated_by_default(design, fitted)} == {"infinite", "not identified"}
 
 
-def test_unpenalised_terms_of_a_ridge_that_separate_rows_are_refused(frame, tmp_path):
+PATH = {"number": 4, "smallest": 0.1, "select": "aic"}
+
+
+@pytest.mark.parametrize("penalty", [{"l2": 0.01}, {"l1": 0.01}, {"l1": 0.01, "l2": 0.01}, {"path": PATH}])
+def test_unpenalised_terms_that_separate_rows_are_refused(frame, tmp_path, penalty):
     rows = int(frame["both"].sum())
-    with pytest.raises(UserError, match=f"m: `both` separates {rows} rows by their response .the other"):
-        fit_frame(frame, FORMULA, "binomial", tmp_path / "refused", l2=0.01, unpenalised=["both"])
+    with pytest.raises(UserError, match=f"m: `both` separates {rows} rows by their response .the other") as refused:
+        fit_frame(frame, FORMULA, "binomial", tmp_path / "refused", unpenalised=["both"], **penalty)
+    assert "or penalise it (`unpenalised`, `penalty_factors`)" in str(refused.value)
+
+
+def test_unpenalised_terms_that_separate_the_rows_without_a_fold_are_refused(frame, tmp_path):
+    rows = frame.assign(late=frame["late"] * (frame.index != np.flatnonzero(frame["both"])[0]))
+    settings = {"path": PATH | {"select": "cross_validation", "folds": 3}, "unpenalised": ["both"]}
+    with pytest.raises(UserError, match=r"m.path.folds: without fold \d: `both` separates \d+ rows"):
+        fit_frame(rows, FORMULA, "binomial", tmp_path / "refused", **settings)
+
+
+def test_penalised_terms_that_separate_rows_are_finite(frame, tmp_path):
     # Penalised, it is drawn to 0.
     table = table_of(*fit_frame(frame, FORMULA, "binomial", tmp_path, l2=0.01, unpenalised=["C(month)"]))
     assert 0 < table.loc[("both", ""), "estimate"] < np.inf

@@ -43,7 +43,7 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
     Raises
     ------
     UserError
-        If a fold has no rows, or the rows without it have but one response.
+        If a fold has no rows, the rows without it have but one response, or terms that no penalty acts on separate them.
     """
     folds = problem.design.folds
     assert folds
@@ -63,7 +63,12 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
         if unknown:
             held_out = held_out.without(unknown)
             of_held = count_fold(problem, held_out, fold)
-        points = follow(without, held_out)
+        try:
+            points = follow(without, held_out)
+        except UserError as error:
+            raise UserError(
+                f"models.{problem.design.model}.path.folds: without fold {fold + 1}: {str(error).partition(': ')[2]}"
+            ) from error
         weights[fold], rows[fold] = float(of_held["weight_sum"]), float(of_held["rows"])
         by_fold[fold] = [(point.deviance_held_out or 0.0) / weights[fold] for point in points]
         not_converged += sum(not point.converged for point in points)

@@ -15,11 +15,13 @@ from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg
 
 from tfglm.solvers import inference, quadratic
 from tfglm.solvers.information import NO_BLOCKS, Blocks, factor, null_vectors
 from tfglm.solvers.problem import CONVERGED_BELOW, Point, Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate
 from tfglm.solvers.steps import Since, line_search
 
 FAR = 0.005
@@ -34,12 +36,31 @@ PRECISION = 1e-9
 
 
 def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
-    """The minimum of F from `start`; with no iterations, how far the start is from it."""
+    """The minimum of F from `start`; with no iterations, how far the start is from it. Raises Drifting if terms that no penalty
+    acts on separate the response."""
     problem, state = start.problem, start.state
     point = minimise(
         problem, state, state.information, np.zeros(len(state.coefficients)), problem.l1, max_iterations, reporter
     )
+    check_drift(point.problem, point.state)
     return solution(start, point if problem.l2 else replace(point, effective=effective_coefficients(point)))
+
+
+def check_drift(problem: Problem, state: State) -> None:
+    """Raise Drifting if a Newton step of what no penalty acts on is too long for a minimum, because terms separate the response.
+
+    The KKT conditions do not tell: where coefficients run off to infinity, the gradient vanishes."""
+    moving = problem.unpenalised
+    alone = np.count_nonzero(moving) <= (problem.design.intercept is not None)
+    if alone or problem.overlaps or not can_separate(problem.design):
+        return
+    state = state if state.blocks else problem.at(state.coefficients)
+    try:
+        step = factor(state.information.restrict(moving)).solve(np.where(moving, problem.gradient(state), 0.0))
+    except scipy.linalg.LinAlgError:
+        raise Drifting(state.coefficients, 0) from None
+    if np.abs(step).max() > DRIFTING_ABOVE:
+        raise Drifting(state.coefficients, 0)
 
 
 def solution(start: Solution, point: Point) -> Solution:

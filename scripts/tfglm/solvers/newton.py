@@ -131,7 +131,7 @@ class NewtonSearch:
         except scipy.linalg.LinAlgError as error:
             # The weights of rows that are foretold without error vanish.
             self._tell_separation()
-            rows = " the rows that are left" if problem.separation else " rows"
+            rows = " the rows that are left" if problem.overlaps else " rows"
             separate = f", and none was seen to separate{rows}" if can_separate(problem.design) else ""
             raise UserError(
                 f"models.{problem.design.model}: the information matrix is singular after {self.iteration} iterations, though "

@@ -6,6 +6,7 @@
 """
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from tfglm.config import PathConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import elastic_net
+from tfglm.solvers.across import solve_across
 from tfglm.solvers.cross_validation import cross_validate
 from tfglm.solvers.information import NO_BLOCKS
 from tfglm.solvers.limits import DEFAULTS
@@ -44,8 +46,13 @@ def solve(
         wanted = settings.model_copy(update={"penalties": [point.penalty for point in points]})
 
         def of_fold(problem: Problem, held_out: Workload) -> list[Point]:
-            state = unpenalised_alone(begin(problem, DEFAULTS, Reporter()), max_iterations, Reporter())
-            return follow(problem, state, wanted, max_iterations, Reporter(), held_out)
+            def follow_from(start: Solution) -> Solution:
+                state = unpenalised_alone(start, max_iterations, Reporter())
+                points = follow(start.problem, state, wanted, max_iterations, Reporter(), held_out)
+                return replace(start, path=tuple(points))
+
+            begin_again = partial(begin, limits=DEFAULTS, reporter=Reporter())
+            return list(solve_across(begin_again(problem), follow_from, begin_again, reporter.live).path)
 
         validated = cross_validate(start.problem, len(points), of_fold, reporter)
         chosen = validated.chosen(settings.rule)
@@ -59,7 +66,8 @@ def solve(
 
 
 def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) -> State:
-    """The model of the terms that no penalty acts on; without any, that with the intercept alone, where the fit starts."""
+    """The model of the terms that no penalty acts on; without any, that with the intercept alone, where the fit starts. Raises
+    Drifting if these terms separate the response."""
     problem = start.problem
     if not any(factor == 0 for _, factor in problem.design.penalty_factors):
         return start.state
@@ -70,6 +78,7 @@ def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) 
     nothing = np.zeros(len(start.state.coefficients))
     search = start.state, start.state.information, nothing, entering, max_iterations, reporter
     state = elastic_net.minimise(alone, *search).state
+    elastic_net.check_drift(problem, state)
     return state if state.blocks else problem.at(state.coefficients)
 
 

@@ -171,10 +171,11 @@ def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, ter
 def separation(design: Design, involved: Sequence[str], rows: int, others: int) -> str:
     """That these terms separate so many rows, and not the others."""
     names, several = ", ".join(f"`{term}`" for term in involved), len(involved) > 1
+    penalty = "penalise it (`unpenalised`, `penalty_factors`)" if design.penalised else "add a penalty, `l2`"
     left = f"the other {others:,} stay undecided" if others else "all there are"
     return (
         f"models.{design.model}: {'the terms ' if several else ''}{names} {'together separate' if several else 'separates'} "
         f"{rows:,} rows by their response ({left}), so {'their coefficients have' if several else 'its coefficient has'} no "
         f"finite estimate\n"
-        f"  leave {'one of these terms' if several else 'the term'} out, merge rare levels, or add a penalty, `l2`"
+        f"  leave {'one of these terms' if several else 'the term'} out, merge rare levels, or {penalty}"
     )
