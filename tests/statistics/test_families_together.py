@@ -266,7 +266,7 @@ def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
         for given in ({}, {"theta": theta})
     ]
     for ours, given in zip(*(each["likelihood_ratio_tests"] for each in tests), strict=True):
-        assert ours["aic"] == pytest.approx(given["aic"] + 2, rel=1e-12)
+        assert ours["aic"] < given["aic"] + 2  # with a theta of its own the smaller model fits better
     for shift in (-0.01, 0.01):
         _, other, _ = fit_files(files, response["formula"], response["family"], theta=theta * (1 + shift))
         assert other.summary["log_likelihood"] < fitted.summary["log_likelihood"]

@@ -62,7 +62,7 @@ def fit(
     UserError
         If the family cannot have the responses, if terms separate all of them, or if the solver goes astray.
     """
-    design = workload.design
+    design, as_asked = workload.design, workload
     estimated = None
     if not design.distribution.shape_is_known:
         estimated = with_shape(workload, executor, settings, reporter, limits)
@@ -85,10 +85,18 @@ def fit(
     solution = solve_across(start, run, begin_again, reporter.tell)
     fitted, tests = estimates(solution, counts), []
 
+    # Theta of the negative binomial is estimated anew in each smaller model, as R's anova does of two such fits.
+    theta_is_free = estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
+
     def fit_without(term: str) -> Solution:
-        less = prepare(workload, executor, counts, reporter.tell, term)
+        of_term, of_counts = workload, counts
+        if theta_is_free:
+            less = with_shape(as_asked, executor, settings, reporter, limits, term)
+            of_term = as_asked.with_design(as_asked.design.as_fitted({less.name: less.value}))
+            of_counts = count(of_term, executor)
         least = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
-        return solve_across(begin_again(less), least, begin_again, reporter.tell)
+        without = prepare(of_term, executor, of_counts, reporter.tell, term)
+        return solve_across(begin_again(without), least, begin_again, reporter.tell)
 
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
     if solution.has_covariance and not solution.path:
@@ -99,18 +107,23 @@ def fit(
             if design.firth
             else likelihood_ratios(solution, fit_without, reporter.tell, shapes=0 if estimated is None else 1)
         )
-    profiles = profile.intervals(solution, fitted, reporter.tell) if solution.has_covariance else []
+    profiles = profile.intervals(solution, fitted, reporter.tell, theta_is_free) if solution.has_covariance else []
     # 5. Describe.
     summary = describe(solution, fitted, counts, settings, tests, estimated)
     return replace(fitted, summary=summary | ({"profile": profiles} if design.profile else {}))
 
 
 def with_shape(
-    workload: Workload, executor: Executor, settings: SolverConfig, reporter: Reporter, limits: Limits
+    workload: Workload,
+    executor: Executor,
+    settings: SolverConfig,
+    reporter: Reporter,
+    limits: Limits,
+    without: str | None = None,
 ) -> shape.Shape:
-    """The estimate of the shape of the family."""
+    """The estimate of the shape of the family, in the model `without` a term if one is named."""
     counts = count(workload, executor)
-    problem = prepare(workload, executor, counts, reporter.tell)
+    problem = prepare(workload, executor, counts, reporter.tell, without)
     begin_again = partial(begin, limits=limits, reporter=reporter)
     run = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
 

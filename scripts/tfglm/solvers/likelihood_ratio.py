@@ -31,8 +31,8 @@ def likelihood_ratios(
     tell
         Hears of each test.
     shapes
-        How many shapes of the family are estimated: they stay as they are in the fits without a term, as in R's `drop1`, and
-        count in the AIC as they do in that of the fit with all terms (which `drop1` prints without theta, as all of its AICs).
+        How many shapes of the family are estimated, in the fits without a term too or as they are in the one with all: their AIC
+        counts them (R's `drop1` prints AICs without theta).
 
     Returns
     -------
@@ -57,7 +57,7 @@ def likelihood_ratios(
         if not less.converged:
             tests.append({"term": term.name, "problem": "it did not converge"})
             continue
-        difference = 2 * (less.state.loss - full.state.loss) / dispersion_of(full)
+        difference = difference_of(full, less)
         df = problem.free_count + separated + problem.separated_across
         df -= less.problem.free_count + less.problem.separated_across
         test: dict[str, object] = {"term": term.name, "chi_squared": difference, "df": df}
@@ -68,6 +68,16 @@ def likelihood_ratios(
             test |= {"note": note, "deviance": fit["deviance"], "aic": of_shapes}
         tests.append(test)
     return tests
+
+
+def difference_of(full: Solution, less: Solution) -> float:
+    """The likelihood ratio statistic: the difference of the deviances, over the dispersion; of fits that each have an estimated
+    shape, that of -2 log-likelihood."""
+    if full.problem.family.theta != less.problem.family.theta:
+        likelihoods = [solution.problem.likelihood(solution.state) for solution in (full, less)]
+        assert likelihoods[0] is not None and likelihoods[1] is not None
+        return 2 * (likelihoods[0] - likelihoods[1])
+    return 2 * (less.state.loss - full.state.loss) / dispersion_of(full)
 
 
 def dispersion_of(full: Solution) -> float:

@@ -10,11 +10,13 @@ D(v) is found by Newton's steps in the plane t'b = v: with gradient g and inform
     step = -I^-1 g + lambda I^-1 t,   lambda = t'I^-1 g / t'I^-1 t,
 
 and begins where the value before has ended, moved along I^-1 t. The ends are found by the secant of zeta, which is close to a
-straight line.
+straight line. Where theta of a negative binomial is estimated, it is so at each v too, given the means, and takes turns with the
+coefficients; D is then the difference of -2 log-likelihood.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -24,6 +26,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
+from tfglm.solvers import theta
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
@@ -34,8 +37,11 @@ CLOSE = 1e-7
 SETTLED = 1e-13
 """Of g'I^-1 g in the plane, in units of the deviance."""
 
-MOST_VALUES, MOST_STEPS = 25, 40
-"""For one end, and at one value."""
+MOST_VALUES, MOST_STEPS, MOST_TURNS = 25, 40, 20
+"""For one end, at one value for one theta, and of theta there."""
+
+THETA_SETTLED = 1e-5
+"""Of its standard errors, by which theta moves in the last turn: D is off by the square."""
 
 FARTHEST = 1e3
 """Standard errors from the estimate where an end is no longer looked for."""
@@ -44,18 +50,48 @@ IN_PLANE = 1e-10
 """Standard errors, of dispersion 1, from the plane that rounding may leave."""
 
 
+class Least(NamedTuple):
+    """The least of minus the log-likelihood, but for a constant, and the state there."""
+
+    state: State
+    loss: float
+
+
 @dataclass(frozen=True)
 class Plane:
-    """Where the least deviance is sought: t'b = v, for `direction` t [p]."""
+    """Where the least deviance is sought: t'b = v, for `direction` t [p], with theta estimated too if it is free."""
 
-    problem: Problem
+    solution: Solution
     direction: np.ndarray
     dispersion: float
+    theta_is_free: bool
 
-    def least(self, start: np.ndarray, value: float) -> State | None:
-        """The state of least deviance there, from coefficients that may have another value of t'b; None if the steps do not
-        settle. Raises scipy.linalg.LinAlgError if an information matrix is singular."""
-        problem, t = self.problem, self.direction
+    def least(self, start: np.ndarray, value: float) -> Least | None:
+        """The least deviance there, from coefficients that may have another value of t'b; None if the steps do not settle.
+        Raises scipy.linalg.LinAlgError if an information matrix is singular."""
+        problem = self.solution.problem
+        state = self.settled(problem, start, value)
+        if not self.theta_is_free:
+            return None if state is None else Least(state, state.loss)
+        for _ in range(MOST_TURNS):
+            if state is None:
+                return None
+            try:
+                found = theta.given_means(
+                    replace(self.solution, problem=problem, state=state), np.array([problem.family.theta])
+                )
+            except UserError:
+                return None  # as of a Poisson distribution
+            moved = abs(found.value - (problem.family.theta or np.inf)) / found.std_error
+            problem = with_theta(problem, found.value)
+            state = self.settled(problem, state.coefficients, value)
+            if state and moved <= THETA_SETTLED:
+                return Least(state, minus_log_likelihood(problem, state))
+        return None
+
+    def settled(self, problem: Problem, start: np.ndarray, value: float) -> State | None:
+        """The state of least deviance there, for the shape of the family that the problem has."""
+        t = self.direction
         state = problem.at(start)
         for _ in range(MOST_STEPS):
             factored = problem.factored(state.information)
@@ -80,7 +116,23 @@ class Plane:
         return None
 
 
-def intervals(solution: Solution, fitted: Fitted, tell: Callable[[str], None]) -> list[dict[str, object]]:
+def with_theta(problem: Problem, value: float) -> Problem:
+    """The problem with another theta."""
+    design = replace(problem.design, theta=value)
+    workload = problem.workload.with_design(design)
+    counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
+    return replace(problem, workload=workload, counts=counts)
+
+
+def minus_log_likelihood(problem: Problem, state: State) -> float:
+    value = problem.likelihood(state)
+    assert value is not None, "a negative binomial has a likelihood"
+    return -value
+
+
+def intervals(
+    solution: Solution, fitted: Fitted, tell: Callable[[str], None], theta_is_free: bool = False
+) -> list[dict[str, object]]:
     """The profile intervals that the design asks for.
 
     Parameters
@@ -89,6 +141,8 @@ def intervals(solution: Solution, fitted: Fitted, tell: Callable[[str], None]) -
         The fit, at the maximum, and its covariance.
     tell
         Hears of each combination.
+    theta_is_free
+        Whether theta of a negative binomial is estimated at each value of a combination.
 
     Returns
     -------
@@ -104,11 +158,14 @@ def intervals(solution: Solution, fitted: Fitted, tell: Callable[[str], None]) -
     found = []
     for name, weights in design.profile:
         tell(f"profile likelihood of {name}:")
-        found.append(interval(solution, fitted, name, direction_of(design, fitted, name, dict(weights))))
+        direction = direction_of(design, fitted, name, dict(weights))
+        found.append(interval(solution, fitted, name, direction, theta_is_free))
     return found
 
 
-def interval(solution: Solution, fitted: Fitted, name: str, direction: np.ndarray) -> dict[str, object]:
+def interval(
+    solution: Solution, fitted: Fitted, name: str, direction: np.ndarray, theta_is_free: bool
+) -> dict[str, object]:
     """That of one combination."""
     problem, state = solution.problem, solution.state
     dispersion = fitted.dispersion * fitted.correction
@@ -118,12 +175,13 @@ def interval(solution: Solution, fitted: Fitted, name: str, direction: np.ndarra
     free = np.where(problem.free, direction, 0.0)
     error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
     estimate = float(direction @ state.coefficients)
-    plane = Plane(problem, free, dispersion)
+    plane = Plane(solution, free, dispersion, theta_is_free)
+    best = Least(state, minus_log_likelihood(problem, state) if theta_is_free else state.loss)
     ends, notes = [], []
     for side in (-1.0, 1.0):
         end, note = None, "the fit did not converge"
         if solution.converged:
-            end, note = end_of(plane, state, estimate, error, side, cut)
+            end, note = end_of(plane, best, estimate, error, side, cut)
         ends.append(end)
         notes.append(note)
     return {
@@ -139,23 +197,23 @@ def interval(solution: Solution, fitted: Fitted, name: str, direction: np.ndarra
 
 
 def end_of(
-    plane: Plane, best: State, estimate: float, error: float, side: float, cut: float
+    plane: Plane, best: Least, estimate: float, error: float, side: float, cut: float
 ) -> tuple[float | None, str]:
     """Where zeta is `side` times `cut`, or None and why."""
-    at = best.coefficients
+    at = best.state.coefficients
     inner, outer = (0.0, 0.0), (np.inf, np.inf)  # distances from the estimate, and |zeta| there
     distance = cut * error
     for _ in range(MOST_VALUES):
         try:
-            state = plane.least(at, estimate + side * distance)
+            least = plane.least(at, estimate + side * distance)
         except scipy.linalg.LinAlgError:
-            state = None
-        if state is None:
+            least = None
+        if least is None:
             return None, "the fit at a value of it does not settle"
-        zeta = float(np.sqrt(max(0.0, 2 * (state.loss - best.loss) / plane.dispersion)))
+        zeta = float(np.sqrt(max(0.0, 2 * (least.loss - best.loss) / plane.dispersion)))
         if abs(zeta - cut) <= CLOSE:
             return estimate + side * distance, ""
-        at = state.coefficients
+        at = least.state.coefficients
         before = inner if zeta < cut else (inner if np.isinf(outer[0]) else outer)
         inner, outer = ((distance, zeta), outer) if zeta < cut else (inner, (distance, zeta))
         slope = (zeta - before[1]) / (distance - before[0])
