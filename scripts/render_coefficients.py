@@ -84,8 +84,16 @@ def in_words(fit: dict) -> str:
     return (
         f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {coefficients:,} coefficient"
         f"{'' if coefficients == 1 else 's'}{against}{errors_in_words(fit)}; "
-        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}."
+        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed_in_words(fit)}"
     )
+
+
+def collapsed_in_words(fit: dict) -> str:
+    """How many rows the fit has read, if equal ones were summed."""
+    counts = fit.get("collapsed", {})
+    if not counts.get("distinct_rows"):
+        return ""
+    return f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} that differ."
 
 
 def errors_in_words(fit: dict) -> str:

@@ -17,7 +17,7 @@ class Stage(NamedTuple):
 FITTING = Stage("Fitting models", "ps|workers|peers|chief|fit|train|train_on_cluster")
 STAGES = (
     Stage("Reading data", "fetch|ingest|merge_dictionary|render_rows"),
-    Stage("Preparing models", "build_design|check_reference"),
+    Stage("Preparing models", "build_design|check_reference|collapse_rows"),
     FITTING,
     Stage("Writing tables", "tabulate_.*|evaluate|predict|residuals|export_.*|write_predictions_csv|compare_models"),
     Stage("Drawing pages", "render_.*"),

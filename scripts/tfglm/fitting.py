@@ -25,6 +25,7 @@ def parser(description: str, section: type[Section] = SolverConfig) -> argparse.
     parser = command.parser(description)
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
     add_settings(parser, section)
     parser.add_argument("--config", default="{}", help="the config of data and model, as JSON, for the provenance")
     parser.add_argument("--history", type=Path, required=True, help="CSV for the convergence of the fit")
@@ -77,11 +78,16 @@ def _fit(
 ) -> None:
     with tensorflow_setup.quiet():
         from tfglm import checkpoint, resume
+        from tfglm.engine import collapsed
         from tfglm.engine.workload import Workload
         from tfglm.results.estimates import aliased_by_default, separated_by_default
         from tfglm.solvers.fit import fit as fit_design
 
-    workload = Workload(design, files, "train")
+    rows = workload = Workload(design, files, "train")
+    of_collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
+    if of_collapsed:
+        workload = collapsed.over(of_collapsed, rows)
+        command.say(f"{design.model}: {collapsed.said(of_collapsed)}")
     history = History(arguments.events, design.model, progress, workload.rows)
     journal = resume.Journal(arguments.journal, key(arguments), command.log)
     fitted = fit_design(
@@ -90,12 +96,14 @@ def _fit(
         arguments.settings,
         history.reporter(),
         Workload(design, files, "evaluate"),
+        rows=rows if collapsed.lacks_clusters(workload, rows) else None,
     )
     command.log(f"fitted in {history.seconds():.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)
     history.write(arguments.history)
     content = fitted.summary | {"aliased": aliased_by_default(design, fitted)}
     content |= {"separated_across_terms": separated_by_default(design, fitted)}
+    content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)
@@ -154,6 +162,7 @@ class History:
 def key(arguments: argparse.Namespace, *others: Path) -> str:
     """What the fit depends on: the manifests tell the content of the shards; `others` are read besides."""
     digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.settings.model_dump_json()}".encode())
-    for path in (arguments.design, *arguments.manifests, *others):
+    collapsed = [arguments.collapsed] if arguments.collapsed else []
+    for path in (arguments.design, *arguments.manifests, *collapsed, *others):
         digest.update(digests.of(path).encode())
     return digest.hexdigest()

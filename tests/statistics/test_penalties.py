@@ -10,10 +10,11 @@ import pytest
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, PathConfig
 from tfglm.data.dictionary import merge
+from tfglm.data.folds import of_rows
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
-from tfglm.engine.folds import dealt, of_rows
+from tfglm.engine.folds import dealt
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.report.penalties import path_plot

@@ -81,11 +81,11 @@ def test_examples_of_the_documentation_are_valid(example, tmp_path):
         return
     is_whole = {"files", "split", "columns"} <= example.get("data", {}).keys()
     config = load(example if is_whole else laid_over(SHIPPED, example), "the example")
-    assert set(example.get("models", {})) <= set(config.models) | {"ridge"}
+    assert set(example.get("models", {})) <= set(config.models) | {"ridge", "late"}
 
 
 def test_the_example_of_a_sweep_is_three_models():
-    (example,) = (raw for _, raw in EXAMPLES if "sweep" in str(raw))
+    (example,) = (raw for _, raw in EXAMPLES if "sweep" in str(raw) and "compare" in raw)
     assert load(laid_over(SHIPPED, example), "the example").compare == ["ridge_1", "ridge_2", "ridge_3"]
 
 

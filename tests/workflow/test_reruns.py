@@ -35,6 +35,12 @@ RERUNS = {
         ["adagrad", "newton"],
         {name: n for name, n in FITTED_ANEW.items() if name not in ("build_design", "check_reference")},
     ),
+    "collapse": (
+        "collapse",
+        True,
+        {"collapse_rows": 1}
+        | {name: n for name, n in FITTED_ANEW.items() if name not in ("build_design", "check_reference")},
+    ),
     "threshold": ("threshold", 0.3, EVALUATED_ANEW),
     "unseen": ("unseen", "error", EVALUATED_ANEW),
     "by": ("by", ["carrier"], {**EVALUATED_ANEW, "tabulate_groups": 1, "render_groups": 1}),

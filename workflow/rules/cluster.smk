@@ -6,6 +6,7 @@ rule chief:
         rosters=rosters_of,
         design=f"{MODEL}/design.json",
         manifests=MANIFESTS,
+        collapsed=collapsed_of,
     output:
         fit=f"{MODEL}/fit.json",
         checkpoint=directory(f"{MODEL}/checkpoint"),
@@ -51,6 +52,7 @@ rule chief:
         " --stall {resources.stall}"
         " --design {input.design}"
         " --manifests {input.manifests}"
+        " --collapsed {input.collapsed}"
         " --settings {params.settings:q}"
         " --config {params.config:q}"
         " --history {output.history}"

@@ -1,5 +1,6 @@
 # What all rules share: the config, the paths that stand in many of them, and the params that are keys of the config.
 
+import hashlib
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from tfglm.config import (
     SolverConfig,
     SourceConfig,
     TrainingConfig,
+    collapse_of,
     columns_from,
     coordinate_files,
     expand_files,
@@ -26,6 +28,7 @@ from tfglm.config import (
     load,
     load_layouts,
     secret_addresses,
+    sections_of,
     settings_to_score,
     words_of_columns,
 )
@@ -266,3 +269,31 @@ def rosters_of(wildcards):
     roles = roles_of(wildcards)
     names = {"ps": roles.ps, "workers": roles.workers, "peers": roles.peers}
     return [f"{RESULTS}/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]
+
+
+# Rows that are collapsed are named by what they have: models of like columns share them, and other columns make others.
+COLLAPSED = f"{RESULTS}/data/collapsed/{{columns}}"
+
+
+def collapsed_by_model():
+    """What the collapsed rows have that each model reads, as JSON, by its name: models of one section share them."""
+    sections, of_section = sections_of(config), {}
+    for name, model in CONFIG.models.items():
+        if model.collapse:
+            of_section.setdefault(sections.get(name, name), {})[name] = model
+    wanted = {}
+    for models in of_section.values():
+        settings = collapse_of(list(models.values())).model_dump_json(exclude_defaults=True)
+        wanted |= dict.fromkeys(models, settings)
+    return wanted
+
+
+WANTED = collapsed_by_model()
+COLUMNS_OF = {name: hashlib.sha256(settings.encode()).hexdigest()[:12] for name, settings in WANTED.items()}
+SETTINGS_OF = {COLUMNS_OF[name]: settings for name, settings in WANTED.items()}
+
+
+def collapsed_of(wildcards):
+    """The manifest of the collapsed rows that a model reads, if it does."""
+    columns = COLUMNS_OF.get(wildcards.model)
+    return f"{COLLAPSED}/manifest.json".format(columns=columns) if columns else []

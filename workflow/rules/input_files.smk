@@ -56,10 +56,12 @@ def keys_of(folders):
 
 def unused_shards():
     """The folders of shards that this config does not use: those of other configs in the same folder, and of this one before it
-    was edited."""
+    was edited; and of rows that this one had collapsed before."""
     used = {Path(folder) for folder in [*SHARDS_OF.values(), *SHARDS_TO_SCORE.values()]}
     kept = Path("results/data").glob("*/*/")
-    return sorted(folder for folder in kept if re.fullmatch("[0-9a-f]{12}", folder.parts[-2]) and folder not in used)
+    unused = [folder for folder in kept if re.fullmatch("[0-9a-f]{12}", folder.parts[-2]) and folder not in used]
+    collapsed = Path(RESULTS, "data", "collapsed").glob("*/")
+    return sorted([*unused, *(folder for folder in collapsed if folder.name not in SETTINGS_OF)])
 
 
 def source_of(wildcards):

@@ -6,6 +6,7 @@ rule fit:
     input:
         design=f"{MODEL}/design.json",
         manifests=MANIFESTS,
+        collapsed=collapsed_of,
     output:
         fit=f"{MODEL}/fit.json",
         checkpoint=directory(f"{MODEL}/checkpoint"),
@@ -34,6 +35,7 @@ rule fit:
         'exec python "$TFGLM_SCRIPTS/fit.py"'
         " --design {input.design}"
         " --manifests {input.manifests}"
+        " --collapsed {input.collapsed}"
         " --settings {params.settings:q}"
         " --config {params.config:q}"
         " --history {output.history}"

@@ -6,6 +6,7 @@ The Snakefile imports this package at every start: pydantic, PyYAML and the stan
 """
 
 from tfglm.config.base import Section
+from tfglm.config.collapse import CollapseConfig, collapse_of
 from tfglm.config.columns import column_problems, offered_columns
 from tfglm.config.data import FILE, RANDOM, SPLITS, LevelsConfig, SelectionConfig, SourceConfig
 from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
@@ -29,7 +30,7 @@ from tfglm.config.models import (
     RowsConfig,
 )
 from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, TrainingConfig
-from tfglm.config.root import Config, load, settings_to_score
+from tfglm.config.root import Config, load, sections_of, settings_to_score
 from tfglm.config.settings import add_settings
 from tfglm.config.solvers import OnlineConfig, SolverConfig
 from tfglm.config.tables import TablesConfig
@@ -38,6 +39,7 @@ __all__ = [
     "FILE",
     "RANDOM",
     "SPLITS",
+    "CollapseConfig",
     "Config",
     "DesignConfig",
     "InputFile",
@@ -60,6 +62,7 @@ __all__ = [
     "TablesConfig",
     "TrainingConfig",
     "add_settings",
+    "collapse_of",
     "column_problems",
     "columns_from",
     "coordinate_files",
@@ -71,6 +74,7 @@ __all__ = [
     "load_layouts",
     "offered_columns",
     "secret_addresses",
+    "sections_of",
     "settings_to_score",
     "shipped_layouts",
     "words_of_columns",

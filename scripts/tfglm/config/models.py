@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tfglm.config import absorb, families, multinomial
+from tfglm.config import absorb, collapse, families, multinomial
 from tfglm.config.base import (
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
@@ -68,10 +68,15 @@ class RowsConfig(Section):
         named = {key: [column] for key, column in given.items() if column}
         return named | ({"offset": columns_of(self.offset)} if self.offset else {})
 
+    @property
+    def response(self) -> str:
+        """The column of the response."""
+        return self.formula.partition("~")[0].strip(" `\t\n")
+
     @model_validator(mode="after")
     def _response_has_no_other_role(self) -> "RowsConfig":
         """What is added, multiplied or grouped by the response knows the answer already."""
-        response = self.formula.partition("~")[0].strip(" `\t\n")
+        response = self.response
         for key, columns in self.roles.items():
             if response in columns:
                 raise ValueError(
@@ -139,6 +144,14 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         folds = {"path.by": [self.path.by]} if self.path and self.path.by else {}
         named = super().roles | ({"std_errors": list(clusters)} if clusters else {}) | folds
         return named | ({"absorb": self.absorb} if self.absorb else {})
+
+    @property
+    def compared_columns(self) -> list[str]:
+        """The columns, but for the response, in which rows agree that are alike to a fit, whatever its standard errors."""
+        roles = {key: columns for key, columns in self.roles.items() if key != "frequency"}
+        if not self.absorb:
+            roles.pop("std_errors", None)
+        return [*columns_of(self.formula.partition("~")[2]), *(name for columns in roles.values() for name in columns)]
 
     @property
     def errors(self) -> StdErrors:
@@ -286,6 +299,7 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         if self.online_solver == "ftrl" and self.online.decay:
             raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
         families.check_model(self)
+        collapse.check_model(self)
         for key in ("unpenalised", "penalty_factors"):
             if getattr(self, key) and self.online_solver:
                 raise ValueError(

@@ -276,7 +276,7 @@ def load(raw: dict[str, Any], where: str, problems: Problems | None = None) -> C
         return config
 
 
-def _sections_of(raw: Any) -> dict[str, str]:
+def sections_of(raw: Any) -> dict[str, str]:
     """The section under `models` that each model stands in, alone or as one of a sweep, by name; none of what is no config."""
     models = raw.get("models") if isinstance(raw, dict) else None
     sections: dict[str, str] = {}
@@ -292,7 +292,7 @@ def _sections_of(raw: Any) -> dict[str, str]:
 
 def _as_written(problems: str, raw: Any) -> str:
     """Messages with the keys of a sweep by the place where they stand, each message once."""
-    for each, name in _sections_of(raw).items():
+    for each, name in sections_of(raw).items():
         if each == name or f": models.{each}" not in problems:
             continue
         for key in map(str, raw["models"][name]["sweep"]):
@@ -306,7 +306,7 @@ def _without_models(raw: Any, places: Collection[tuple[int | str, ...]]) -> dict
     """The config without the models and networks that have a mistake; None if something else has."""
     if not all(place[0] in ("models", "networks") for place in places if len(place) > 1) or min(map(len, places)) < 2:
         return None
-    sections = _sections_of(raw)
+    sections = sections_of(raw)
     wrong = {sections.get(str(name), str(name)) for _, name, *_ in places}
     rest: dict[str, Any] = {
         section: {name: model for name, model in raw[section].items() if str(name) not in wrong}

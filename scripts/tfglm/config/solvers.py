@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from tfglm.config import collapse
 from tfglm.config.base import MOST_ROWS, Count, Integer, Number, Section, as_list, number_of_text
 
 ONLINE = ("sgd", "adagrad", "adam", "ftrl")
@@ -80,6 +81,7 @@ class SolverConfig(Section):
         default=50, ge=1, le=10_000, description="Newton iterations after which the fit stops, converged or not."
     )
     online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
+    collapse: bool = Field(default=False, description=collapse.DESCRIPTION)
 
     @property
     def online_solver(self) -> str | None:

@@ -315,8 +315,8 @@ class Passes:
             "rows": rows.frequency,
             "row_weight": rows.weight,
             "response": rows.weight * y,
-            "not_finite": rows.flag == NOT_FINITE,
-            "out_of_range": impossible,
+            "not_finite": np.where(rows.flag == NOT_FINITE, rows.repeats, 0.0),
+            "out_of_range": np.where(impossible, rows.repeats, 0.0),
             **evaluated.counted,
         }
         # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tfglm.data.folds import of_rows, stored_name
 from tfglm.data.shards import MISSING, codes_name
 from tfglm.design import transforms
 from tfglm.design.design import Design
@@ -200,7 +201,10 @@ class Rows:
         assert of_design
         if groups:
             return self.looked_up("fold", self._codes(groups.column))
-        return folds.of_rows(checksums, self._count, of_design.number)
+        of_collapsed = stored_name(self._design.response or "", of_design.number)
+        if of_collapsed in self._columns:
+            return self._columns[of_collapsed]
+        return of_rows(checksums, self._count, of_design.number)
 
     def leave_out(self, which: np.ndarray) -> None:
         """Let these rows take no part, as those with a separated level; before anything is asked of the rows but numbers."""
@@ -217,6 +221,11 @@ class Rows:
             elif transforms.learns_range(factor.learnt):
                 outside |= transforms.is_outside(np, factor.learnt, self._stored(factor.column))
         return outside & (self.flag >= 0)
+
+    @property
+    def repeats(self) -> np.ndarray | float:
+        """How many rows it stands for, whether it takes part or not."""
+        return self.number(self._design.frequency) if self._design.frequency else 1.0
 
     @cached_property
     def frequency(self) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tfglm.data.dictionary import lacks, written
+from tfglm.data.folds import stored_name
 from tfglm.data.shards import BLOCK_ROWS, MISSING, IngestedFile, Shard, StoredColumn
 from tfglm.data.training_rows import number_table
 from tfglm.design import transforms
@@ -77,6 +78,18 @@ class Workload:
         """The same rows for a design that differs in its family alone."""
         return Workload(
             design, self.files, self.split, self.excluded, self.unseen, self.share, self.cutting, self.left_out
+        )
+
+    def as_in(self, other: "Workload") -> "Workload":
+        """The rows that another workload of the same coefficients goes through, with the family of its design."""
+        mine, theirs = self.design, other.design
+        return Workload(
+            replace(mine, theta=theirs.theta, power=theirs.power),
+            self.files,
+            self.split,
+            other.excluded,
+            cutting=self.cutting,
+            left_out=other.left_out,
         )
 
     def sampled(self, share: float) -> "Workload":
@@ -231,6 +244,11 @@ class Workload:
                 read.append(file.column(name))
             if name in self.design.identified_columns:
                 read.append(file.codes(name))
+        folds = self.design.folds
+        if folds and folds.fold is not None and not folds.groups:
+            # Of collapsed rows, whose places do not tell it.
+            known = stored_name(self.design.response or "", folds.number)
+            read += [column for column in file.manifest.columns if column.name == known]
         return list(dict.fromkeys(read))
 
     def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:

@@ -35,6 +35,7 @@ def fit(
     reporter: Reporter,
     held_out: Workload | None = None,
     limits: Limits = DEFAULTS,
+    rows: Workload | None = None,
 ) -> Fitted:
     """Fit the workload's design to its rows.
 
@@ -52,6 +53,8 @@ def fit(
         The rows that decide when an online solver stops, and which penalty of a path is chosen.
     limits
         Sizes from which on a fit is done in another way.
+    rows
+        Those that the workload has collapsed, if it does not have their clusters: standard errors are summed over them.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def fit(
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
     if solution.has_covariance and not solution.path:
         solution = replace(solution, certificate=certify(solution, fitted))
-        fitted = with_errors(fitted, solution, limits)
+        fitted = with_errors(fitted, over_rows(solution, rows), limits)
         tests = (
             firth.likelihood_ratios(solution, settings.max_iterations, reporter, reporter.tell)
             if design.firth
@@ -109,8 +112,16 @@ def fit(
         )
     profiles = profile.intervals(solution, fitted, reporter.tell, theta_is_free) if solution.has_covariance else []
     # 5. Describe.
-    summary = describe(solution, fitted, counts, settings, tests, estimated)
+    summary = describe(over_rows(solution, rows), fitted, counts, settings, tests, estimated)
     return replace(fitted, summary=summary | ({"profile": profiles} if design.profile else {}))
+
+
+def over_rows(solution: Solution, rows: Workload | None) -> Solution:
+    """The solution with the rows that are collapsed in its own; the same without any."""
+    if rows is None:
+        return solution
+    problem = solution.problem
+    return replace(solution, problem=replace(problem, workload=rows.as_in(problem.workload)))
 
 
 def with_shape(

@@ -1,0 +1,25 @@
+"""Sum training rows that agree in all that some models need of them, for their fits to read."""
+
+import argparse
+from pathlib import Path
+
+from tfglm import command
+from tfglm.config import CollapseConfig, add_settings
+from tfglm.data.collapse import collapse
+from tfglm.data.dictionary import Dictionary
+from tfglm.data.shards import IngestedFile
+
+
+def main(arguments: argparse.Namespace) -> None:
+    dictionary = Dictionary.load(arguments.dictionary)
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    collapse(files, dictionary, arguments.settings, arguments.manifest.parent, command.log)
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    add_settings(parser, CollapseConfig)
+    parser.add_argument("--dictionary", type=Path, required=True, help="what merge_dictionary.py wrote")
+    parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--manifest", type=Path, required=True, help="manifest.json to write, the shards beside it")
+    command.run(main, parser.parse_args())

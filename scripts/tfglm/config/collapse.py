@@ -1,0 +1,63 @@
+"""The key `collapse` of a model: what its fit needs to know of the rows, so that equal ones can be summed into one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from tfglm.config.base import Name, Section
+
+if TYPE_CHECKING:
+    from tfglm.config.models import ModelConfig
+
+DESCRIPTION = (
+    "Whether the fit reads equal training rows as one row with a count: rows that agree in all columns of the model, or of all "
+    "models of a `sweep`, are summed once, and each fit goes through far fewer. The results are the same. Where the rows that "
+    "are left are more than half of all, the fit reads the rows as they are, and says so."
+)
+
+
+class CollapseConfig(Section):
+    """What collapsed rows have."""
+
+    columns: list[Name] = Field(description="In which rows agree that are summed.")
+    frequencies: list[Name] = Field(default=[], description="That are summed, beside the number of rows.")
+    responses: list[Name] = Field(default=[], description="Of which mean and standard deviation are kept.")
+    folds: dict[Name, list[int]] = Field(
+        default={}, description="By response, the numbers of folds of which a row's own is kept."
+    )
+
+
+def collapse_of(models: Sequence["ModelConfig"]) -> CollapseConfig:
+    """What the fits of these models need.
+
+    A normal likelihood depends on the responses of rows with equal covariates by their number, sum and sum of squares alone,
+    which mean and standard deviation tell: such a response need not be equal.
+    """
+    columns: dict[str, None] = {}
+    for model in models:
+        columns |= dict.fromkeys(model.compared_columns)
+    responses: dict[str, set[str]] = {}
+    for model in models:
+        responses.setdefault(model.response, set()).add(model.family)
+    alike = len({model.frequency for model in models}) == 1
+    normal = [name for name in responses if alike and responses[name] == {"gaussian"} and name not in columns]
+    columns |= dict.fromkeys(name for name in responses if name not in normal)
+    folds: dict[str, set[int]] = {}
+    for model in models:
+        if model.path and model.path.select == "cross_validation" and not model.path.by:
+            folds.setdefault(model.response, set()).add(model.path.folds)
+    return CollapseConfig(
+        columns=sorted(columns),
+        frequencies=sorted({model.frequency for model in models if model.frequency}),
+        responses=sorted(normal),
+        folds={name: sorted(folds[name]) for name in sorted(folds)},
+    )
+
+
+def check_model(model: "ModelConfig") -> None:
+    """Raise ValueError for what needs the rows one by one."""
+    if model.collapse and model.online_solver:
+        raise ValueError(
+            f"collapse: solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key"
+        )

@@ -1,0 +1,254 @@
+"""Equal training rows as one row with a count: shards like those of an input file, for fits that know nothing of it.
+
+Rows agree if they have the same value, or none, in each of some columns. What is left of them, in the order of a hash, so that
+the first ones are a fair sample, has these columns, as codes, and beside them how many rows it stands for. A fit that counts it
+so often (`frequency`) sums the same as over all rows (McCullagh & Nelder, Generalized Linear Models, 1989, 4.1: grouped data;
+Wong, Forsell, Lewis, Mao & Wardrop, You Only Compress Once, 2021: frequency weights).
+
+Of responses with a normal likelihood only number, mean and sum of squares matter: n rows with mean m and variance v (divisor n)
+are n / 2 rows with m - sqrt(v) and n / 2 with m + sqrt(v), which have the same three.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tfglm import digests
+from tfglm.config import CollapseConfig
+from tfglm.data import folds, shards, tally_loops
+from tfglm.data.dictionary import Dictionary
+from tfglm.data.encoding import EXACT_BELOW, LEVELS_SCHEMA, code_type, survives_float32
+from tfglm.data.ingest import replaced
+from tfglm.data.kinds import Kind
+from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
+from tfglm.data.tally import Keys, Tally
+from tfglm.data.training_rows import decoded, usable
+
+NAME = "collapsed"
+"""What collapsed rows are called in place of an input file."""
+
+ROWS = "collapsed.rows"
+"""The column with the number of rows that a row stands for. No column of the data has such a name, nor that of `sum_name`."""
+
+MOST_SHARE = 0.5
+"""Rows that are left, in all: with more a fit reads the rows as they are. A row with a count costs a fit a little more than
+one without."""
+
+AT_ONCE = 2**15
+"""Rows that are summed one after the other before there is room for more keys."""
+
+MOST_KEYS = 2**24
+"""Rows that agree in nothing, at most: 16 bytes or more are held of each."""
+
+
+def sum_name(frequency: str) -> str:
+    """The column with the sum of a column `frequency`."""
+    return f"{frequency}.sum"
+
+
+def identity(data: Sequence[str]) -> str:
+    """What rows were collapsed, by the digests of the manifests that they are of."""
+    return hashlib.sha256("".join(data).encode()).hexdigest()
+
+
+def collapse(
+    files: Sequence[IngestedFile],
+    dictionary: Dictionary,
+    settings: CollapseConfig,
+    folder: Path,
+    log: Callable[[str], None] = lambda message: None,
+) -> Manifest:
+    """Sum the training rows that agree, and write what is left.
+
+    Parameters
+    ----------
+    files
+        The ingested files, in order.
+    dictionary
+        Of all of them.
+    settings
+        In what rows have to agree, and what of them is summed.
+    folder
+        Where all is written; it appears complete or not at all.
+    log
+        Takes each message.
+
+    Returns
+    -------
+    A manifest without shards where it would not pay to read them, with the reason under `dropped`.
+    """
+    known = [name for name in settings.columns if name in dictionary.columns]
+    settings, rows = settings.model_copy(update={"columns": known}), dictionary.rows["train"]
+    many = [name for name in known if dictionary.columns[name].distinct is None]
+    keys = Keys.of(settings, files, dictionary) if not many else None
+    columns: dict[str, np.ndarray] | None = None
+    if keys is None:
+        reason = f"`{many[0]}` has too many different numbers"
+    else:
+        rows_of_keys = _RowsOfKeys(dictionary, settings, keys, Tally(keys.words))
+        reason = rows_of_keys.add_all(files)
+        columns = None if reason else rows_of_keys.collapsed()
+    with replaced(folder) as partial:
+        (partial / "shards").mkdir()
+        if keys is None or columns is None:
+            log(f"not collapsed: {reason}")
+            return _finish(partial, files, rows, dropped={reason: rows})
+        log(f"{rows:,} training rows are {len(columns[MISSING]):,} that differ")
+        coded = {MISSING, *known}
+        stored = tuple(_stored(name, values, dictionary, name in coded) for name, values in columns.items())
+        levels = _levels(keys, dictionary, rows)
+        return _finish(partial, files, rows, stored, levels, *_write_shards(partial, columns))
+
+
+@dataclass(frozen=True)
+class _RowsOfKeys:
+    """What is summed of the rows of each key."""
+
+    dictionary: Dictionary
+    settings: CollapseConfig
+    keys: Keys
+    tally: Tally
+
+    def add_all(self, files: Sequence[IngestedFile]) -> str:
+        """Sum all training rows; or say why it is not worth to go on."""
+        rows = self.dictionary.rows["train"]
+        most = min(MOST_SHARE * rows / (2 if self.settings.responses else 1), MOST_KEYS)
+        for file in files:
+            tables = self.keys.tables(file)
+            for shard, checksums in file.shard_checksums():
+                if shard.split == "train":
+                    self._add(file, shard, tables, self._folds(file, shard, checksums))
+                if self.tally.count > most:
+                    return f"more than {int(most):,} of {rows:,} training rows differ"
+        return ""
+
+    def _folds(self, file: IngestedFile, shard: Shard, checksums: np.ndarray) -> dict[str, np.ndarray]:
+        """The fold of each row of a shard, by the column that has it; `checksums` are those of its blocks, [blocks, columns]."""
+        of_rows = {}
+        for name, numbers in self.settings.folds.items():
+            of_response = checksums[:, file.manifest.columns.index(file.column(name))]
+            for number in numbers:
+                of_rows[folds.stored_name(name, number)] = folds.of_rows(of_response, shard.rows, number)
+        return of_rows
+
+    def _add(
+        self, file: IngestedFile, shard: Shard, tables: Mapping[str, np.ndarray], of_folds: Mapping[str, np.ndarray]
+    ) -> None:
+        """Sum the rows of a shard; `tables` are those of `Keys.tables`."""
+        settings, good = self.settings, usable(file, shard, self.dictionary.required)
+        numbers = {name: table[file.stored(shard, file.codes(name).name)] for name, table in tables.items()}
+        joined = self.keys.joined({**numbers, **of_folds}, shard.rows)[:, good]
+        amounts = {ROWS: np.ones(joined.shape[1])}
+        for name in settings.frequencies:
+            frequency = decoded(file, shard, name)[good]
+            amounts[sum_name(name)] = np.where(frequency > 0, frequency, 0.0)
+        weights = amounts[sum_name(settings.frequencies[0]) if settings.frequencies else ROWS]
+        responses = {name: decoded(file, shard, name)[good] for name in settings.responses}
+        for first in range(0, joined.shape[1], AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            places = self.tally.numbers(np.ascontiguousarray(joined[:, some]))
+            for name, of_rows in amounts.items():
+                self.tally.add(name, places, of_rows[some])
+            for name, values in responses.items():
+                self.tally.add_moments(name, places, weights[some], values[some])
+
+    def collapsed(self) -> dict[str, np.ndarray]:
+        """The columns of what is left, in the order of the hashes of the keys."""
+        count, names = self.tally.count, self.settings.responses
+        known = np.ascontiguousarray(self.tally.keys[:, :count])
+        sums = {name: of_keys[:count] for name, of_keys in self.tally.sums.items()}
+        deviations = {name: _deviation(sums, name) for name in names}
+        spread = np.any([np.zeros(count, bool), *(deviation > 0 for deviation in deviations.values())], axis=0)
+        hashes = np.empty(count, np.uint64)
+        tally_loops.hash_all(known, hashes)
+        of_row = np.concatenate([np.arange(count), np.flatnonzero(spread)])
+        sign = np.concatenate([np.where(spread, 1.0, 0.0), np.full(len(of_row) - count, -1.0)])
+        order = np.argsort(hashes[of_row], kind="stable")
+        of_row, sign = of_row[order], sign[order]
+        columns = {MISSING: np.ones(len(of_row), np.uint8)}
+        columns |= {name: numbers[of_row] for name, numbers in self.keys.numbers(known).items()}
+        for name in (ROWS, *map(sum_name, self.settings.frequencies)):
+            columns[name] = _narrow(np.where(spread, sums[name] / 2, sums[name])[of_row])
+        for name, deviation in deviations.items():
+            columns[name] = _narrow(sums[f"mean of {name}"][of_row] + sign * deviation[of_row])
+        return columns
+
+
+def _deviation(sums: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """The standard deviation (divisor n) of a response."""
+    weight = sums[f"weight of {name}"]
+    return np.sqrt(sums[f"squares of {name}"] / np.where(weight > 0, weight, 1.0))
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Numbers in a smaller type that holds them exactly, if there is one."""
+    if len(values) and values.min() >= 0 and values.max() < EXACT_BELOW and np.array_equal(values, np.rint(values)):
+        return values.astype(code_type(int(values.max())))
+    return values.astype(np.float32) if survives_float32(values) else values
+
+
+def _stored(name: str, values: np.ndarray, dictionary: Dictionary, coded: bool) -> StoredColumn:
+    known = dictionary.columns.get(name)
+    kind: Kind = "text" if name == MISSING else known.kind if known else "number"
+    return StoredColumn(name, kind, values.dtype.name, coded)
+
+
+def _levels(keys: Keys, dictionary: Dictionary, rows: int) -> pl.DataFrame:
+    """The table of levels: of rows that lack nothing that is required, as all are that are left."""
+    tables = [pl.DataFrame({"column": [MISSING], "code": [1], "rows": [rows], "text": [""]})]
+    for name, known in keys.values.items():
+        of_column = known.rename({"value": dictionary.columns[name].kind}).with_row_index("code", 1)
+        tables.append(of_column.with_columns(column=pl.lit(name), code=pl.col("code").cast(pl.Int64)))
+    table = pl.concat(tables, how="diagonal").with_columns(split=pl.lit("train"), pattern=pl.lit(1, pl.Int64))
+    missing = [pl.lit(None, dtype).alias(name) for name, dtype in LEVELS_SCHEMA.items() if name not in table.columns]
+    return table.with_columns(missing).select(pl.col(name).cast(dtype) for name, dtype in LEVELS_SCHEMA.items())
+
+
+def _write_shards(folder: Path, columns: Mapping[str, np.ndarray]) -> tuple[list[Shard], np.ndarray]:
+    """The shards, and the checksums of their blocks, uint64 [blocks, columns]."""
+    rows = len(columns[MISSING])
+    capacity, written, sums = shards.capacity_for(rows), [], []
+    for number, first in enumerate(range(0, rows, capacity)):
+        shard = Shard(f"shards/train-{number:05d}", "train", min(capacity, rows - first))
+        (folder / shard.path).mkdir()
+        of_shard = [
+            shards.write_column(folder / shard.path / name, values[first : first + shard.rows])
+            for name, values in columns.items()
+        ]
+        written.append(shard)
+        sums.append(np.stack(of_shard, axis=1))
+    return written, np.concatenate(sums)
+
+
+def _finish(
+    folder: Path,
+    files: Sequence[IngestedFile],
+    rows: int,
+    columns: tuple[StoredColumn, ...] = (),
+    levels: pl.DataFrame | None = None,
+    written: Sequence[Shard] = (),
+    sums: np.ndarray | None = None,
+    dropped: Mapping[str, int] | None = None,
+) -> Manifest:
+    """Write what stands beside the shards, and the manifest."""
+    with shards.written(folder / shards.LEVELS):
+        (pl.DataFrame(schema=LEVELS_SCHEMA) if levels is None else levels).write_parquet(folder / shards.LEVELS)
+        np.save(folder / shards.CHECKSUMS, np.zeros((0, 0), np.uint64) if sums is None else sums)
+        manifest = Manifest(
+            NAME,
+            "training rows",
+            identity([file.manifest.digest for file in files]),
+            "",
+            shards.capacity_for(sum(shard.rows for shard in written)),
+            columns,
+            tuple(written),
+            rows,
+            dict(dropped or {}),
+            {name: digests.of(folder / name) for name in (shards.LEVELS, shards.CHECKSUMS)},
+        )
+        manifest.write(folder / shards.MANIFEST)
+    return manifest

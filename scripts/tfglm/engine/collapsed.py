@@ -1,0 +1,54 @@
+"""Collapsed rows (data.collapse) as a fit goes through them."""
+
+from dataclasses import replace
+from typing import Any
+
+from tfglm.data.collapse import ROWS, identity, sum_name
+from tfglm.data.shards import IngestedFile
+from tfglm.engine.workload import Workload
+from tfglm.errors import UserError
+
+
+def over(collapsed: IngestedFile, rows: Workload) -> Workload:
+    """The collapsed rows of a workload of all training rows; the same workload, if it did not pay to collapse them. Without the
+    columns of the clusters the design has none.
+
+    Raises
+    ------
+    UserError
+        If other rows were collapsed, or for another model.
+    """
+    design, columns = rows.design, {column.name for column in collapsed.manifest.columns}
+    of_others = collapsed.manifest.xxh128 != identity(design.data)
+    if not collapsed.manifest.shards and not of_others:
+        return rows
+    design = replace(design, frequency=sum_name(design.frequency) if design.frequency else ROWS)
+    if not columns.issuperset(clusters.column for clusters in design.clusters):
+        design = replace(design, cluster=None, crossed=(), cells=())
+    if of_others or not columns.issuperset(design.columns):
+        raise UserError(
+            f"{collapsed.folder}: the rows were collapsed for other data or another model than `{design.model}`\n"
+            "  delete that folder and run again"
+        )
+    return Workload(design, [collapsed], rows.split, cutting=rows.cutting)
+
+
+def lacks_clusters(workload: Workload, rows: Workload) -> bool:
+    """Whether the workload does not have the clusters of the rows in it."""
+    return len(workload.design.clusters) < len(rows.design.clusters)
+
+
+def account(collapsed: IngestedFile) -> dict[str, Any]:
+    """How many rows there are, and how many are left; if they are left as they are, why."""
+    manifest = collapsed.manifest
+    if manifest.shards:
+        return {"rows": manifest.read, "distinct_rows": sum(shard.rows for shard in manifest.shards)}
+    return {"rows": manifest.read, "distinct_rows": None, "reason": next(iter(manifest.dropped))}
+
+
+def said(collapsed: IngestedFile) -> str:
+    """The same in words."""
+    counts = account(collapsed)
+    if counts["distinct_rows"] is None:
+        return f"the fit reads the rows as they are, as collapsing them does not pay: {counts['reason']}"
+    return f"{counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} that differ"
