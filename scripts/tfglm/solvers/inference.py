@@ -16,7 +16,7 @@ from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.limits import Limits
 from tfglm.solvers.prepare import by_coefficient, constant_direction
 from tfglm.solvers.problem import Solution
-from tfglm.solvers.sandwich import by_date, by_several, robust
+from tfglm.solvers.sandwich import by_date, by_several, robust, scores_of
 
 NEARLY_ALIASED_BELOW = 1e-3
 """Scaled pivot, 1 - R^2 on the columns before."""
@@ -67,13 +67,9 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limi
     """The fit with the covariance that is robust to clusters: CR2, or CR1 where that would be too large."""
     problem, workload = solution.problem, solution.problem.workload
     design, coefficients = problem.design, problem.design.by_term(fitted.coefficients)
-    sums = workload.sum(problem.executor, "scores", coefficients)
-    present = sums["rows"] > 0
-    clusters, rows = int(present.sum()), float(problem.counts["rows"])
-    scores = np.zeros((len(present), design.size))
-    for k, part in enumerate(design.parts):
-        scores[:, part.where] = sums[f"part_{k}"].reshape(len(present), part.size)
-    fitted = replace(fitted, scores=scores[np.ix_(present, [*fitted.dense, *fitted.eliminated])])
+    ((present, scores),) = scores_of(fitted, solution)
+    clusters, rows = len(present), float(problem.counts["rows"])
+    fitted = replace(fitted, scores=scores)
     wide = max(free.sum(), design.size)
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
     if design.l2 or not fitted.dispersion > 0 or too_large:
@@ -81,7 +77,7 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limi
         correction = clusters / (clusters - 1) * (rows - 1) / solution.df_residual if clusters > 1 else np.nan
         return replace(fitted, correction=correction)
     sums = workload.sum(problem.executor, "cluster_information", coefficients)
-    return bias_reduced(fitted, design, sums, np.flatnonzero(present), free)
+    return bias_reduced(fitted, design, sums, present, free)
 
 
 def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray) -> Fitted:

@@ -1,6 +1,7 @@
 """Standard errors that hold whatever the variance of a row is, and if rows are alike: I^-1 M I^-1 with M made of scores."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -52,9 +53,16 @@ def robust(fitted: Fitted, solution: Solution, free: np.ndarray) -> Fitted:
     return replace(fitted, meat_dense=meat.a, meat_mixed=meat.b, meat_diagonal=meat.d, correction=factor)
 
 
-def scores_of(fitted: Fitted, solution: Solution) -> list[np.ndarray]:
-    """The scores by the clusters that have rows, [clusters, free coefficients], for each of `Design.cluster_counts`. Raises
-    UserError if errors are to be those of a series, and a date has several rows."""
+class Scores(NamedTuple):
+    """Sums of scores by cluster: the numbers of the clusters that have rows, and [clusters, free coefficients]."""
+
+    clusters: np.ndarray
+    sums: np.ndarray
+
+
+def scores_of(fitted: Fitted, solution: Solution) -> list[Scores]:
+    """Those by the clusters of each of `Design.cluster_counts`. Raises UserError if errors are to be those of a series, and a
+    date has several rows."""
     problem, design = solution.problem, solution.problem.design
     sums = problem.workload.sum(problem.executor, "scores", design.by_term(fitted.coefficients))
     scores = []
@@ -70,7 +78,8 @@ def scores_of(fitted: Fitted, solution: Solution) -> list[np.ndarray]:
         by_cluster = np.zeros((len(present), design.size))
         for k, part in enumerate(design.parts):
             by_cluster[:, part.where] = sums[f"part_{k}{which}"].reshape(len(present), part.size)
-        scores.append(by_cluster[np.ix_(present, [*fitted.dense, *fitted.eliminated])])
+        of_free = by_cluster[np.ix_(present, [*fitted.dense, *fitted.eliminated])]
+        scores.append(Scores(np.flatnonzero(present), of_free))
     return scores
 
 
@@ -85,7 +94,7 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
     of = [(number,) for number in range(len(design.clusters))] + [cells.of for cells in design.cells]
     factor = (float(solution.problem.counts["rows"]) - 1) / solution.df_residual
     parts, columns, signs = [], [], []
-    for columns_of, by_cluster in zip(of, scores, strict=True):
+    for columns_of, (_, by_cluster) in zip(of, scores, strict=True):
         clusters, single = len(by_cluster), len(columns_of) == 1
         if clusters < 2:
             by_cluster, clusters = np.full_like(by_cluster, np.nan), 2
@@ -102,7 +111,7 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
 def by_date(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with a covariance that is robust to serial correlation (solvers.serial), with the factor n / (n - p) beside."""
     design = solution.problem.design
-    (scores,) = scores_of(fitted, solution)
+    ((_, scores),) = scores_of(fitted, solution)
     dates = len(scores)
     lags = serial.default_lags(dates) if design.lags is None else min(design.lags, dates - 1)
     share = serial.share_seen(dates, lags)
