@@ -90,7 +90,6 @@ def test_what_has_no_profile_is_refused_by_name(tmp_path):
     model = {"formula": "y ~ x", "family": "binomial", "profile": {"x": {"x": 1.0}}}
     for keys, message in (
         ({"l2": 0.1}, "profile: a penalised fit"),
-        ({"firth": True}, "profile: there are no profiles of Firth"),
         ({"std_errors": "cluster(g)"}, "which `cluster\\(g\\)` does not"),
         ({"absorb": ["g"]}, "profile: where factors are absorbed"),
         ({"solver": ["adam"]}, "profile: solver `adam` ends before the maximum"),

@@ -39,8 +39,6 @@ def check_likelihoods(model: "DesignConfig") -> None:
         raise ValueError(f"{key}: a penalised fit (l1, l2, path) has no tests and no intervals; remove the key")
     if model.absorb:
         raise ValueError(f"{key}: where factors are absorbed there are Wald tests and intervals alone; remove the key")
-    if model.profile and model.firth:
-        raise ValueError("profile: there are no profiles of Firth's penalised likelihood; remove the key")
     if model.std_errors not in ("classical", "quasi"):
         raise ValueError(
             f"{key}: likelihood ratios take rows for independent and the variance of the family for true, which "

@@ -19,6 +19,7 @@ where h is the leverage of a row (engine.leverage), and curvature and variance a
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -35,6 +36,8 @@ from tfglm.solvers.sandwich import inverse_state
 from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
 
 NOTE = "penalised likelihood ratio (Firth)"
+
+MOST_STEPS_IN_PLANE = 100
 
 REMEMBERED = 10
 """Changes from which the curvature is told."""
@@ -59,24 +62,11 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter, at_zero: np.
     moving = problem.free if at_zero is None else problem.free & ~at_zero
     point = _at(problem, np.where(moving, start.state.coefficients, 0.0))
     assert point, "the information matrix of the null model is not singular once what is aliased is held at zero"
-    iteration, before = 0, np.inf
-    changes: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=REMEMBERED)
-    while True:
-        solve_with = factor(point.factored.blocks.restrict(moving)).solve
-        of_moving = np.where(moving, point.gradient, 0.0)
-        square = float(solve_with(of_moving) @ of_moving)
-        reporter.live(f"iteration {iteration}: penalised loss {point.objective:.10g}, lambda^2 {square:.3g}")
-        reporter.record(iteration, {"firth/loss": point.objective, "firth/lambda squared": square})
-        near = square <= CONVERGED_BELOW and square > STUCK * before
-        if near or square <= PRECISE_BELOW or iteration == max_iterations:
-            break
-        trial = _go(problem, point, _direction(solve_with, of_moving, changes))
-        if trial is None:
-            break
-        change = trial.state.coefficients - point.state.coefficients, np.where(moving, trial.gradient, 0.0) - of_moving
-        if change[0] @ change[1] > 0:
-            changes.append(change)
-        point, before, iteration = trial, square, iteration + 1
+
+    def of_moving(point: Point) -> Steps:
+        return Steps(factor(point.factored.blocks.restrict(moving)).solve, np.where(moving, point.gradient, 0.0))
+
+    point, iteration, square = _descend(problem, point, of_moving, max_iterations, reporter)
     return replace(
         start,
         state=point.state,
@@ -89,6 +79,73 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter, at_zero: np.
         has_covariance=True,
         objective=point.objective,
     )
+
+
+def least(full: Solution, direction: np.ndarray, start: np.ndarray, value: float) -> tuple[State, float] | None:
+    """The least of F where t'b is `value`, for a `direction` t [p], with the prior of the whole model, and the state there: found
+    as that of all coefficients is, by steps in the plane (solvers.profile). None if they do not settle.
+
+    Parameters
+    ----------
+    full
+        The fit.
+    direction
+        Of free coefficients, [p].
+    start
+        Coefficients to begin with, which may have another value of t'b.
+    value
+        Of t'b.
+    """
+    problem = full.problem
+    along = full.information.solve(direction)
+    point = _at(problem, start + along * (value - direction @ start) / (direction @ along))
+    if point is None:
+        return None
+
+    def in_plane(point: Point) -> Steps:
+        inverse = point.factored.solve
+        along = inverse(direction)
+        along = along / np.sqrt(direction @ along)
+
+        def solve_with(vector: np.ndarray) -> np.ndarray:
+            return inverse(vector) - along * (along @ vector)
+
+        # Without the part across the plane, beside which the rest would drown near the end.
+        return Steps(solve_with, point.gradient - direction * (along @ point.gradient) / (direction @ along))
+
+    point, _, square = _descend(problem, point, in_plane, MOST_STEPS_IN_PLANE, Reporter())
+    return (point.state, point.objective) if square <= CONVERGED_BELOW else None
+
+
+class Steps(NamedTuple):
+    """What steps from a point are made of: the inverse of I where they go, as a function, and the gradient of F there, [p]."""
+
+    solve_with: Callable[[np.ndarray], np.ndarray]
+    gradient: np.ndarray
+
+
+def _descend(
+    problem: Problem, point: Point, steps: Callable[[Point], Steps], max_iterations: int, reporter: Reporter
+) -> tuple[Point, int, float]:
+    """3. to 5., from a point: the last one, the number of steps, and lambda^2."""
+    iteration, before = 0, np.inf
+    changes: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=REMEMBERED)
+    solve_with, slope = steps(point)
+    while True:
+        square = float(solve_with(slope) @ slope)
+        reporter.live(f"iteration {iteration}: penalised loss {point.objective:.10g}, lambda^2 {square:.3g}")
+        reporter.record(iteration, {"firth/loss": point.objective, "firth/lambda squared": square})
+        near = square <= CONVERGED_BELOW and square > STUCK * before
+        if near or square <= PRECISE_BELOW or iteration == max_iterations:
+            return point, iteration, square
+        trial = _go(problem, point, _direction(solve_with, slope, changes))
+        if trial is None:
+            return point, iteration, square
+        solve_with, of_trial = steps(trial)
+        change = trial.state.coefficients - point.state.coefficients, of_trial - slope
+        if change[0] @ change[1] > 0:
+            changes.append(change)
+        point, before, iteration, slope = trial, square, iteration + 1, of_trial
 
 
 def _direction(

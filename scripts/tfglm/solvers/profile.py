@@ -11,7 +11,8 @@ D(v) is found by Newton's steps in the plane t'b = v: with gradient g and inform
 
 and begins where the value before has ended, moved along I^-1 t. The ends are found by the secant of zeta, which is close to a
 straight line. Where theta of a negative binomial is estimated, it is so at each v too, given the means, and takes turns with the
-coefficients; D is then the difference of -2 log-likelihood.
+coefficients; D is then the difference of -2 log-likelihood. With Firth's penalty it is that of
+the penalised one, with the prior of the whole model, as R's logistf has it (Heinze & Schemper, Statistics in Medicine 21, 2002).
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
-from tfglm.solvers import theta
+from tfglm.solvers import firth, theta
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
@@ -51,7 +52,7 @@ IN_PLANE = 1e-10
 
 
 class Least(NamedTuple):
-    """The least of minus the log-likelihood, but for a constant, and the state there."""
+    """The least of minus the log-likelihood, penalised or not, but for a constant, and the state there."""
 
     state: State
     loss: float
@@ -70,6 +71,9 @@ class Plane:
         """The least deviance there, from coefficients that may have another value of t'b; None if the steps do not settle.
         Raises scipy.linalg.LinAlgError if an information matrix is singular."""
         problem = self.solution.problem
+        if problem.design.firth:
+            penalised = firth.least(self.solution, self.direction, start, value)
+            return penalised and Least(*penalised)
         state = self.settled(problem, start, value)
         if not self.theta_is_free:
             return None if state is None else Least(state, state.loss)
@@ -176,7 +180,8 @@ def interval(
     error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
     estimate = float(direction @ state.coefficients)
     plane = Plane(solution, free, dispersion, theta_is_free)
-    best = Least(state, minus_log_likelihood(problem, state) if theta_is_free else state.loss)
+    loss = solution.objective if problem.design.firth else state.loss
+    best = Least(state, minus_log_likelihood(problem, state) if theta_is_free else loss)
     ends, notes = [], []
     for side in (-1.0, 1.0):
         end, note = None, "the fit did not converge"
