@@ -9,6 +9,7 @@ from pools import design_of, estimates_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
+from tfglm.engine.rows import MISSING_VALUE
 from tfglm.engine.workload import Workload
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fit import fit
@@ -33,7 +34,14 @@ class Drawn(Workload):
         other._passes, other.response = self._passes, self.response
         return other
 
+    def _classes(self, numbers: np.ndarray) -> np.ndarray:
+        """The number of the class of each code, whose row `numbers` has."""
+        rows = np.where(np.isfinite(numbers), numbers, 0).astype(int)
+        return np.where(np.isfinite(numbers), self.response[rows], MISSING_VALUE).astype(np.int32)
+
     def table(self, file, signature, key):
+        if key == "level/y":
+            return self._classes(super().table(file, signature, "number/row"))
         table = super().table(file, signature, key)
         if key != "number/row":
             return table
@@ -43,15 +51,21 @@ class Drawn(Workload):
 
 
 class Replicates:
-    """The response column of the file is the number of the row; a replicate says what response each number stands for."""
+    """The response column of the file is the number of the row; a replicate says what response each number stands for, of
+    `classes` the number of the class."""
 
-    def __init__(self, frame: pd.DataFrame, formula: str, family: str, folder, **settings):
-        frame = frame.assign(row=np.arange(len(frame)), y=np.arange(len(frame)) % 2)
+    def __init__(self, frame: pd.DataFrame, formula: str, family: str, folder, classes: int = 0, **settings):
+        drawn = [f"class {number % classes}" for number in range(len(frame))] if classes else np.arange(len(frame)) % 2
+        frame = frame.assign(row=np.arange(len(frame)), y=drawn)
         # A file with more different numbers would not store them as codes, for which a table says what they stand for.
         pieces = [frame[first : first + ROWS_OF_A_FILE] for first in range(0, len(frame), ROWS_OF_A_FILE)]
         files = [ingest_frame(piece, folder, f"rows_{number}") for number, piece in enumerate(pieces)]
-        # A response of 0 and 1 passes the checks; it gives way to the row's number.
-        self.design = replace(design_of(f"y ~ {formula}", family, merge(files), files, **settings), response="row")
+        design = design_of(f"y ~ {formula}", family, merge(files), files, **settings)
+        # A response of 0 and 1, or of classes, passes the checks; it gives way to the row's number.
+        categorical = tuple(
+            replace(factor, column="row") if factor.name == "y" else factor for factor in design.categorical
+        )
+        self.design = replace(design, categorical=categorical, response="y" if classes else "row")
         self.workload = Drawn(self.design, files, "train")
         self.executor = LocalExecutor()
 

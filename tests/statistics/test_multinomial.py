@@ -201,7 +201,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
         ({"l2": 0.1}, "l2: family multinomial has none"),
         ({"offset": "x"}, "offset: family multinomial has none"),
         ({"absorb": ["dest"]}, "absorb: "),
-        ({"std_errors": "cluster(day)"}, "std_errors: family multinomial has `classical`, `HC0` and `HC1`"),
+        ({"std_errors": "HC3"}, "std_errors: family multinomial has no `HC3`, as a row has a variance for each class"),
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor"),
         ({"export": True}, "export: a regression of classes has none"),
         ({"leverage": True}, "leverage: a regression of classes has none"),

@@ -11,7 +11,8 @@ DESCRIPTION = (
 
 NO_THRESHOLD = "of several classes the one with the largest probability is predicted"
 
-STD_ERRORS = ("classical", "robust", "HC0", "HC1")
+NO_ERRORS = ("quasi", "HC2", "HC3")
+"""Kinds of standard errors that need one variance or one leverage of a row."""
 
 
 def check_model(model: "ModelConfig") -> None:
@@ -25,11 +26,11 @@ def check_model(model: "ModelConfig") -> None:
     for key in ("l1", "l2", "path", "firth", "absorb", "offset"):
         if getattr(model, key):
             raise ValueError(f"{key}: family multinomial has none; remove the key")
-    if model.errors.kind not in STD_ERRORS:
+    if model.errors.kind in NO_ERRORS:
         raise ValueError(
-            f"std_errors: family multinomial has `classical`, `HC0` and `HC1`, not `{model.std_errors}`; use one of these"
+            f"std_errors: family multinomial has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, "
+            "`HC1`, or `cluster(column)`"
         )
-
     if model.online_solver:
         raise ValueError(
             f"solver: `{model.online_solver}` learns one linear predictor; use `newton`, or write the model under `networks`"

@@ -32,7 +32,7 @@ class EvaluatedClasses(Evaluated):
         return self._passes.family.mean(self.eta)[:, columns].T
 
     @cached_property
-    def _scores(self) -> list[np.ndarray]:
+    def _of_equations(self) -> list[np.ndarray]:
         """The derivative of the loss by the linear predictor of each equation, [rows] each."""
         design, rows = self._passes.design, self.rows
         classes = [design.class_labels.index(equation) for equation in design.equations]
@@ -45,7 +45,11 @@ class EvaluatedClasses(Evaluated):
     def contributions(self) -> Values:
         rows = self.rows
         loss = np.where(rows.weight > 0, self._passes.family.loss(self.eta, rows.y), 0.0) * rows.weight
-        return {"loss": float(loss.sum()), "pearson": 0.0, **self._by_equation(self._scores)}
+        return {"loss": float(loss.sum()), "pearson": 0.0, **self._by_equation(self._of_equations)}
+
+    @property
+    def scores(self) -> Values:
+        return self._by_equation(self._of_equations)
 
     @property
     def weights(self) -> Values:
@@ -56,7 +60,7 @@ class EvaluatedClasses(Evaluated):
     @property
     def squared(self) -> Values:
         """The products of the scores of a row; those of the rows that a row stands for are as many times as large."""
-        frequency, scores = self.rows.frequency, self._scores
+        frequency, scores = self.rows.frequency, self._of_equations
         return {
             f"weight_{k}_{m}": np.divide(
                 scores[k] * scores[m], frequency, out=np.zeros_like(frequency), where=frequency > 0
@@ -67,8 +71,8 @@ class EvaluatedClasses(Evaluated):
     @property
     def sizes(self) -> Values:
         weights = self.weights
-        diagonal = sum(weights[f"weight_{k}_{k}"] for k in range(len(self._scores)))
-        return {"reach": diagonal * self.reach**2, **self._by_equation([np.abs(score) for score in self._scores])}
+        diagonal = sum(weights[f"weight_{k}_{k}"] for k in range(len(self._of_equations)))
+        return {"reach": diagonal * self.reach**2, **self._by_equation([np.abs(score) for score in self._of_equations])}
 
     @property
     def counted(self) -> Values:

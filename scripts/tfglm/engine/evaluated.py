@@ -60,6 +60,11 @@ class Evaluated:
         return {"loss": self.terms.loss, "pearson": self.terms.pearson, "residual": self.terms.score}
 
     @property
+    def scores(self) -> Values:
+        """The derivative of the loss by the linear predictor."""
+        return {"residual": self.terms.score}
+
+    @property
     def weights(self) -> Values:
         """In the information matrix."""
         return {"weight": self.terms.weight}

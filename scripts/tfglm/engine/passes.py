@@ -340,7 +340,8 @@ class Passes:
 
     def _of_clusters(self, evaluated: Evaluated) -> Values:
         within = evaluated.rows.in_clusters
-        return {"rows": evaluated.rows.frequency, "residual": np.where(within, evaluated.terms.score, 0.0)}
+        scores = {name: np.where(within, score, 0.0) for name, score in evaluated.scores.items()}
+        return {"rows": evaluated.rows.frequency, **scores}
 
     def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
         return {"weight": np.where(evaluated.rows.in_clusters, evaluated.terms.weight, 0.0)}

@@ -163,8 +163,13 @@ def reference_of(
 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
-    """Which coefficients have too few events for a test, [coefficients]."""
-    return few_events(design, fitted.rows, fitted.responses)
+    """Which coefficients have too few events for a test, [coefficients]; of a class those of the reference class count as rows
+    without one."""
+    if not design.equations:
+        return few_events(design, fitted.rows, fitted.responses)
+    events = fitted.responses.reshape(len(design.equations), -1)
+    of_reference = np.inf if design.weights else fitted.rows.reshape(events.shape) - events.sum(axis=0)
+    return (np.minimum(events, of_reference) < FEWEST_EVENTS).ravel()
 
 
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:

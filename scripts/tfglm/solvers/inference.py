@@ -64,7 +64,8 @@ def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
 
 
 def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limits) -> Fitted:
-    """The fit with the covariance that is robust to clusters: CR2, or CR1 where that would be too large."""
+    """The fit with the covariance that is robust to clusters: CR2, or CR1 where that would be too large, and of a regression of
+    classes, of which CR2 would need a working model of how the classes of a cluster go together."""
     problem, workload = solution.problem, solution.problem.workload
     design, coefficients = problem.design, problem.design.by_term(fitted.coefficients)
     ((present, scores),) = scores_of(fitted, solution)
@@ -72,7 +73,7 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limi
     fitted = replace(fitted, scores=scores)
     wide = max(free.sum(), design.size)
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
-    if design.l2 or not fitted.dispersion > 0 or too_large:
+    if design.l2 or design.equations or not fitted.dispersion > 0 or too_large:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
         correction = clusters / (clusters - 1) * (rows - 1) / solution.df_residual if clusters > 1 else np.nan
         return replace(fitted, correction=correction)
