@@ -13,7 +13,8 @@ from tfglm import command, digests
 from tfglm.config import ResultsConfig
 from tfglm.families import family_of_fit
 from tfglm.report import quality, sentences
-from tfglm.report.pages import p_value, read_table, render
+from tfglm.report.class_effects import means_by_class, tell_by_class
+from tfglm.report.pages import TEXTS, p_value, read_table, render
 from tfglm.report.words import Words, decimals_of, fixed, plain
 from tfglm.results import csv_files, options
 from tfglm.results.accuracy import NO_ROWS, convergence, errors
@@ -113,8 +114,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     if fit.get("kind") == "network":
         return known | of_network(fit)
     table = read_table(folder / "coefficients.csv")
-    # Odds against another class are no sentence on the response.
-    effects = [] if fit.get("classes") else sentences.tell(table, told_of(fit, folder, about))
+    effects = effects_of(fit, folder, about, table)
     tests, notes = joint_tests(folder / "terms.csv")
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
@@ -125,7 +125,7 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
         "fitted": how_fitted(fit),
         "effects": effects,
         "averages": any("on average" in sentence for each in effects for sentence in each.sentences),
-        "means": adjusted_means(folder, about, family_of_fit(fit).counts_events),
+        "means": adjusted_means(fit, folder, about),
         "what_means": WHAT_MEANS[settings.adjusted_means],
         "confidence": settings.confidence,
         "errors": errors(fit),
@@ -145,15 +145,23 @@ def how_fitted(fit: dict) -> str:
     return "".join(f", {each}" for each in said)
 
 
-def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
-    """What the sentences on a regression need to know."""
-    response, family = response_of(fit), family_of_fit(fit)
+def effects_of(fit: dict, folder: Path, about: About, table: pd.DataFrame) -> list[sentences.Told]:
+    """The effects of a regression in sentences, from its table of coefficients."""
     slopes = [path for path in about.marginal_effects if path.parent == folder]
-    table = (
+    averages = (
         csv_files.read(slopes[0], MARGINAL_TEXTS)
         if slopes
         else pd.DataFrame(columns=["estimate", "ci_lower", "ci_upper"])
     )
+    if not fit.get("classes"):
+        return sentences.tell(table, told_of(fit, about, averages))
+    by_class = csv_files.read(folder / "coefficients.csv", TEXTS)
+    return tell_by_class(by_class, averages, told_of(fit, about, averages), fit["reference_class"])
+
+
+def told_of(fit: dict, about: About, averages: pd.DataFrame) -> sentences.Model:
+    """What the sentences on a regression need to know."""
+    response, family = response_of(fit), family_of_fit(fit)
     return sentences.Model(
         response,
         about.words.units.get(response),
@@ -161,9 +169,9 @@ def told_of(fit: dict, folder: Path, about: About) -> sentences.Model:
         fit.get("sigma") or 1.0,
         about.words,
         about.spans,
-        sentences.slopes(table),
+        sentences.slopes(averages),
         {each["term"] for each in fit.get("nearly_aliased", [])},
-        family.counts_events,
+        family.counts_events or bool(fit.get("classes")),
         family.ratio is None and not family.quadratic,
     )
 
@@ -174,15 +182,16 @@ WHAT_MEANS = {
     "they have, numbers are at their means, and linear predictors are averaged, as R's emmeans does.",
 }
 """What the page says of adjusted means, by the key of the config."""
-MARGINAL_TEXTS = ["term", "level", "reference", "status"]
+MARGINAL_TEXTS = ["class", "term", "level", "reference", "status"]
 
 
-def adjusted_means(folder: Path, about: About, of_probabilities: bool) -> list[tuple[str, pd.DataFrame]]:
+def adjusted_means(fit: dict, folder: Path, about: About) -> list[tuple[str, pd.DataFrame]]:
     """The adjusted means of each factor of a model, as tables for readers; none where they were not computed."""
     paths = [path for path in about.adjusted_means if path.parent == folder]
     table = csv_files.read(paths[0], MARGINAL_TEXTS) if paths else pd.DataFrame(columns=["term", "level", "mean"])
-
-    shown = []
+    if "class" in table:
+        return means_by_class(table, response_of(fit), about.words)
+    of_probabilities, shown = family_of_fit(fit).counts_events, []
     for term, rows in table.dropna(subset=["mean"]).groupby("term", sort=False):
         # All of a term with the same decimals, so that they stand in line.
         factor, unit, decimals = (100.0, " %", 1) if of_probabilities else (1.0, "", decimals_of(rows["std_error"]))

@@ -205,16 +205,14 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
         ({"solver": "adam"}, "solver: `adam` learns one linear predictor"),
         ({"export": True}, "export: a regression of classes has none"),
         ({"leverage": True}, "leverage: a regression of classes has none"),
-        ({"pairwise": ["carrier"]}, "pairwise: a regression of classes has none"),
         ({"profile": {"x": {"x": 1}}}, "profile: a regression of classes has none"),
         ({"tests": "likelihood_ratio"}, "tests: a regression of classes has Wald tests alone"),
-        ({"marginal_effects": True}, "marginal_effects: family multinomial has none"),
+        ({"adjusted_means": "balanced"}, "adjusted_means: a regression of classes has those of the `observed` rows"),
         ({"trials": "w"}, "trials: only family binomial"),
         ({"family": "binomial", "reference_class": "late"}, "reference_class: family binomial has no classes"),
     ],
 )
 def test_what_does_not_go_together_is_refused(keys, message):
     model = {"formula": "status ~ carrier", "family": "multinomial"}
-    assert not ModelConfig.model_validate(model).marginal_effects
     with pytest.raises(ValidationError, match=message):
         ModelConfig.model_validate({**model, **keys})

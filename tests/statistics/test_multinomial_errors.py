@@ -1,7 +1,5 @@
 """Standard errors of regressions of classes that allow for rows being alike, against an oracle in NumPy and statsmodels."""
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -99,17 +97,19 @@ def test_several_columns_of_clusters_and_dates_close_to_each_other(frame, tmp_pa
     ones, rows = np.ones(len(frame)), len(frame)
     scores, bread = scores_and_bread(frame, design, fitted, ones)
     both = frame["day"] * 1000 + frame["plane"]
-    exact = sum(sign * cr1(scores, bread, keys, rows) for sign, keys in ((1, frame["day"]), (1, frame["plane"]), (-1, both)))
+    exact = sum(
+        sign * cr1(scores, bread, keys, rows) for sign, keys in ((1, frame["day"]), (1, frame["plane"]), (-1, both))
+    )
     assert_covariances(covariance_of(design, fitted), exact)
     design, fitted = fit(frame, tmp_path / "dates", "driscoll_kraay(day, lags=2)")
     sums = by(scores, frame["day"])
-    meat, days, lags = sums.T @ sums, len(sums), 2
-    for lag in range(1, lags + 1):
+    meat, days, unseen = sums.T @ sums, len(sums), 1 / len(sums)
+    for lag, weight in ((1, 2 / 3), (2, 1 / 3)):
         crossed = sums[lag:].T @ sums[:-lag]
-        meat += (1 - lag / (lags + 1)) * (crossed + crossed.T)
-    robust = bread @ meat @ bread
-    ours = covariance_of(design, fitted)
-    assert_covariances(ours, robust * ours[0, 0] / robust[0, 0])
+        meat += weight * (crossed + crossed.T)
+        unseen += 2 * weight * (1 - lag / days) / days
+    factor = rows / (rows - len(bread)) / (1 - unseen)
+    assert_covariances(covariance_of(design, fitted), factor * bread @ meat @ bread)
 
 
 def test_terms_are_tested_over_all_classes_by_clusters(frame, tmp_path):
@@ -148,7 +148,9 @@ def test_intervals_by_cluster_cover_the_truth(tmp_path):
         eta = np.column_stack([np.zeros(rows), 0.9 * random.normal(size=(days, 2))[day]])
         estimated = replicates.estimates((eta + random.gumbel(size=(rows, 3))).argmax(axis=1))
         table = coefficients.table(estimated, 0.95)
-        table = table[(table["term"] != "Intercept") & ((table["reference"] != table["level"]) | (table["level"] == ""))]
+        table = table[
+            (table["term"] != "Intercept") & ((table["reference"] != table["level"]) | (table["level"] == ""))
+        ]
         rejected.append(table["p_value"].to_numpy())
         sizes.append(np.abs(table["estimate"] / table["classical_std_error"]).to_numpy())
         tested.append(joint.joint_tests(estimated)["p_value"].to_numpy())

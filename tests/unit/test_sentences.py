@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tfglm.report.class_effects import means_by_class, tell_by_class
 from tfglm.report.sentences import Effect, Model, Slope, slopes, tell
 from tfglm.report.words import Words, plain
 
@@ -148,3 +149,34 @@ def test_terms_of_a_class_have_the_labels_and_units_of_the_others():
     assert (WORDS.level("New: York: C(month)", "1"), WORDS.level("C(month)", "1")) == ("Jan", "Jan")
     assert WORDS.level("JFK: carrier:C(month)", "EV:2") == "EV:Feb" and WORDS.against("JFK: C(month)", "2") == "Feb"
     assert (plain("JFK: hour"), plain("JFK: C(month)"), plain("hour")) == ("hour", "month", "hour")
+
+
+def test_each_class_is_told_against_the_reference_class():
+    of_class = {"late": table(*CARRIERS), "off": table(*CARRIERS[:2], ("carrier", "EV", "9E", -0.5, ""))}
+    frame = pd.concat([rows.assign(**{"class": label}) for label, rows in of_class.items()], ignore_index=True)
+    effects = pd.DataFrame(
+        [("late", "carrier", "EV", "9E", 0.05, 0.04, 0.06), ("off", "carrier", "EV", "9E", -0.02, -0.03, -0.01)],
+        columns=["class", "term", "level", "reference", "estimate", "ci_lower", "ci_upper"],
+    )
+    words = Words({"status": {"off": "cancelled", "ok": "on time"}}, {})
+    told = tell_by_class(frame, effects, model(response="status", words=words, nearly_aliased={"off: hour"}), "ok")
+    assert [each.term for each in told] == ["late: carrier", "cancelled: carrier"]
+    assert [sentence for each in told for sentence in each.sentences] == [
+        "The odds of late rather than on time are 49 % higher (35 to 65 %) with carrier EV than with 9E, and late is on average "
+        "5.0 percentage points more frequent (4.0 to 6.0 percentage points).",
+        "The odds of cancelled rather than on time are 39 % lower (33 to 45 %) with carrier EV than with 9E, and cancelled is on "
+        "average 2.0 percentage points less frequent (1.0 to 3.0 percentage points).",
+    ]
+
+
+def test_adjusted_means_have_a_column_for_each_class():
+    rows = [
+        ("late", "C(month)", "1", 100, 0.25, 0.2, 0.3, ""),
+        ("late", "C(month)", "2", 90, 0.5, np.nan, np.nan, "few"),
+    ]
+    columns = ["class", "term", "level", "rows", "mean", "ci_lower", "ci_upper", "status"]
+    frame = pd.DataFrame(rows, columns=columns)
+    both = pd.concat([frame, frame.assign(**{"class": "ok", "mean": 1 - frame["mean"]})])
+    ((name, shown),) = means_by_class(both, "status", WORDS)
+    assert name == "month" and shown["level"].tolist() == ["Jan", "Feb"]
+    assert shown["late"].tolist() == ["25.0 % (20.0 to 30.0)", "50.0 %"] and shown["rows"].tolist() == ["100", "90"]

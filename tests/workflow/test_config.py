@@ -255,8 +255,8 @@ def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, 
             "marginal_effects: there are none where factors are absorbed",
         ),
         (
-            {"family": "multinomial", "marginal_effects": True},
-            "marginal_effects: family multinomial has none",
+            {"family": "multinomial", "adjusted_means": "balanced"},
+            "adjusted_means: a regression of classes has those of the `observed` rows alone",
         ),
         (
             {"family": "multinomial", "threshold": 0.4},

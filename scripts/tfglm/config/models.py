@@ -353,17 +353,13 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
 
 def without_averages(raw: Any) -> Any:
-    """What a section says, with `marginal_effects: false` where there are none: averages are of the whole linear predictor, in
-    whose errors absorbed factors have no part, and classes have several. Raises ValueError if they are asked for."""
-    if not isinstance(raw, dict):
+    """What a section says, with `marginal_effects: false` if it absorbs factors: averages are of the whole linear predictor, and
+    absorbed factors have no part in their errors. Raises ValueError if they are asked for."""
+    if not isinstance(raw, dict) or not raw.get("absorb"):
         return raw
-    of_classes = raw.get("family") == "multinomial"
-    if not of_classes and not raw.get("absorb"):
-        return raw
-    why = "family multinomial has none" if of_classes else "there are none where factors are absorbed"
     for key in ("marginal_effects", "adjusted_means"):
         if raw.get(key):
-            raise ValueError(f"{key}: {why}; remove the key")
+            raise ValueError(f"{key}: there are none where factors are absorbed; remove the key")
     return {**raw, "marginal_effects": False}
 
 

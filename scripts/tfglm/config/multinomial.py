@@ -37,7 +37,11 @@ def check_model(model: "ModelConfig") -> None:
         )
     if model.tests != "wald":
         raise ValueError("tests: a regression of classes has Wald tests alone; remove the key")
-    for key in ("leverage", "export", "pairwise", "profile"):
+    if model.adjusted_means == "balanced":
+        raise ValueError(
+            "adjusted_means: a regression of classes has those of the `observed` rows alone; remove the key"
+        )
+    for key in ("leverage", "export", "profile"):
         if getattr(model, key):
             raise ValueError(f"{key}: a regression of classes has none; remove the key")
     if "threshold" in model.model_fields_set:

@@ -141,9 +141,10 @@ class Design:
         joint = np.ravel_multi_index(tuple(numbers.T), sizes)
         return np.searchsorted(self.combinations[coarse], joint) if len(coarse) > 1 else joint
 
-    def by_level(self, factor: str, counts: np.ndarray) -> np.ndarray:
-        """Counts by coefficient, [p], as counts by level of a factor: of the smallest term that it is in."""
-        part = min((part for part in self.parts if factor in part.grouping), key=lambda part: len(part.grouping))
+    def by_level(self, factor: str, counts: np.ndarray, equation: str | None = None) -> np.ndarray:
+        """Counts by coefficient, [p], as counts by level of a factor: of the smallest term that it is in, in an equation."""
+        parts = [part for part in self.parts if factor in part.grouping and equation in (None, part.term.equation)]
+        part = min(parts, key=lambda part: len(part.grouping))
         level = self.levels(part.grouping)[:, part.grouping.index(factor)]
         return np.bincount(level, counts[part.where], len(self.categorical_by_name[factor].levels))
 

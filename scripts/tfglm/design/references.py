@@ -71,7 +71,8 @@ def check_profile(design: Design) -> None:
 def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
     """Raise UserError for a factor that the model has not, that has too many levels, or whose levels differ by another amount at
     each value of a number."""
-    factors, where = design.reported.categorical_by_name, f"models.{design.model}.pairwise"
+    where = f"models.{design.model}.pairwise"
+    factors = {name: each for name, each in design.reported.categorical_by_name.items() if name != design.response}
     for name in pairwise:
         if name not in factors:
             raise UserError(

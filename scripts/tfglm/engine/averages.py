@@ -10,9 +10,10 @@ The design matrix is never made: a row has for each part of the design a group a
 instead of the group, which is the combination of the levels of its other factors: with the level it tells the coefficient.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,23 @@ from tfglm.engine.workload import Workload
 
 CELLS_AT_ONCE = 2**15
 """Rows times levels that are worked on at once: what is made of them stays in the caches."""
+
+
+class AveragesByLevel(NamedTuple):
+    """The means of a response by the level of a factor, [levels], and their derivatives by the coefficients, [levels, p], with
+    what `LevelMeans` says of levels."""
+
+    mean: np.ndarray
+    derivative: np.ndarray
+    unknown: np.ndarray
+    infinite: np.ndarray
+
+
+class AverageSlope(NamedTuple):
+    """The mean derivative of a response by a column of numbers, and its derivative by the coefficients, [p]."""
+
+    mean: float
+    derivative: np.ndarray
 
 
 class Block:
@@ -110,17 +128,18 @@ class LevelMeans:
     def _coefficients_of_levels(self, coefficients: np.ndarray) -> dict[int, np.ndarray]:
         """The coefficients of each part with the factor, [contexts, levels]."""
         tables = {}
-        infinite: dict[tuple[str, ...], np.ndarray] = {}
+        infinite: dict[tuple[str, tuple[str, ...]], np.ndarray] = {}
         for number, (_, places) in self._changed.items():
             table = np.where(places >= 0, coefficients[places], np.nan)
             part = self._design.parts[number]
+            where = part.term.equation, part.grouping
             # No row is set to a context that no row of the likelihood has.
             occurs = np.isfinite(table).any(axis=1, keepdims=True)
             if not part.multiplier:
-                infinite[part.grouping] = np.isinf(table)
-            elif part.grouping in infinite:
+                infinite[where] = np.isinf(table)
+            elif where in infinite:
                 # What multiplies a number has no say where the linear predictor is infinite.
-                table[infinite[part.grouping]] = 0.0
+                table[infinite[where]] = 0.0
             self.unknown |= (np.isnan(table) & occurs).any(axis=0)
             self.infinite |= (np.isinf(table) & occurs).any(axis=0)
             tables[number] = table
@@ -155,11 +174,19 @@ class LevelMeans:
         for number, sums in enumerate(self._derivative):
             kernels.add_by_level(sums, groups[number][some], block.number(number)[some], slope)
 
+    def of_class(self, number: int) -> AveragesByLevel:
+        """The averages; there is one response alone (engine.class_averages)."""
+        return AveragesByLevel(self.mean, self.derivative, self.unknown, self.infinite)
+
     @cached_property
     def derivative(self) -> np.ndarray:
         """By the coefficients, [levels, p]."""
+        return self._assembled(self._derivative)
+
+    def _assembled(self, of_parts: Sequence[np.ndarray]) -> np.ndarray:
+        """A derivative [levels, p] from its sums by part."""
         result = np.zeros((self._levels, self._design.size))
-        for number, (part, sums) in enumerate(zip(self._design.parts, self._derivative, strict=True)):
+        for number, (part, sums) in enumerate(zip(self._design.parts, of_parts, strict=True)):
             if number not in self._changed:
                 result[:, part.where] = sums.T
                 continue
@@ -208,32 +235,55 @@ class MeanSlope:
 
     def add(self, block: Block) -> None:
         """Add the rows of a block."""
-        slopes = {name: block.slope(factor, self._value) for name, factor in self._own.items()}
-        by_multiplier = {
-            multiplier: self._slope(block, self._multipliers[multiplier], slopes)
-            for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
-        }
-        change, offset = np.zeros(len(block.weight)), self._design.offset
+        by_multiplier = self._slopes(block)
+        change, offset = self._change(block, by_multiplier, self._changed), self._design.offset
         if offset and offset.column == self._value.column:
             change += block.slope(offset, self._value)[0]
-        for number in self._changed:
-            table = self._coefficients[self._design.parts[number].where]
-            change += table[block.group(number)] * by_multiplier[self._parts[number, 2]]
         eta = block.linear_predictor(self._coefficients, self._parts)
         mean = self._family.mean(eta)
         first = block.weight * self._family.slope(eta, mean)
         second = block.weight * self._family.curvature(eta, mean) * change
         self._total += float((first * change).sum())
         self._weight += float(block.weight.sum())
-        for number, part in enumerate(self._design.parts):
+        self._add_derivative(block, self._derivative, range(len(self._parts)), first, second, by_multiplier)
+
+    def _slopes(self, block: Block) -> dict[int, np.ndarray]:
+        """The derivatives of the multipliers by the column, [rows] each."""
+        slopes = {name: block.slope(factor, self._value) for name, factor in self._own.items()}
+        return {
+            multiplier: self._slope(block, self._multipliers[multiplier], slopes)
+            for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
+        }
+
+    def _change(self, block: Block, by_multiplier: Mapping[int, np.ndarray], parts: Iterable[int]) -> np.ndarray:
+        """The derivative of what some parts add up to, [rows]."""
+        change = np.zeros(len(block.weight))
+        for number in parts:
+            if number in self._changed:
+                table = self._coefficients[self._design.parts[number].where]
+                change += table[block.group(number)] * by_multiplier[self._parts[number, 2]]
+        return change
+
+    def _add_derivative(
+        self,
+        block: Block,
+        derivative: np.ndarray,
+        parts: Iterable[int],
+        first: np.ndarray,
+        second: np.ndarray,
+        by_multiplier: Mapping[int, np.ndarray],
+    ) -> None:
+        """Add sum of (first dx/dz + second x) of some parts to a derivative by the coefficients [p]."""
+        for number in parts:
+            part = self._design.parts[number]
             value = second * block.number(number)
             if number in self._changed:
                 value += first * by_multiplier[self._parts[number, 2]]
             if part.grouping:
                 job = np.array([[part.where.start, self._parts[number, 1]]])
-                kernels.add_by_group(self._derivative, job, block.groups, value)
+                kernels.add_by_group(derivative, job, block.groups, value)
             else:
-                self._derivative[part.where] += value.sum()
+                derivative[part.where] += value.sum()
 
     def _slope(self, block: Block, multiplier: Multiplier, slopes: Mapping[str, list[np.ndarray]]) -> np.ndarray:
         """The derivative of a product of numbers, by the product rule."""
@@ -244,6 +294,10 @@ class MeanSlope:
                 scale = self._own[name].scale[column]
                 result += slopes[name][column] / scale * block.product(Multiplier(others, multiplier.centred))
         return result
+
+    def of_class(self, number: int) -> AverageSlope:
+        """The average; there is one response alone (engine.class_averages)."""
+        return AverageSlope(self.mean, self.derivative)
 
     @property
     def derivative(self) -> np.ndarray:

@@ -85,6 +85,8 @@ class Model:
     is_probability: bool = False
     """Whether the mean of the response is the probability of an event."""
     only_averages: bool = False
+    event: str = ""
+    """Of a class what its probability is that of, where the response names the class that it is compared with too."""
 
 
 def tell(table: pd.DataFrame, model: Model) -> list[Told]:
@@ -265,14 +267,17 @@ def beside(key: tuple[str, str], model: Model) -> str:
     if model.ratio is None or key not in model.slopes:
         return ""
     factor, unit = scale_of(model)
-    return f", on average {around(model.slopes[key].effect.times(factor), unit, ('more', 'less'))}"
+    effect = model.slopes[key].effect.times(factor)
+    if model.event:
+        return f", and {model.event} is on average {around(effect, unit, ('more frequent', 'less frequent'))}"
+    return f", on average {around(effect, unit, ('more', 'less'))}"
 
 
 def averages(name: str, model: Model) -> Told:
     """Sentences on a factor or a number by its average marginal effects."""
     of_levels = {level: slope for (term, level), slope in model.slopes.items() if term == name}
     factor, unit = scale_of(model)
-    subject = f"The probability of {model.response}" if model.is_probability else model.response
+    subject = f"The probability of {model.event or model.response}" if model.is_probability else model.response
 
     def sentence(effect: Effect, of_what: str) -> str:
         return f"{subject} is on average {around(effect.times(factor), unit, ('higher', 'lower'))} {of_what}."

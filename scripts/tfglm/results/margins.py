@@ -1,8 +1,9 @@
 """Average marginal effects and adjusted means, on the scale of the response, with standard errors by the delta method.
 
 The averages are over the rows of the likelihood, each with its weight there; adjusted means may be those of a balanced grid
-(results.balanced). An average F has the variance (dF/db)' V (dF/db) with the covariance matrix V of the coefficients: the
-covariates are taken as they are, and the response alone varies.
+(results.balanced). Of a regression of classes they are of the probability of each class. An average F has the variance
+(dF/db)' V (dF/db) with the covariance matrix V of the coefficients: the covariates are taken as they are, and the response alone
+varies.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,8 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.engine.averages import LevelMeans, MeanSlope, average, with_values
+from tfglm.engine.averages import AveragesByLevel, AverageSlope, LevelMeans, MeanSlope, average, with_values
+from tfglm.engine.class_averages import ClassMeans, ClassSlopes
 from tfglm.engine.workload import Workload
 from tfglm.results.accuracy import NO_ROWS
 from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
@@ -88,9 +90,10 @@ class Margins:
     ----------
     effects
         A row for each level of a factor but the reference level, and for each column of numbers: EFFECTS. The degrees of freedom
-        are infinite where the normal distribution is used.
+        are infinite where the normal distribution is used. Of a regression of classes the same for each class, which the first
+        column names.
     means
-        A row for each level of a factor: MEANS.
+        A row for each level of a factor: MEANS, with the class likewise.
     """
 
     effects: pd.DataFrame
@@ -138,12 +141,12 @@ def margins(
     coefficients = with_limits(fitted)
     listed = list(variables(design, largest))
     by_levels = {
-        variable.term: LevelMeans(design, variable.factor, coefficients)
+        variable.term: (ClassMeans if design.equations else LevelMeans)(design, variable.factor, coefficients)
         for variable in listed
         if variable.factor and not variable.left_out
     }
     by_slope = {
-        variable.term: MeanSlope(design, variable.column, coefficients)
+        variable.term: (ClassSlopes if design.equations else MeanSlope)(design, variable.column, coefficients)
         for variable in listed
         if not (variable.factor or variable.left_out)
     }
@@ -155,18 +158,23 @@ def margins(
     inference = Inference(design, fitted, df_residual, confidence, fewest)
     effects: list[Columns] = []
     means: list[Columns] = []
-    for variable in listed:
-        if variable.left_out:
-            nothing: Columns = {"term": [variable.term], "status": [variable.left_out]}
-            effects.append(nothing)
-            means += [nothing] if variable.factor else []
-        elif variable.factor:
-            levels = Levels(inference, variable.factor, by_levels[variable.term])
-            effects.append(levels.effects(references[variable.term]))
-            means.append(balanced_means(inference, variable.factor, grid, coefficients) if grid else levels.means())
-        else:
-            effects.append({"term": [variable.term], **inference.of_slope(by_slope[variable.term]), "rows": [rows]})
-    return Margins(table(effects, EFFECTS), table(means, MEANS))
+    for number, label in enumerate(design.class_labels if design.equations else ("",)):
+        of_class: Columns = {"class": label} if design.equations else {}
+        for variable in listed:
+            if variable.left_out:
+                nothing: Columns = of_class | {"term": [variable.term], "status": [variable.left_out]}
+                effects.append(nothing)
+                means += [nothing] if variable.factor else []
+            elif variable.factor:
+                levels = Levels(inference, variable.factor, by_levels[variable.term].of_class(number), label)
+                effects.append(of_class | levels.effects(references[variable.term]))
+                balanced_of = balanced_means(inference, variable.factor, grid, coefficients) if grid else levels.means()
+                means.append(of_class | balanced_of)
+            else:
+                slope = inference.of_slope(by_slope[variable.term].of_class(number))
+                effects.append(of_class | {"term": [variable.term], **slope, "rows": [rows]})
+    of = ("class",) if design.equations else ()
+    return Margins(table(effects, (*of, *EFFECTS)), table(means, (*of, *MEANS)))
 
 
 def with_limits(fitted: Fitted) -> np.ndarray:
@@ -199,7 +207,8 @@ def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     levels, rows = len(factor.levels), design.rows["train"]
     if levels > largest.levels:
         return f"left out: {levels:,} levels, of {largest.levels:,} at most"
-    if levels * rows > largest.predictions and not design.distribution.quadratic:
+    predictions = levels * rows * max(len(design.equations), 1)
+    if predictions > largest.predictions and not design.distribution.quadratic:
         return f"left out: {levels:,} levels of {rows:,} rows, of {largest.predictions:,.0f} in all at most"
     if levels * design.size > largest.derivatives:
         return f"left out: {levels:,} levels by {design.size:,} coefficients, of {largest.derivatives:,.0f} at most"
@@ -269,7 +278,7 @@ class Inference:
         df = np.where(has_error, reference.df, np.nan)
         return {"estimate": estimate, "std_error": error, **tested, "df": df, "status": status}
 
-    def of_slope(self, average: MeanSlope) -> Columns:
+    def of_slope(self, average: AverageSlope) -> Columns:
         """Columns of the effect of a column of numbers."""
         estimate, derivative = np.array([average.mean]), average.derivative[None]
         finite = np.isfinite(estimate) & np.isfinite(derivative).all()
@@ -277,13 +286,15 @@ class Inference:
 
 
 class Levels:
-    """The effects and means of a factor."""
+    """The effects and means of a factor, of a regression of classes on the probability of one class."""
 
-    def __init__(self, inference: Inference, factor: Categorical, averages: LevelMeans | GridMeans):
+    def __init__(
+        self, inference: Inference, factor: Categorical, averages: AveragesByLevel | GridMeans, label: str = ""
+    ):
         self._inference, self._factor, self._averages = inference, factor, averages
         design, fitted = inference.design, inference.fitted
-        self._rows, events = (design.by_level(factor.name, counts) for counts in (fitted.rows, fitted.responses))
-        self._rare = few_events(design, self._rows, events)
+        self._rows = design.by_level(factor.name, fitted.rows)
+        self._rare = few_events(design, self._rows, events_by_level(design, fitted, factor, label))
         present = design.by_level(factor.name, (fitted.status != EMPTY).astype(float)) > 0
         self._status = np.select(
             [~present, averages.unknown, averages.infinite, ~np.isfinite(averages.mean)],
@@ -319,6 +330,15 @@ class Levels:
             "rows": self._rows[others],
         }
         return names | columns
+
+
+def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:
+    """The sums of the responses, or the rows of a class, by level of a factor."""
+    if not design.equations:
+        return design.by_level(factor.name, fitted.responses)
+    by_class = {equation: design.by_level(factor.name, fitted.responses, equation) for equation in design.equations}
+    others = sum(by_class.values(), np.zeros(()))
+    return by_class[label] if label in by_class else design.by_level(factor.name, fitted.rows) - others
 
 
 def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:

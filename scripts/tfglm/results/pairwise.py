@@ -36,10 +36,11 @@ def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.Da
 
     Returns
     -------
-    A row for each pair of levels. Columns: term, level, against, estimate (level less against, on the scale of the linear
-    predictor), std_error, z or t, df (by cluster), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range
-    of as many levels as can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio
-    of the family; note, why there is no difference, error or test.
+    A row for each pair of levels, of a regression of classes in each linear predictor. Columns: class (multinomial), term, level,
+    against, estimate (level less against, on the scale of the linear predictor), std_error, z or t, df (by cluster), p_value and
+    neg_log10_p of the pair alone; p_tukey, by the studentized range of as many levels as can be compared (Tukey and Kramer);
+    p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio of the family; note, why there is no difference, error or
+    test.
 
     Raises
     ------
@@ -47,14 +48,21 @@ def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.Da
         For a term that `check_pairwise` refuses.
     """
     check_pairwise(estimated.design, terms)
-    tables = [of_factor(estimated, estimated.design.categorical_by_name[name], confidence) for name in terms]
+    design = estimated.design
+    tables = []
+    for equation in design.equations or ("",):
+        for name in terms:
+            table = of_factor(estimated, design.categorical_by_name[name], confidence, equation)
+            if equation:
+                table.insert(0, "class", equation)
+            tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
-def of_factor(estimated: Estimates, factor: Categorical, confidence: float) -> pd.DataFrame:
-    """The table of one factor."""
+def of_factor(estimated: Estimates, factor: Categorical, confidence: float, equation: str = "") -> pd.DataFrame:
+    """The table of one factor, in the linear predictor of a class."""
     design, fitted = estimated.design, estimated.fitted
-    rows, notes = level_rows(design, fitted, factor)
+    rows, notes = level_rows(design, fitted, factor, equation)
     first, second = np.array(list(combinations(range(len(factor.levels)), 2))).T
     differences = rows[first] - rows[second]
     why = np.array([notes[i] or notes[j] for i, j in zip(first, second, strict=True)], object)
@@ -88,14 +96,17 @@ def of_factor(estimated: Estimates, factor: Categorical, confidence: float) -> p
     return pd.DataFrame(table | {"note": np.where(known, unsaid, why)})
 
 
-def level_rows(design: Design, fitted: Fitted, factor: Categorical) -> tuple[np.ndarray, list[str]]:
-    """The mean row of the design matrix for each level of a factor, [levels, p], as far as levels differ in it, and why a level
-    cannot be compared, '' if it can."""
+def level_rows(design: Design, fitted: Fitted, factor: Categorical, equation: str = "") -> tuple[np.ndarray, list[str]]:
+    """The mean row of the design matrix for each level of a factor, [levels, p], as far as levels differ in it, in the linear
+    predictor of a class, and why a level cannot be compared, '' if it can."""
     rows = np.zeros((len(factor.levels), design.size))
     known = (~np.isin(fitted.status, (SEPARATED, EMPTY))).astype(float)
-    present = {other.name: design.by_level(other.name, known) > 0 for other in design.categorical}
+    covariates = [other for other in design.categorical if other is not design.classes]
+    present = {other.name: design.by_level(other.name, known, equation) > 0 for other in covariates}
     lacking = np.zeros(len(factor.levels), bool)
     for part in design.parts:
+        if part.term.equation != equation:
+            continue
         levels = dict(zip(part.grouping, design.levels(part.grouping).T, strict=True))
         mine = levels.pop(factor.name, None)
         if mine is None:

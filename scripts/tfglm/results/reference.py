@@ -175,7 +175,7 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
     """Where there are fewer than FEWEST_EVENTS events, or rows without one; with trials or weights only the events are
     counted."""
-    if not design.distribution.counts_events:
+    if not (design.distribution.counts_events or design.equations):
         return np.zeros(len(rows), bool)
     one_each = not (design.trials or design.weights)
     without = rows - events if one_each else np.inf

@@ -1,0 +1,122 @@
+"""Averages over rows, as in engine.averages, of the probability of each class of a regression of classes.
+
+With p_c the probability of class c, d_ck 1 if c is k and else 0, and x_k' the row of the design matrix of equation k, whose
+linear predictor is x_k'b_k (0 for the reference class):
+
+- of a factor, for each level l: F_lc = sum m p_c / M and dF_lc/db_k = sum m p_c (d_ck - p_k) x_k / M, all at x_kl;
+- of a number z, with s_k = (dx_k/dz)'b_k and s = sum over k of p_k s_k: F_c = sum m p_c (s_c - s) / M and
+  dF_c/db_k = sum m p_c (((d_ck - p_k)(s_c - s) - p_k (s_k - s)) x_k + (d_ck - p_k) dx_k/dz) / M.
+
+The reference class has what is left: probabilities add up to 1, and their derivatives to 0.
+"""
+
+from functools import cached_property
+
+import numpy as np
+
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical
+from tfglm.engine import kernels
+from tfglm.engine.averages import CELLS_AT_ONCE, AveragesByLevel, AverageSlope, Block, LevelMeans, MeanSlope
+
+
+def parts_of_equations(design: Design) -> dict[int, list[int]]:
+    """By the number of the class of each equation, the numbers of its parts."""
+    return {
+        design.class_labels.index(equation): [
+            number for number, part in enumerate(design.parts) if part.term.equation == equation
+        ]
+        for equation in design.equations
+    }
+
+
+class ClassMeans(LevelMeans):
+    """The mean probability of each class with a factor at each of its levels in all rows."""
+
+    def __init__(
+        self, design: Design, factor: Categorical, coefficients: np.ndarray, cells_at_once: int = CELLS_AT_ONCE
+    ):
+        super().__init__(design, factor, coefficients, cells_at_once)
+        self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
+        self._totals = np.zeros((self._classes, self._levels))
+        empty = self._derivative
+        self._derivatives = {number: [np.zeros_like(sums) for sums in empty] for number in self._of_equations}
+
+    def add(self, block: Block) -> None:
+        self._weight += float(block.weight.sum())
+        groups = [
+            self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
+            for number in range(len(self._parts))
+        ]
+        rest = {number: self._rest(block, own) for number, own in self._of_equations.items()}
+        step = max(1, self._cells_at_once // (self._levels * self._classes))
+        for first in range(0, len(block.weight), step):
+            self._add_rows(block, groups, rest, slice(first, first + step))
+
+    def _rest(self, block: Block, own: list[int]) -> np.ndarray:
+        """What the parts of an equation without the factor add up to."""
+        unchanged = [number for number in own if number not in self._changed]
+        return block.linear_predictor(self._finite, self._parts[unchanged])
+
+    def _add_rows(self, block: Block, groups: list[np.ndarray], rest: dict[int, np.ndarray], some: slice) -> None:
+        weight = block.weight[some, None]
+        eta = np.zeros((len(weight), self._levels, self._classes))
+        for equation, own in self._of_equations.items():
+            of_equation = np.repeat(rest[equation][some, None], self._levels, axis=1)
+            for number in [number for number in own if number in self._tables]:
+                kernels.add_levels(of_equation, self._tables[number], groups[number][some], block.number(number)[some])
+            eta[:, :, equation] = of_equation
+        mean = self._family.mean(eta.reshape(-1, self._classes)).reshape(eta.shape)
+        self._totals += np.einsum("i,ilc->cl", weight[:, 0], mean)
+        for of_class, sums in self._derivatives.items():
+            for equation, own in self._of_equations.items():
+                slope = weight * mean[:, :, of_class] * ((of_class == equation) - mean[:, :, equation])
+                for number in own:
+                    kernels.add_by_level(sums[number], groups[number][some], block.number(number)[some], slope)
+
+    @cached_property
+    def _by_class(self) -> dict[int, np.ndarray]:
+        """The derivatives of each class with an equation, [levels, p]."""
+        return {number: self._assembled(sums) for number, sums in self._derivatives.items()}
+
+    def of_class(self, number: int) -> AveragesByLevel:
+        """Those of a class."""
+        known = self._by_class
+        derivative = known[number] if number in known else -sum(known.values(), np.zeros(()))
+        mean = np.where(self.unknown, np.nan, self._totals[number] / self._weight)
+        return AveragesByLevel(mean, derivative, self.unknown, self.infinite)
+
+
+class ClassSlopes(MeanSlope):
+    """The mean of the derivative of the probability of each class by a column of numbers."""
+
+    def __init__(self, design: Design, column: str, coefficients: np.ndarray):
+        super().__init__(design, column, coefficients)
+        self._of_equations, self._classes = parts_of_equations(design), len(design.class_labels)
+        self._totals = dict.fromkeys(self._of_equations, 0.0)
+        self._derivatives = {number: np.zeros(design.size) for number in self._of_equations}
+
+    def add(self, block: Block) -> None:
+        by_multiplier = self._slopes(block)
+        self._weight += float(block.weight.sum())
+        eta, change = np.zeros((2, len(block.weight), self._classes))
+        for equation, own in self._of_equations.items():
+            eta[:, equation] = block.linear_predictor(self._coefficients, self._parts[own])
+            change[:, equation] = self._change(block, by_multiplier, own)
+        mean = self._family.mean(eta)
+        away = change - np.sum(mean * change, axis=1, keepdims=True)
+        for of_class, derivative in self._derivatives.items():
+            own_mean = block.weight * mean[:, of_class]
+            self._totals[of_class] += float(own_mean @ away[:, of_class])
+            for equation, own in self._of_equations.items():
+                left = (of_class == equation) - mean[:, equation]
+                first = own_mean * left
+                second = own_mean * (left * away[:, of_class] - mean[:, equation] * away[:, equation])
+                self._add_derivative(block, derivative, own, first, second, by_multiplier)
+
+    def of_class(self, number: int) -> AverageSlope:
+        """Those of a class."""
+        if number in self._totals:
+            return AverageSlope(self._totals[number] / self._weight, self._derivatives[number] / self._weight)
+        derivative = -sum(self._derivatives.values(), np.zeros(()))
+        return AverageSlope(-sum(self._totals.values()) / self._weight, derivative / self._weight)
