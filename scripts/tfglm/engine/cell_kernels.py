@@ -65,6 +65,103 @@ def add_numbered(sums, numbers, value):
 
 
 @compiled
+def count_rows(keys, size, by_second, first_row, starts):
+    """Count pairs of groups `first * size + second` by row, that of the first group or of the second: the pairs of row i to
+    `starts[first_row + i + 1]`."""
+    for i in range(len(keys)):
+        row = keys[i] % size if by_second else keys[i] // size
+        starts[first_row + row + 1] += 1
+
+
+@compiled
+def place_in_rows(keys, size, by_second, first_row, first_column, ends, columns, positions):
+    """Set `positions` int32 to where pairs stand that are sorted by row, as `count_rows` has them, and `columns` there to the
+    other group. `ends` are where the pairs of each row that have been placed end."""
+    for i in range(len(keys)):
+        first, second = keys[i] // size, keys[i] % size
+        row, column = (second, first) if by_second else (first, second)
+        place = ends[first_row + row]
+        ends[first_row + row] = place + 1
+        columns[place] = first_column + column
+        positions[i] = place
+
+
+@compiled
+def root_of(level, above):
+    """The root of a level's component; of a level without one it becomes itself."""
+    if above[level] < 0:
+        above[level] = level
+    while above[level] != level:
+        above[level] = above[above[level]]
+        level = above[level]
+    return level
+
+
+@compiled
+def unite(starts, columns, rows, columns_of, levels, above):
+    """Unite the components of levels that are a pair. The pairs are those of `rows` (from, to) with columns in `columns_of`
+    (from, to), which stand for the levels from `levels` (of the rows, of the columns) on. `above` int32 [levels] is a level of
+    the same component with a smaller number, or the level itself; -1 of a level of no pair."""
+    for row in range(rows[0], rows[1]):
+        for place in range(starts[row], starts[row + 1]):
+            column = columns[place]
+            if columns_of[0] <= column < columns_of[1]:
+                first = root_of(levels[0] + row - rows[0], above)
+                second = root_of(levels[1] + column - columns_of[0], above)
+                above[max(first, second)] = min(first, second)
+
+
+@compiled
+def number_components(above, component):
+    """Set `component` int32 [levels] to the numbers of components, -1 of a level of none, and return how many there are."""
+    count = 0
+    for level in range(len(above)):
+        component[level] = -1
+        if above[level] == level:
+            component[level] = count
+            count += 1
+        elif above[level] >= 0:
+            component[level] = component[above[level]]
+    return count
+
+
+@compiled
+def subtract_product(starts, columns, weights, inverse, vectors, result, row):
+    """Subtract E' diag(inverse) E times `vectors` [columns of E, k] from `result`, with room for a `row` [k]. E, sparse by rows,
+    is gone through once, and nothing as large as its rows is made."""
+    for i in range(len(starts) - 1):
+        row[:] = 0.0
+        for place in range(starts[i], starts[i + 1]):
+            for k in range(len(row)):
+                row[k] += weights[place] * vectors[columns[place], k]
+        for k in range(len(row)):
+            row[k] *= inverse[i]
+        for place in range(starts[i], starts[i + 1]):
+            for k in range(len(row)):
+                result[columns[place], k] -= weights[place] * row[k]
+
+
+@compiled
+def subtract_product_of_one(starts, columns, weights, inverse, vector, result):
+    """`subtract_product` of one vector, [columns of E], in half the time."""
+    for i in range(len(starts) - 1):
+        value = 0.0
+        for place in range(starts[i], starts[i + 1]):
+            value += weights[place] * vector[np.uint64(columns[place])]
+        value *= inverse[i]
+        for place in range(starts[i], starts[i + 1]):
+            result[np.uint64(columns[place])] -= weights[place] * value
+
+
+@compiled
+def subtract_squares(starts, columns, weights, inverse, left):
+    """Subtract the diagonal of E' diag(inverse) E from `left` [columns of E]."""
+    for i in range(len(starts) - 1):
+        for place in range(starts[i], starts[i + 1]):
+            left[columns[place]] -= weights[place] * weights[place] * inverse[i]
+
+
+@compiled
 def widen(group, cluster, kept, lowest, highest):
     """Let `lowest` and `highest` [groups] hold the numbers of the clusters of a group's rows; -1 where there are none."""
     for i in range(len(group)):

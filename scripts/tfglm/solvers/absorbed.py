@@ -17,6 +17,7 @@ from tfglm.design.terms import INTERCEPT, Term
 from tfglm.distribute.executor import Executor
 from tfglm.distribute.reduction import pairwise
 from tfglm.engine.blocks import Signature
+from tfglm.engine.cell_kernels import add_numbered
 from tfglm.engine.cells import NO_CLUSTER, pairs_of_absorbed, task
 from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
@@ -24,19 +25,12 @@ from tfglm.errors import UserError
 from tfglm.solvers import rectifier
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE
 from tfglm.solvers.information import Blocks, assemble, gradient, null_vectors
+from tfglm.solvers.pattern import Numbered, Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.problem import Problem, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import terms_in
-from tfglm.solvers.sparse_information import (
-    Numbered,
-    Pattern,
-    SparseBlocks,
-    SparseFactored,
-    SparsePart,
-    eliminate,
-    factor,
-)
+from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, SparsePart, eliminate, factor
 
 
 @dataclass(frozen=True)
@@ -100,12 +94,12 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
 
 @dataclass(frozen=True)
 class CellIndex:
-    """Which pairs of levels the rows have. By signature of the workload's calls, `numbers` has for each call and pair of factors
-    those of its pairs among all; `sizes` are how many there are of each pair of factors. `nested` are the absorbed parts of which
-    each level lies in one cluster."""
+    """Which pairs of levels the rows have. By signature of the workload's calls, `places` has for each call and pair of factors
+    where its pairs stand among those of the pattern; `sizes` are how many there are of each pair of factors. `nested` are the
+    absorbed parts of which each level lies in one cluster."""
 
     pattern: Pattern
-    numbers: Mapping[Signature, list[list[np.ndarray]]]
+    places: Mapping[Signature, list[list[np.ndarray]]]
     sizes: tuple[int, ...]
     nested: frozenset[int]
 
@@ -114,28 +108,33 @@ class CellIndex:
         design = workload.design
         pairs = pairs_of_absorbed(design)
         numbered = [Numbered() for _ in pairs]
-        numbers: dict[Signature, list[list[np.ndarray]]] = {}
+        places: dict[Signature, list[list[np.ndarray]]] = {}
         levels = design.size - design.reported_size
         lowest, highest = np.full(levels, np.inf), np.full(levels, -np.inf)
         state = workload.state(np.zeros(design.size))
         for signature, calls in workload.calls.items():
             asked = task(workload.passes(signature), "cells")
-            numbers[signature] = []
+            places[signature] = []
             for vector in executor.map([(asked, call) for call in calls], state):
                 counts = vector[: len(pairs)].astype(int)
                 *keys, clusters = np.split(vector[len(pairs) :], np.cumsum(counts))
-                numbers[signature].append([table.add(of_pair) for table, of_pair in zip(numbered, keys, strict=True)])
+                places[signature].append([table.add(of_pair) for table, of_pair in zip(numbered, keys, strict=True)])
                 if design.cluster:
                     low, high = np.split(clusters, 2)
                     there = low > NO_CLUSTER
                     lowest[there] = np.minimum(lowest[there], low[there])
                     highest[there] = np.maximum(highest[there], high[there])
         within = lowest >= highest  # of a level without rows too
-        places = {k: design.parts[k].where for k in design.absorbed_parts if design.cluster}
+        of_parts = {k: design.parts[k].where for k in design.absorbed_parts if design.cluster}
         start = design.reported_size
-        nested = {k for k, where in places.items() if within[where.start - start : where.stop - start].all()}
-        pattern = Pattern.of(design, [table.keys for table in numbered])
-        return cls(pattern, numbers, tuple(len(table.keys) for table in numbered), frozenset(nested))
+        nested = {k for k, where in of_parts.items() if within[where.start - start : where.stop - start].all()}
+        keys = [table.keys for table in numbered]
+        del numbered  # whose tables are no longer needed
+        pattern, of_keys = Pattern.of(design, keys)
+        for of_call in (of_call for calls in places.values() for of_call in calls):
+            for numbers, of_pair in zip(of_call, of_keys, strict=True):
+                numbers[:] = of_pair[numbers]
+        return cls(pattern, places, tuple(map(len, keys)), frozenset(nested))
 
     def sum(
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
@@ -144,15 +143,15 @@ class CellIndex:
         digest = hashlib.sha256(what.encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
-        order = {signature: f"sums_{place}" for place, signature in enumerate(self.numbers)}
+        order = {signature: f"sums_{place}" for place, signature in enumerate(self.places)}
 
         def make() -> dict[str, np.ndarray]:
-            cells = [np.zeros(size) for size in self.sizes]
+            cells = np.zeros(self.pattern.pairs)
             sums = {
                 order[signature]: pairwise(self._parts(workload, executor, what, state, signature, calls, cells))
                 for signature, calls in workload.calls.items()
             }
-            return sums | {"cells": np.concatenate([np.zeros(0), *cells])}
+            return sums | {"cells": cells}
 
         answer = executor.remember(f"cells, {digest.hexdigest()}", make)
         total: Sums = {}
@@ -170,16 +169,16 @@ class CellIndex:
         state: Mapping[str, np.ndarray],
         signature: Signature,
         calls: list[tuple],
-        cells: list[np.ndarray],
+        cells: np.ndarray,
     ) -> Iterator[np.ndarray]:
         """The sums of each call; those by pair of levels are added to `cells`."""
         passes = workload.passes(signature)
         asked, size = task(passes, what), getattr(passes, what).size
         vectors = executor.map([(asked, call) for call in calls], dict(state))
-        for numbers, vector in zip(self.numbers[signature], vectors, strict=True):
+        for places, vector in zip(self.places[signature], vectors, strict=True):
             first = size
-            for total, of_pair in zip(cells, numbers, strict=True):
-                total[of_pair] += vector[first : first + len(of_pair)]
+            for of_pair in places:
+                add_numbered(cells, of_pair, vector[first : first + len(of_pair)])
                 first += len(of_pair)
             yield vector[:size].copy()
 

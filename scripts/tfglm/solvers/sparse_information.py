@@ -16,21 +16,17 @@ them as if the matrix were not singular (Kaasschieter, Journal of Computational 
 adds to right sides along these directions is taken out.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from scipy.sparse.csgraph import connected_components
 
-from tfglm.design.design import Design
-from tfglm.engine.cell_kernels import insert_all, number_all
-from tfglm.engine.cells import empty_slots, pairs_of_absorbed
+from tfglm.engine.cell_kernels import subtract_product, subtract_product_of_one, subtract_squares
 from tfglm.errors import UserError
 from tfglm.solvers.information import Blocks, Factored
+from tfglm.solvers.pattern import Pattern
 
 TOLERANCE = 1e-10
 """Of a residual, as a share of the right side, both in the norm of the inverse preconditioner, where Z is solved for."""
@@ -49,159 +45,11 @@ MOST_STEPS = 20_000
 STALLED = 500
 """Steps of conjugate gradients, at most, and those in which a residual must become smaller."""
 
-SWEEPS = 4
-"""Of projections onto what all pairs of three or more factors allow."""
-
 AT_ONCE = 16
 """Right sides that are solved for at the same time."""
 
 EMPTY = 1e-13
 """Share of the diagonal of M that is left in T of a level whose rows are all of one level of the largest factor, by rounding."""
-
-
-class Numbered:
-    """Keys with numbers, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._slots, self._keys, self._count = empty_slots(0), np.empty(0, np.int64), 0
-
-    def add(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers of these keys, int32; those not seen before get new ones."""
-        most = self._count + len(keys)
-        if 2 * most > len(self._slots):
-            self._slots = empty_slots(most)
-            insert_all(self.keys, self._slots)
-        if most > len(self._keys):
-            self._keys = np.concatenate([self.keys, np.empty(2 * most - self._count, np.int64)])
-        numbers = np.empty(len(keys), np.int32)
-        self._count = number_all(keys.astype(np.int64), self._slots, self._keys, self._count, numbers)
-        return numbers
-
-    @property
-    def keys(self) -> np.ndarray:
-        return self._keys[: self._count]
-
-
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """Where M has entries: `rows` and `columns` [pairs], positions among the m levels of all absorbed factors, with the levels of
-    `largest`, a slice of them, never in the columns; `factors` are the slices of all."""
-
-    size: int
-    factors: tuple[slice, ...]
-    largest: slice
-    rows: np.ndarray
-    columns: np.ndarray
-
-    @classmethod
-    def of(cls, design: Design, keys: Sequence[np.ndarray]) -> "Pattern":
-        """`keys` are the pairs of levels that occur, of each pair of factors (engine.cells)."""
-        slices = {
-            k: slice(
-                design.parts[k].where.start - design.reported_size, design.parts[k].where.stop - design.reported_size
-            )
-            for k in design.absorbed_parts
-        }
-        largest = max(design.absorbed_parts, key=lambda k: design.parts[k].size)
-        rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for (j, k), of_pair in zip(pairs_of_absorbed(design), keys, strict=True):
-            first, second = np.divmod(of_pair, design.parts[k].size)
-            first, second = first + slices[j].start, second + slices[k].start
-            rows.append(second if k == largest else first)
-            columns.append(first if k == largest else second)
-        return cls(
-            design.size - design.reported_size,
-            tuple(slices.values()),
-            slices[largest],
-            np.concatenate(rows).astype(np.int32),
-            np.concatenate(columns).astype(np.int32),
-        )
-
-    @cached_property
-    def others(self) -> np.ndarray:
-        """The positions of levels that are not of the largest factor, [o]."""
-        return np.setdiff1d(np.arange(self.size), np.arange(self.largest.start, self.largest.stop))
-
-    @cached_property
-    def _place(self) -> np.ndarray:
-        """The number of each level among the others, or in the largest factor."""
-        place = np.arange(self.size) - self.largest.start
-        place[self.others] = np.arange(len(self.others))
-        return place
-
-    @cached_property
-    def _with_largest(self) -> np.ndarray:
-        return (self.rows >= self.largest.start) & (self.rows < self.largest.stop)
-
-    @cached_property
-    def _entries(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """E and the upper triangle of M_oo, with the number of the pair in place of its weight."""
-        numbers = np.arange(len(self.rows))
-        largest, others = self.largest.stop - self.largest.start, len(self.others)
-        return tuple(
-            scipy.sparse.coo_array(
-                (numbers[which], (self._place[self.rows[which]], self._place[self.columns[which]])),
-                shape=(rows, others),
-            ).tocsr()
-            for which, rows in ((self._with_largest, largest), (~self._with_largest, others))
-        )
-
-    def matrices(self, weights: np.ndarray) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        """E [levels of the largest, o] and the upper triangle of M_oo [o, o], of the weights by pair."""
-        return tuple(
-            scipy.sparse.csr_array((weights[entries.data], entries.indices, entries.indptr), shape=entries.shape)
-            for entries in self._entries
-        )
-
-    def components(self, first: slice, second: slice) -> tuple[int, np.ndarray]:
-        """Of two factors: the number of their connected components, and that of each level, [m], -1 of those of no pair."""
-        of_first, of_second = (
-            [(where >= part.start) & (where < part.stop) for part in (first, second)]
-            for where in (self.rows, self.columns)
-        )
-        which = (of_first[0] & of_second[1]) | (of_first[1] & of_second[0])
-        edges = np.ones(np.count_nonzero(which), np.int8), (self.rows[which], self.columns[which])
-        _, label = connected_components(scipy.sparse.coo_array(edges, shape=(self.size, self.size)), directed=False)
-        there = np.zeros(self.size, bool)
-        there[self.rows[which]] = there[self.columns[which]] = True
-        distinct, renumbered = np.unique(label[there], return_inverse=True)
-        component = np.full(self.size, -1)
-        component[there] = renumbered
-        return len(distinct), component
-
-    @cached_property
-    def redundant(self) -> tuple[int, ...]:
-        """Of each factor how many of its levels earlier factors make redundant: its connected components with one of them, and
-        the most if there are several. That is exact for two factors; three or more together may make further levels redundant,
-        of which this count, that of reghdfe (Correia 2017), does not know."""
-        return tuple(
-            max((self.components(before, factor)[0] for before in self.factors[:number]), default=0)
-            for number, factor in enumerate(self.factors)
-        )
-
-    @cached_property
-    def _null(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Directions that T has no part in: of each two factors, the sum of the levels of one in a component less that of the
-        other's, without those of the largest factor. As places [entries] among the others, their components, and signs."""
-        directions = []
-        for first, second in combinations(self.factors, 2):
-            component = self.components(first, second)[1]
-            sign = np.zeros(self.size)
-            sign[first], sign[second] = 1.0, -1.0
-            component, sign = component[self.others], sign[self.others]
-            there = np.flatnonzero((component >= 0) & (sign != 0))
-            directions.append((there, component[there], sign[there]))
-        return directions
-
-    def consistent(self, vectors: np.ndarray) -> np.ndarray:
-        """Right sides for T, [o, columns], without what no solution can have: rounding errors."""
-        vectors = vectors.copy()
-        # The directions of one pair of factors are orthogonal, those of several pairs are not (von Neumann 1950).
-        for there, component, sign in self._null * (1 if len(self._null) < 2 else SWEEPS):
-            levels = np.bincount(component)
-            for column in vectors.T:
-                column[there] -= sign * (np.bincount(component, sign * column[there]) / levels)[component]
-        return vectors
 
 
 def product(matrix: scipy.sparse.sparray, vectors: np.ndarray) -> np.ndarray:
@@ -219,27 +67,28 @@ class SparsePart:
 
     @cached_property
     def _blocks(self) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-        return self.pattern.matrices(self.weights)
+        """E and the upper triangle of M_oo."""
+        of_e, of_others = np.split(self.weights, [len(self.pattern.with_largest.columns)])
+        return self.pattern.with_largest.matrix(of_e), self.pattern.among.matrix(of_others)
 
     @cached_property
     def _inverse(self) -> np.ndarray:
         """D_e^-1, 0 of a level without rows; [levels of the largest factor, 1]."""
-        diagonal = self.diagonal[self.pattern.largest]
+        diagonal = self.diagonal[self.pattern.eliminated]
         return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
 
     @cached_property
     def _preconditioner(self) -> np.ndarray:
         """The inverse of the diagonal of T, [o, 1]; 0 where that is, since then so is the whole row."""
-        squares = self._blocks[0].copy()
-        squares.data = squares.data**2
-        own = self.diagonal[self.pattern.others]
-        left = own - squares.T @ self._inverse[:, 0]
+        entries, own = self.pattern.with_largest, self.diagonal[self.pattern.others]
+        left = own.copy()
+        subtract_squares(entries.starts, entries.columns, self._blocks[0].data, self._inverse[:, 0], left)
         return np.divide(1.0, left, out=np.zeros_like(left), where=left > EMPTY * own)[:, None]
 
     def times(self, vectors: np.ndarray) -> np.ndarray:
         """M times vectors, [m, columns]."""
         with_largest, among = self._blocks
-        where, others = self.pattern.largest, self.pattern.others
+        where, others = self.pattern.eliminated, self.pattern.others
         result = self.diagonal[:, None] * vectors
         result[where] += product(with_largest, vectors[others])
         result[others] += product(with_largest.T, vectors[where])
@@ -249,9 +98,13 @@ class SparsePart:
 
     def _reduced(self, vectors: np.ndarray) -> np.ndarray:
         """T times vectors, [o, columns]."""
-        with_largest, among = self._blocks
+        entries, (with_largest, among) = self.pattern.with_largest, self._blocks
         result = self.diagonal[self.pattern.others][:, None] * vectors
-        result -= product(with_largest.T, self._inverse * product(with_largest, vectors))
+        args = (entries.starts, entries.columns, with_largest.data, self._inverse[:, 0])
+        if vectors.shape[1] == 1:
+            subtract_product_of_one(*args, vectors[:, 0], result[:, 0])
+        else:
+            subtract_product(*args, vectors, result, np.empty(vectors.shape[1]))
         if among.nnz:
             result += product(among, vectors) + product(among.T, vectors)
         return result
@@ -261,13 +114,14 @@ class SparsePart:
         pieces = []
         for first in range(0, right.shape[1], AT_ONCE):
             some = slice(first, first + AT_ONCE)
-            pieces.append(self._solve(right[:, some], None if start is None else start[:, some], tolerance))
+            begin = None if start is None else np.ascontiguousarray(start[:, some])
+            pieces.append(self._solve(np.ascontiguousarray(right[:, some]), begin, tolerance))
         vectors = np.hstack([piece.vectors for piece in pieces]) if pieces else np.zeros_like(right)
         return Solved(vectors, max((piece.left for piece in pieces), default=0.0), sum(piece.steps for piece in pieces))
 
     def _solve(self, right: np.ndarray, start: np.ndarray | None, tolerance: float) -> "Solved":
         pattern = self.pattern
-        where, others, with_largest = pattern.largest, pattern.others, self._blocks[0]
+        where, others, with_largest = pattern.eliminated, pattern.others, self._blocks[0]
         on_others = pattern.consistent(right[others] - product(with_largest.T, self._inverse * right[where]))
         begin = np.zeros_like(on_others) if start is None else start[others]
         inverse = self._preconditioner
