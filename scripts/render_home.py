@@ -205,6 +205,8 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[tuple[str, pd.
             **{name: values.map(written) for name, values in numbers.items()},
             "rows": rows["rows"].map("{:,.0f}".format),
         }
+        if rows["status"].ne("").any():
+            columns["note"] = rows["status"]
         shown.append((plain(str(term)), pd.DataFrame(columns)))
     return shown
 

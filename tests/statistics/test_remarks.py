@@ -1,5 +1,7 @@
 """What is said of fits whose numbers alone would mislead."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import SolverConfig
 from tfglm.report.pages import render
+from tfglm.report.words import NO_WORDS
 from tfglm.results import accuracy, coefficients, csv_files
 from tfglm.results.joint import joint_tests
 
@@ -140,6 +143,8 @@ def test_the_summary_claims_no_more_than_is_known(tmp_path):
     text, _ = said("late ~ x + g", "binomial", l2=0.01)
     assert text.startswith("The fit is penalised, so there are no standard errors and no tests")
     assert "maximum of the penalised likelihood" in text and "classical" not in text
+    text, _ = said("late ~ x + g", "binomial", firth=True)
+    assert "maximum of the penalised likelihood than" in text and "classical standard errors" in text
     text, _ = said("late ~ x + g", "binomial", l1=0.01)
     assert "no standard errors and no tests." in text and "of the penalty" in text
     text, _ = said("y ~ x + g", "gaussian")
@@ -180,6 +185,16 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
         "Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[<a>]); "
         "g c (no rows in the likelihood).",
     ]
+
+
+def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
+    means = pd.DataFrame({"term": ["g", "g", "h"], "level": ["a", "b", "c"], "rows": 9, "mean": 1.5, "std_error": 0.25})
+    means = means.assign(ci_lower=[1.0, np.nan, 1.0], ci_upper=[2.0, np.nan, 2.0], status=["", "too few clusters", ""])
+    csv_files.write(means, tmp_path / "adjusted_means.csv")
+    digests.write_beside(tmp_path / "adjusted_means.csv")
+    about = SimpleNamespace(adjusted_means=[tmp_path / "adjusted_means.csv"], words=NO_WORDS)
+    (_, of_g), (_, of_h) = render_home.adjusted_means(tmp_path, about, False)
+    assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 
 def test_a_bound_is_rounded_up():

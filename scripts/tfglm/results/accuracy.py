@@ -61,11 +61,8 @@ def convergence(fit: Mapping) -> str:
             f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the penalty"
         )
         return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
-    of, unit = (
-        ("penalised likelihood", "standard deviations of the posterior")
-        if penalised
-        else ("likelihood", "classical standard errors")
-    )
+    of = "penalised likelihood" if penalised or fit.get("firth") else "likelihood"
+    unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
     if fit["converged"]:
         return (
