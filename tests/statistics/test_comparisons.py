@@ -198,6 +198,18 @@ def test_factors_that_cannot_be_compared_are_refused_before_training(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "formula", ["delay ~ side + carrier + i(side, hour)", "delay ~ side + carrier + C(side):carrier"]
+)
+def test_levels_that_are_in_the_model_under_two_names_are_not_compared(tmp_path, formula):
+    file = ingest_frame(ROWS, tmp_path)
+    design = design_of(formula, "gaussian", merge([file]), [file])
+    with pytest.raises(
+        UserError, match=r"`side` are in the model as `side` and as `C\(side\)`, and differ by both\n  write `side`"
+    ):
+        check_pairwise(design, ["side"])
+
+
+@pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"l2": 0.1, "pairwise": ["g"]}, "pairwise: a penalised fit"),

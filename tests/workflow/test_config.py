@@ -274,6 +274,16 @@ def test_a_key_that_would_do_nothing_is_refused(keys, expected):
     assert f"models.late_arrival: {expected}" in message(load, raw, "c.yaml")
 
 
+def test_models_of_other_weights_are_not_compared():
+    models = {
+        "plain": MINIMAL["models"]["late_arrival"],
+        "weighted": MINIMAL["models"]["late_arrival"] | {"frequency": "n"},
+    }
+    raw = MINIMAL | {"models": models, "compare": ["plain", "weighted"]}
+    expected = "compare: `plain` and `weighted` are not of the same rows, as their `frequency` are none and n; take one"
+    assert expected in message(load, raw, "c.yaml")
+
+
 def test_every_problem_is_reported_at_once():
     raw = changed("cluster", {"ps": 0, "workers": "two"})
     assert message(load, raw, "c.yaml").splitlines() == [

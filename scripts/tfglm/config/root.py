@@ -165,6 +165,19 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _compared_on_the_same_rows(self) -> "Config":
+        first, *others = self.compare or [""]
+        for other in others:
+            for key in ("weights", "frequency", "trials"):
+                mine, theirs = (getattr(self.all_models[name], key) or "none" for name in (first, other))
+                if mine != theirs:
+                    raise ValueError(
+                        f"compare: `{first}` and `{other}` are not of the same rows, as their `{key}` are {mine} and {theirs}; "
+                        "take one of them out"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _terms_are_no_columns(self) -> "Config":
         columns = dict.fromkeys(self.data.derive, "data.derive") | dict.fromkeys(self.data.columns, "data.columns")
         check_terms(self.terms, columns)

@@ -69,8 +69,8 @@ def check_profile(design: Design) -> None:
 
 
 def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
-    """Raise UserError for a factor that the model has not, that has too many levels, or whose levels differ by another amount at
-    each value of a number."""
+    """Raise UserError for a factor that the model has not or has under two names, with too many levels, or whose levels differ
+    by another amount at each value of a number."""
     where = f"models.{design.model}.pairwise"
     factors = {name: each for name, each in design.reported.categorical_by_name.items() if name != design.response}
     for name in pairwise:
@@ -83,6 +83,13 @@ def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
             raise UserError(
                 f"{where}: `{name}` has {levels:,} levels, and all pairs of {MOST_COMPARED} at most are compared; merge rare "
                 "levels with data.rare, or write those of interest as `contrasts` with `adjust: holm`"
+            )
+        column = factors[name].column
+        again = [factor.name for factor in factors.values() if factor.column == column and factor.name != name]
+        if again:
+            raise UserError(
+                f"{where}: the levels of `{column}` are in the model as `{name}` and as `{again[0]}`, and differ by both\n"
+                f"  write `{name}` in all terms, also in place of i()"
             )
         for term in design.terms:
             if name in term.categorical and term.numeric:
