@@ -205,7 +205,8 @@ def adjusted_means(fit: dict, folder: Path, about: About) -> list[tuple[str, pd.
             **{name: values.map(written) for name, values in numbers.items()},
             "rows": rows["rows"].map("{:,.0f}".format),
         }
-        if rows["status"].ne("").any():
+        # What holds for all of them, as of a penalised fit, is said below.
+        if rows["status"].nunique() > 1:
             columns["note"] = rows["status"]
         shown.append((plain(str(term)), pd.DataFrame(columns)))
     return shown

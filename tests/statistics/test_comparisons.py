@@ -87,6 +87,18 @@ def test_a_hypothesis_of_one_row_is_the_contrast(file):
             assert test["p_value"] == pytest.approx(contrast["p_value"], rel=1e-8)
 
 
+@pytest.mark.parametrize("errors", ["classical", "cluster(day)"])
+def test_of_a_reference_level_alone_there_is_nothing_to_test(file, errors):
+    design, fitted, _ = fit_files([file], "delay ~ carrier + hour", "gaussian", std_errors=errors)
+    estimates = estimates_of(design, fitted)
+    reference = {f"carrier[{design.categorical_by_name['carrier'].levels[0]}]": 1.0}
+    test = hypotheses(estimates, {"x": [reference]}).iloc[0]
+    assert np.isnan(test["p_value"]) and test["note"] == "its rows are of reference levels alone, which are 0"
+    contrast = coefficients.contrasts(estimates, {"x": reference}, 0.95).iloc[0]
+    assert (contrast["estimate"], contrast["std_error"]) == (0, 0) and np.isnan(contrast["p_value"])
+    assert contrast.get("note", "") == ("" if errors == "classical" else "nothing that was estimated has a part in it")
+
+
 def test_hypotheses_that_cannot_be_are_refused_by_name(fits, file):
     estimates = fits["gaussian", "classical"]
     with pytest.raises(UserError, match=r"models.m.hypotheses.x.2: no coefficient `carrier\[XX\]`"):

@@ -46,6 +46,15 @@ def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     assert report == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
 
 
+def test_groups_of_rows_without_predictions_have_no_metrics(fitted, tmp_path):
+    design, model = fitted
+    file = ingest_frame(
+        pd.DataFrame({"late": [0, 1], "carrier": ["ZZ", "ZZ"]}), tmp_path, split={"evaluate": "TRUE", "train": "FALSE"}
+    )
+    report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5, ["carrier"])
+    assert (report["rows"], report["rows_with_unseen_level"], report["by"]) == (0, 2, {"carrier": []})
+
+
 def test_a_metric_that_the_rows_do_not_determine_is_none(fitted):
     design, _ = fitted
     rows = {

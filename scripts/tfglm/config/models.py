@@ -329,6 +329,14 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         return self
 
     @model_validator(mode="after")
+    def _tests_to_adjust(self) -> "ModelConfig":
+        if self.adjust != "none" and not (self.contrasts or self.hypotheses):
+            raise ValueError(
+                "adjust: there are no `contrasts` or `hypotheses` to adjust; remove the key (`pairwise` has `p_holm` in any case)"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _tests_of_a_fit_with_errors(self) -> "ModelConfig":
         for key in ("hypotheses", "pairwise"):
             if getattr(self, key) and (self.l1 or self.l2 or self.path):

@@ -61,14 +61,18 @@ class ParsedFormula:
     terms: tuple[FormulaTerm, ...]
 
 
-def parse(formula: str, where: str) -> ParsedFormula:
-    """Parse a formula. `where` is the config key that the errors name.
+def parse(formula: str, where: str, whole: bool = True) -> ParsedFormula:
+    """Parse a formula. `where` is the config key that the errors name. One that is not the `whole` of a model's, as some of its
+    terms that a key names, need not have what `i()` compares with.
 
     Raises UserError for what is not a formula, and for what the engine cannot fit, with what to write for what other programs
     would take.
     """
     try:
-        return _parsed(formula, where)
+        parsed = _parsed(formula, where)
+        if whole:
+            check_indicators(parsed.terms, parsed.intercept, where)
+        return parsed
     except UserError as error:
         raise UserError("\n  ".join([str(error), *hints(formula)])) from error
 
@@ -113,7 +117,6 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
                     )
     problems.check()
     terms = once_each(terms, where)
-    check_indicators(terms, intercept, where)
     if not terms:
         raise UserError(f"{where}: `{shown}` has no terms besides the intercept; add a column, as in `late ~ carrier`")
     return ParsedFormula(response[0].expr, intercept, tuple(terms))

@@ -27,7 +27,7 @@ def penalty_factors(where: str, settings: DesignConfig, formula: ParsedFormula) 
     problems = Problems()
     for key, text, factor in asked:
         with problems.collected():
-            for term in parse(f"y ~ 0 + {text}", f"{where}.{key}").terms:
+            for term in parse(f"y ~ 0 + {text}", f"{where}.{key}", whole=False).terms:
                 if term.name not in names:
                     raise UserError(
                         f"{where}.{key}: the formula has no term `{term.name}`{nearest(term.name, names)}\n"

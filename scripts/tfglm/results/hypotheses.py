@@ -60,6 +60,8 @@ def test(
             f"models.{estimated.design.model}.hypotheses.{name}: its rows contradict each other; what follows from some of them "
             "is not what another says"
         )
+    if not chosen:
+        return np.nan, np.nan, np.nan, np.nan, "its rows are of reference levels alone, which are 0"
     notes = []
     if len(chosen) < len(rows):
         notes.append(f"{len(rows) - len(chosen):,} of {len(rows):,} rows follow from the others")

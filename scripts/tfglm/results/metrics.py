@@ -159,5 +159,6 @@ def grouped(scored: Scored, column: str) -> Iterator[tuple[str, np.ndarray]]:
     names = level_labels(scored.file, column)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    for code, rows in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+    # Of no rows, `split` makes a part too.
+    for code, rows in zip(present.tolist(), np.split(order, starts)[1:], strict=True):
         yield names[code] or ABSENT, rows

@@ -181,9 +181,11 @@ def estimated(
         error[known] = np.where(reference.unseen, np.nan, error[known])
         quantile[known] = reference.quantile(confidence)
     family = design.distribution
-    mean = family.mean(eta)
-    derivative = np.abs(family.slope(eta, mean))
-    lower, upper = family.interval(eta - quantile * error, eta + quantile * error)
+    # Far from the training rows a mean may be infinite.
+    with np.errstate(over="ignore"):
+        mean = family.mean(eta)
+        derivative = np.abs(family.slope(eta, mean))
+        lower, upper = family.interval(eta - quantile * error, eta + quantile * error)
     name = "posterior_sd" if design.penalised else "std_error"
     columns = {
         "linear_predictor": eta,

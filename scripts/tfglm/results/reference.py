@@ -61,6 +61,8 @@ DETERMINED_ALONE = "determined within single clusters, so its variance between c
 
 NOT_POSITIVE = "its variance by clusters of several columns is not positive, or that of what single clusters determine"
 
+NO_PART = "nothing that was estimated has a part in it"
+
 CROSSED = "clusters of a column"
 """What tells of an estimate where there are clusters of several."""
 
@@ -119,7 +121,10 @@ class Reference:
     def notes(self) -> np.ndarray:
         """Why there is no test, for each estimate; '' where there is one."""
         needed = f"of {self.fewest:g} needed"
-        few = [f"too few {self.of} tell of it: {df:.1f} degrees of freedom, {needed}" for df in self.df]
+        few = [
+            NO_PART if np.isnan(df) else f"too few {self.of} tell of it: {df:.1f} degrees of freedom, {needed}"
+            for df in self.df
+        ]
         rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, tell of it"
         unseen = NOT_POSITIVE if self.of == CROSSED else DETERMINED_ALONE
         return np.select([self.unseen, ~(self.df >= self.fewest), self.rare], [unseen, few, rare], "")
