@@ -25,12 +25,12 @@ class Drawn(Workload):
 
     def answering(self, response: np.ndarray) -> "Drawn":
         """The same rows with other responses."""
-        other = self._changed(self.excluded, self.share)
+        other = self._changed(self.excluded, self.share, self.left_out)
         other.response = response
         return other
 
-    def _changed(self, excluded, share) -> "Drawn":
-        other = Drawn(self.design, self.files, self.split, excluded, self.unseen, share)
+    def _changed(self, excluded, share, left_out) -> "Drawn":
+        other = Drawn(self.design, self.files, self.split, excluded, self.unseen, share, left_out=left_out)
         other._passes, other.response = self._passes, self.response
         return other
 

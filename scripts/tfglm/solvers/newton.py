@@ -158,7 +158,9 @@ class NewtonSearch:
         self.steady = self.steady + 1 if is_as_long and falls else 0
 
     def _ends(self) -> bool:
-        if self.is_exact and self.steady >= MOST_STEADY and self.lambda_squared < 1.0 and self._is_drifting:
+        seems_to_drift = self.steady >= MOST_STEADY and self.lambda_squared < 1.0 and self._is_drifting
+        # Of classes no search confirms it.
+        if seems_to_drift and not self.problem.design.equations:
             self._tell_separation()
         near = self.lambda_squared <= self.converged_below
         closing_in = self.iteration == 0 or self.lambda_squared <= SLOW * self.before
