@@ -9,6 +9,7 @@ import numpy as np
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import family_of_fit
+from tfglm.report.class_effects import classes_compared, effect_and_ratio
 from tfglm.report.coefficient_rows import CODED
 from tfglm.report.coefficients import sheet
 from tfglm.report.drawing import use_colour
@@ -27,6 +28,7 @@ def main(arguments: argparse.Namespace) -> None:
     table = read_table(arguments.table)
     effects = csv_files.read(arguments.effects, ("term", "column", "at")) if arguments.effects else None
     family = family_of_fit(fit)
+    effect, ratio = effect_and_ratio(fit, family.effect, family.ratio)
     intervals = "confidence intervals"
     shown = table
     if "posterior_sd" in table:
@@ -39,16 +41,16 @@ def main(arguments: argparse.Namespace) -> None:
     if shown["ci_lower"].isna().all():
         title = f"{fit['model']}: estimates"
     words = Words.of_json(arguments.words)
-    coefficient_plot(shown, effects, title, family.effect, family.ratio, arguments.plots, words)
+    coefficient_plot(shown, effects, title, effect, ratio, arguments.plots, words)
     page = render(
         "coefficients",
         fit=fit,
         in_words=in_words(fit),
-        effect=family.effect,
-        ratio=family.ratio.replace("_", " ") if family.ratio else "",
+        effect=effect,
+        ratio=ratio.replace("_", " ") if ratio else "",
         coded=bool(table["term"].str.contains(CODED).any()),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
-        sheet=sheet(table, family.ratio, arguments.settings.confidence, words),
+        sheet=sheet(table, ratio, arguments.settings.confidence, words),
         picture=panels(arguments.plots[0]),
     )
     arguments.page.write_text(page)
@@ -72,7 +74,7 @@ def in_words(fit: dict) -> str:
     if not fit["exact"]:
         online = fit["online"]
         ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
-    against = f", each class against {fit['reference_class']}" if fit.get("classes") else ""
+    against = f", {classes_compared(fit)}" if fit.get("classes") else ""
     likelihood = ""
     if fit["log_likelihood"] is not None:
         shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]

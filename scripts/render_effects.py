@@ -6,6 +6,7 @@ from pathlib import Path
 from tfglm import command, digests
 from tfglm.config import ResultsConfig, add_settings
 from tfglm.families import family_of_fit
+from tfglm.report.class_effects import effect_and_ratio
 from tfglm.report.curves import effects_plot
 from tfglm.report.drawing import use_colour
 from tfglm.results import csv_files, options
@@ -17,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
     table = csv_files.read(arguments.table, ("term", "column", "at"))
     title = f"{fit['model']}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
     family = family_of_fit(fit)
-    effects_plot(table, title, family.effect, family.ratio, arguments.plots)
+    effects_plot(table, title, *effect_and_ratio(fit, family.effect, family.ratio), arguments.plots)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tfglm import command, digests
 from tfglm.config import ResultsConfig
 from tfglm.families import family_of_fit
 from tfglm.report import quality, sentences
-from tfglm.report.class_effects import means_by_class, tell_by_class
+from tfglm.report.class_effects import classes_compared, means_by_class, tell_by_class
 from tfglm.report.pages import TEXTS, p_value, read_table, render
 from tfglm.report.words import Words, decimals_of, fixed, plain
 from tfglm.results import csv_files, options
@@ -141,7 +141,7 @@ def how_fitted(fit: dict) -> str:
     factors = [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
     said = [f"{' and '.join(factors)} absorbed"] if factors else []
     said += ["by Firth's penalised likelihood"] if fit.get("firth") else []
-    said += [f"each class against {fit['reference_class']}"] if fit.get("classes") else []
+    said += [classes_compared(fit)] if fit.get("classes") else []
     return "".join(f", {each}" for each in said)
 
 

@@ -198,7 +198,7 @@ def test_a_worker_makes_the_same_of_what_it_is_sent(frame, tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"l2": 0.1}, "l2: family multinomial has none"),
+        ({"firth": True}, "firth: only families binomial and poisson have this penalty"),
         ({"offset": "x"}, "offset: family multinomial has none"),
         ({"absorb": ["dest"]}, "absorb: "),
         ({"std_errors": "HC3"}, "std_errors: family multinomial has no `HC3`, as a row has a variance for each class"),

@@ -23,7 +23,7 @@ def check_model(model: "ModelConfig") -> None:
                 f"reference_class: family {model.family} has no classes; `reference` chooses the reference level of a term"
             )
         return
-    for key in ("l1", "l2", "path", "firth", "absorb", "offset"):
+    for key in ("absorb", "offset"):
         if getattr(model, key):
             raise ValueError(f"{key}: family multinomial has none; remove the key")
     if model.errors.kind in NO_ERRORS:

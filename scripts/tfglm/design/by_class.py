@@ -1,4 +1,5 @@
-"""A regression of classes: each term once for every class but the reference class, which the others are compared with."""
+"""A regression of classes: each term once for every class but the reference class, which the others are compared with; a term
+that penalties act on once for every class, so that the fit does not depend on which class that is."""
 
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ from tfglm.errors import UserError
 
 
 def by_class(design: Design, reference: str | None, where: str) -> Design:
-    """The design with a linear predictor for each class but one, the reference class.
+    """The design with a linear predictor for each class but one, the reference class; that has the penalised terms alone.
 
     Parameters
     ----------
@@ -32,10 +33,12 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
             f"{there_are(reference, labels)}"
         )
     against = labels[0] if reference is None else reference
+    # No penalty acts on these: with one for every class they would not be unique.
+    compared = design.unpenalised_terms
     terms = tuple(
         replace(term, name=f"{label}: {term.name}", equation=label)
         for label in labels
-        if label != against
         for term in design.terms
+        if label != against or term.name not in compared
     )
     return replace(design, terms=terms, class_labels=labels, reference_class=against)

@@ -121,7 +121,8 @@ class Design:
     @cached_property
     def equations(self) -> tuple[str, ...]:
         """The classes that have a linear predictor each; none if there is but one."""
-        return tuple(label for label in self.class_labels if label != self.reference_class)
+        named = {term.equation for term in self.terms}
+        return tuple(label for label in self.class_labels if label in named)
 
     @cached_property
     def groupings(self) -> tuple[tuple[str, ...], ...]:
@@ -229,18 +230,16 @@ class Design:
     @property
     def penalised_coefficients(self) -> np.ndarray:
         """By what the penalties of each coefficient are multiplied: 0 for the intercept, 1 unless the config says otherwise."""
-        factors = np.ones(self.size)
-        if self.intercept is not None:
-            factors[self.intercept] = 0.0
-        for term, factor in self.penalty_factors:
-            factors[self.slices[term]] = factor
+        by_term, factors = {INTERCEPT: 0.0, **dict(self.penalty_factors)}, np.ones(self.size)
+        for term in self.terms:
+            factors[self.slices[term.name]] = by_term.get(term.base, 1.0)
         return factors
 
     @property
     def unpenalised_terms(self) -> tuple[str, ...]:
         """The terms, the intercept among them, whose coefficients no penalty draws to 0."""
         free = {INTERCEPT, *(term for term, factor in self.penalty_factors if factor == 0)}
-        return tuple(term.name for term in self.terms if not self.penalised or term.name in free)
+        return tuple(term.name for term in self.terms if not self.penalised or term.base in free)
 
     @property
     def classes(self) -> Categorical | None:

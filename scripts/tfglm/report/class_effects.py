@@ -1,12 +1,29 @@
 """The effects of a regression of classes in sentences, and its adjusted means in tables: for each class those of one response."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
 
 from tfglm.report.sentences import Model, Told, slopes, tell
 from tfglm.report.words import Words, fixed, plain
+
+
+def is_symmetric(fit: Mapping) -> bool:
+    """Whether all classes have coefficients, as penalised ones have, so that these compare no two classes."""
+    return bool(fit.get("classes")) and "effective_coefficients" in fit
+
+
+def effect_and_ratio(fit: Mapping, effect: str, ratio: str | None) -> tuple[str, str | None]:
+    """What a coefficient is, and what its exponential is, for the axes of pictures; by default those of the family."""
+    return ("coefficient", None) if is_symmetric(fit) else (effect, ratio)
+
+
+def classes_compared(fit: Mapping) -> str:
+    """What the coefficients of a class are compared with, by fit.json."""
+    if is_symmetric(fit):
+        return f"each class with penalised coefficients of its own, others against {fit['reference_class']}"
+    return f"each class against {fit['reference_class']}"
 
 
 def tell_by_class(table: pd.DataFrame, averages: pd.DataFrame, model: Model, reference: str) -> list[Told]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from tfglm.errors import short
 from tfglm.report.drawing import COLOURS, GREY, MAIN, STYLES, TITLE_HEIGHT, Picture, literal
+from tfglm.report.words import of_any_class
 
 WIDTH, ABOVE, BELOW = 6.8, 4.2, 1.9
 """Inches of the picture, and of the axes of the coefficients and of the deviances."""
@@ -17,7 +18,7 @@ def path_plot(
     table: pd.DataFrame, coefficients: np.ndarray, terms: list[str], title: str, paths: Iterable[Path]
 ) -> None:
     """Coefficients [penalties, p] against the penalty, a colour a term, and below the deviances of `table`."""
-    named = [term for term in dict.fromkeys(terms) if term != "Intercept"]
+    named = [term for term in dict.fromkeys(terms) if of_any_class(term) != "Intercept"]
     legend = 0.1 + 0.18 * -(-len(named) // 3)
     picture = Picture(short(title, 90), WIDTH, TITLE_HEIGHT + ABOVE + BELOW + 1.3 + legend)
     panel = picture.panel(0, TITLE_HEIGHT, WIDTH, ABOVE + BELOW + 1.3 + legend)
@@ -36,7 +37,7 @@ def path_plot(
                 label=literal(short(term, 30)) if not first else None,
             )
     above.set_ylabel("coefficient (numbers standardised)")
-    above.legend(loc="lower left", bbox_to_anchor=(0, 1, 1, 0.1), borderaxespad=2.6, fontsize=7, ncols=3)
+    above.legend(loc="lower left", bbox_to_anchor=(0, 1, 1, 0.1), borderaxespad=4.2, fontsize=7, ncols=3)
     chosen = penalty[table["chosen"]].iloc[0]
     for column, name, colour in (("deviance", "training rows", GREY), ("deviance_held_out", "rows held out", MAIN)):
         if column in table:

@@ -67,7 +67,8 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
         columns |= tests(estimated.statistic, reference, estimated.values, errors, confidence)
     family = design.distribution
-    if family.ratio:
+    # With penalties a coefficient is of no class against another.
+    if family.ratio and not (penalised and design.equations):
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
             columns[family.ratio] = np.exp(estimated.values)
     columns["rows"] = fitted.rows.astype(np.int64)

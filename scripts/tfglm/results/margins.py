@@ -336,7 +336,9 @@ def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: 
     """The sums of the responses, or the rows of a class, by level of a factor."""
     if not design.equations:
         return design.by_level(factor.name, fitted.responses)
-    by_class = {equation: design.by_level(factor.name, fitted.responses, equation) for equation in design.equations}
+    # A term without a penalty is in no equation of the reference class, unlike those with one.
+    in_equations = dict.fromkeys(part.term.equation for part in design.parts if factor.name in part.grouping)
+    by_class = {each: design.by_level(factor.name, fitted.responses, each) for each in in_equations}
     others = sum(by_class.values(), np.zeros(()))
     return by_class[label] if label in by_class else design.by_level(factor.name, fitted.rows) - others
 

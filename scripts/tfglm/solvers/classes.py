@@ -21,10 +21,12 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
             f"models.{design.model}: no training row of class {', '.join(without)} of `{design.response}` has a weight above 0\n"
             f"  leave these rows out in data.where, so that there is no such class, or correct `weights` or `frequency`"
         )
-    lacking = []
+    lacking, seen = [], set()
     for part in design.parts:
-        if not part.grouping or part.multiplier or part.term.equation != design.equations[0]:
+        infinite = part.grouping and not part.multiplier and part.term.name in design.unpenalised_terms
+        if not infinite or part.grouping in seen:
             continue
+        seen.add(part.grouping)
         number = design.groupings.index(part.grouping)
         for which, label in enumerate(design.class_labels):
             groups = np.flatnonzero((counts[f"rows_{number}"] > 0) & (counts[f"class_{which}_{number}"] == 0))
@@ -42,7 +44,7 @@ def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
     """Coefficients [p] and loss of the model with an intercept for each class alone; without intercepts, of equal odds."""
     of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
-    if design.terms[0].base != INTERCEPT:
+    if not any(term.base == INTERCEPT for term in design.terms):
         return coefficients, float(total * np.log(len(of_classes)))
     against = of_classes[design.class_labels.index(design.reference_class or "")]
     for term in design.terms:

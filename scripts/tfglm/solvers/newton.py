@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.linalg
 
+from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
 from tfglm.solvers import inference, observed
 from tfglm.solvers.information import Factored
@@ -148,7 +149,8 @@ class NewtonSearch:
     def _is_drifting(self) -> bool:
         """Whether the step is too long to belong to an estimate."""
         problem = self.problem
-        may_drift = self.is_exact and np.count_nonzero(problem.unpenalised) > (problem.design.intercept is not None)
+        intercepts = sum(term.base == INTERCEPT for term in problem.design.terms)
+        may_drift = self.is_exact and np.count_nonzero(problem.unpenalised) > intercepts
         return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
 
     def _count_steady(self, last: np.ndarray) -> None:
