@@ -342,3 +342,14 @@ def test_comparisons_do_not_depend_on_how_a_factor_is_coded(tmp_path):
     for table in tables[1:]:
         for column in ("estimate", "std_error", "p_tukey", "p_holm", "ci_lower"):
             np.testing.assert_allclose(table[column], tables[0][column], rtol=1e-7)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_a_term_that_is_made_of_others_has_no_likelihood_ratio(tmp_path, family):
+    formula = f"{'delay' if family == 'gaussian' else 'count'} ~ scale(hour) + hour + carrier"
+    design, fitted = fit_frame(ROWS, formula, family, tmp_path, tests="likelihood_ratio")
+    table = joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).set_index("term")
+    scaled = table.loc["scale(hour)"]
+    assert scaled["df"] == 0 and scaled["note"] == "likelihood ratio: without it the fit is the same"
+    assert scaled[["chi_squared", *(["F"] if family == "gaussian" else []), "p_value"]].isna().all()
+    assert np.isfinite(table.loc["carrier", "p_value"])

@@ -121,6 +121,8 @@ def joint_test(
         return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
     if likelihood_ratio:
         note = likelihood_ratio.get("note", "likelihood ratio, as there are separated levels")
+        if not likelihood_ratio["df"]:
+            return term, 0, np.nan, np.nan, np.nan, f"{note}: without it the fit is the same"
         return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, note
     notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
     separated = int(estimated.separated[where].sum())

@@ -317,8 +317,10 @@ class Levels:
         """Columns of the table of marginal effects, with the number of the reference level."""
         others = np.delete(np.arange(len(self._factor.levels)), reference)
         mean, derivative = self._averages.mean, self._derivative
+        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
+            differences = mean[others] - mean[reference]
         columns = self._inference(
-            mean[others] - mean[reference],
+            differences,
             derivative[others] - derivative[reference],
             np.where(self._status[others] == "", self._status[reference], self._status[others]),
             self._rare[others] | self._rare[reference],
