@@ -17,7 +17,9 @@ def main(arguments: argparse.Namespace) -> None:
     model = read.fitted(arguments, design, fit)
     reference, settings = read.reference(arguments), arguments.settings
     balanced = settings.adjusted_means == "balanced"
-    tables = margins(design, model, files, reference, fit["df_residual"], settings.confidence, balanced)
+    collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
+    numbers = fit["df_residual"], settings.confidence
+    tables = margins(design, model, files, reference, *numbers, balanced, of_collapsed=collapsed)
     for table, path in ((tables.effects, arguments.effects), (tables.means, arguments.means)):
         csv_files.write(table, path)
         digests.write_beside(path)
@@ -29,6 +31,7 @@ if __name__ == "__main__":
     options.add_fit(parser)
     options.add_reference(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
+    parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
     add_settings(parser, ResultsConfig)
     parser.add_argument("--effects", type=Path, required=True, help="CSV of average marginal effects to write")
     parser.add_argument("--means", type=Path, required=True, help="CSV of adjusted means to write")

@@ -19,6 +19,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
+from tfglm.results.margins import margins
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.reporter import Reporter
@@ -139,8 +140,16 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
     assert finite.any() and np.abs(difference / errors[finite]).max() < 1e-9
     pd.testing.assert_frame_equal(other, table, check_exact=False, rtol=1e-7, atol=1e-9)
     pd.testing.assert_frame_equal(same, terms, check_exact=False, rtol=1e-7, atol=1e-9)
+    if name in AVERAGED:
+        averages, of_few = (
+            margins(design, each, files, {}, each.summary["df_residual"], 0.95, of_collapsed=of_collapsed)
+            for each, of_collapsed in ((exact, None), (fitted, few))
+        )
+        pd.testing.assert_frame_equal(of_few.effects, averages.effects, check_exact=False, rtol=1e-7, atol=1e-9)
+        pd.testing.assert_frame_equal(of_few.means, averages.means, check_exact=False, rtol=1e-7, atol=1e-9)
 
 
+AVERAGED = ("logistic", "HC3 and a spline", "clusters", "offset", "linear", "missing values", "separated")
 NUMERICAL = ("certificate", "largest_kkt_violation", "iterations", "nearly_aliased", "path", "warnings")
 """What of a summary rounding errors decide, or numbers in texts."""
 

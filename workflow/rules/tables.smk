@@ -194,6 +194,7 @@ rule tabulate_margins:
         **FIT,
         reference=f"{MODEL}/reference.json",
         manifests=MANIFESTS,
+        collapsed=collapsed_of,
     output:
         effects=report(
             f"{MODEL}/marginal_effects.csv",
@@ -228,6 +229,7 @@ rule tabulate_margins:
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --manifests {input.manifests}"
+        " --collapsed {input.collapsed}"
         " --settings {params.settings:q}"
         " --effects {output.effects}"
         " --means {output.means}"

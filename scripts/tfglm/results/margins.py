@@ -18,6 +18,7 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
+from tfglm.engine import collapsed
 from tfglm.engine.averages import AveragesByLevel, AverageSlope, LevelMeans, MeanSlope, average, with_values
 from tfglm.engine.class_averages import ClassMeans, ClassSlopes
 from tfglm.engine.workload import Workload
@@ -110,6 +111,7 @@ def margins(
     balanced: bool = False,
     largest: Largest = LARGEST,
     fewest: Fewest = FEWEST,
+    of_collapsed: IngestedFile | None = None,
 ) -> Margins:
     """The average marginal effect of each column of a model, and the adjusted mean of each level.
 
@@ -131,6 +133,8 @@ def margins(
         Beyond which factors are left out.
     fewest
         What clusters have to tell at least.
+    of_collapsed
+        The training rows, collapsed, if the fit has read them.
 
     Raises
     ------
@@ -153,7 +157,9 @@ def margins(
     grid = ReferenceGrid(design, fitted) if balanced else None
     columns, numbers = (grid.columns, grid.averages) if grid else ((), [])
     read = with_values(replace(design, cluster=None), list(dict.fromkeys([*by_slope, *columns])))
-    workload = without_separated(Workload(read, files, "train"), fitted)
+    training = Workload(read, files, "train")
+    training = collapsed.over(of_collapsed, training) if of_collapsed else training
+    workload = without_separated(training, fitted)
     rows = average(workload, [*by_levels.values(), *by_slope.values(), *numbers])
     inference = Inference(design, fitted, df_residual, confidence, fewest)
     effects: list[Columns] = []
