@@ -10,11 +10,13 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -27,6 +29,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+MODELS = "results/rows/models"
 LEVELS = {"carrier": 16, "origin": 8, "month": 12, "weekday": 7, "hour": 19}
 LAYOUT = {
     "description": "A table like flights without their date.",
@@ -44,14 +47,22 @@ TERMS = (
     "carrier + origin + C(month) * C(weekday) + hour", "carrier + origin * C(month) + C(weekday) + hour",
     "carrier + origin + C(month) + C(weekday) + ns(hour, 4) + hour:origin",
 )  # fmt: skip
-PENALTIES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+INTERACTIONS = (
+    "carrier:C(month)", "carrier:C(hour)", "carrier:C(weekday)", "origin:C(hour)", "origin:C(month)", "origin:C(weekday)",
+    "C(month):C(hour)", "C(weekday):C(hour)", "carrier:bs(hour, 4)", "C(month):bs(hour, 4)",
+)  # fmt: skip
+CROSSED = [f"late ~ carrier * origin + C(month) * C(weekday) + C(hour) + {term}" for term in INTERACTIONS]
 SWEEPS = {
     "formulas": {"family": "binomial", "sweep": {"formula": [f"late ~ {terms}" for terms in TERMS]}},
     "formulas, errors by day": {
         "family": "binomial", "std_errors": "cluster(day)",
         "sweep": {"formula": [f"late ~ {terms}" for terms in TERMS]},
     },
-    "penalties": {"formula": f"late ~ {FULL}", "family": "binomial", "sweep": {"l2": list(PENALTIES)}},
+    "interactions": {"family": "binomial", "sweep": {"formula": CROSSED}},
+    "path of penalties, three folds": {
+        "formula": f"late ~ {FULL} + carrier:origin", "family": "binomial",
+        "path": {"number": 10, "select": "cross_validation", "folds": 3},
+    },
     "linear": {"family": "gaussian", "sweep": {"formula": [f"delay ~ {terms}" for terms in TERMS]}},
 }  # fmt: skip
 FLIGHTS = (
@@ -92,6 +103,11 @@ def write_rows(path: Path, rows: int) -> None:
     pl.DataFrame(columns).write_parquet(path)
 
 
+def models_of(sweep: str) -> list[str]:
+    """The names of its models."""
+    return [f"m_{number}" for number in range(1, 11)] if "sweep" in SWEEPS[sweep] else ["m"]
+
+
 def config_of(sweep: str, collapse: bool) -> dict:
     model = {**SWEEPS[sweep], "marginal_effects": False, **({"collapse": True} if collapse else {})}
     data = {"files": ["rows.parquet"], "layout": "layout.yaml", "split": {"train": "TRUE"}}
@@ -103,10 +119,9 @@ def config_of(sweep: str, collapse: bool) -> dict:
     }
 
 
-def run(folder: Path, config: dict, name: str, *, force: bool = False) -> dict[str, float]:
-    """Make a file of each model by the workflow; the seconds of the clock and of processors that it takes."""
+def run(folder: Path, config: dict, targets: Sequence[str], *, force: bool = False) -> dict[str, float]:
+    """Make some files by the workflow; the seconds of the clock and of processors that it takes."""
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    targets = [f"results/rows/models/m_{number}/{name}" for number in range(1, 11)]
     line = ["snakemake", "--cores", "1", "--quiet", "all", "--snakefile", str(ROOT / "Snakefile")]
     line += ["--directory", str(folder), "--configfile", str(folder / "config.yaml")]
     line += (
@@ -123,41 +138,49 @@ def run(folder: Path, config: dict, name: str, *, force: bool = False) -> dict[s
     return {"seconds": time.perf_counter() - begun, "processor_seconds": used}
 
 
-def estimates(folder: Path) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Coefficients and standard errors (with a penalty, posterior standard deviations) of each model."""
+def estimates(folder: Path, names: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Coefficients and standard errors of each model; of a penalised one, 1."""
     from tfglm import checkpoint, digests
     from tfglm.design.design import Design
     from tfglm.results import coefficients
     from tfglm.results.estimates import estimated
 
     found = []
-    for number in range(1, 11):
-        model = folder / f"results/rows/models/m_{number}"
+    for name in names:
+        model = folder / MODELS / name
         design, fit = Design.load(model / "design.json"), digests.read_json(model / "fit.json")
         fitted = checkpoint.load(design, model / "checkpoint")
         table = coefficients.table(estimated(design, fitted, {}, fit["df_residual"]), 0.95)
-        error = table["std_error" if "std_error" in table else "posterior_sd"]
-        found.append((table["estimate"].to_numpy(float), error.to_numpy(float)))
+        error = table["std_error"].to_numpy(float) if "std_error" in table else np.full(len(table), np.nan)
+        error = np.where(np.isnan(error).all(), 1.0, error)
+        found.append((table["estimate"].to_numpy(float), error))
     return found
 
 
+def processor_seconds(folder: Path, rule: str) -> float:
+    """Of the jobs of a rule, in all, the start of their processes included."""
+    return sum(float(path.read_text().split()[-1]) for path in (folder / "timings/rows" / rule).glob("*.tsv"))
+
+
 def of_sweep(folder: Path, sweep: str, times: int) -> dict:
-    """What the ten fits take with the rows collapsed, and without."""
+    """What the fits take with the rows collapsed, and without."""
     ways = {"collapsed": config_of(sweep, True), "rows": config_of(sweep, False)}
+    models = [f"{MODELS}/{name}" for name in models_of(sweep)]
     took: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     fits, counts = {}, {}
-    run(folder, ways["rows"], "design.json")
+    run(folder, ways["rows"], [f"{model}/design.json" for model in models])
     for _ in range(times):  # in turn
         for way, config in ways.items():
-            took[way].append(run(folder, config, "fit.json", force=True))
-            fits[way] = estimates(folder)
-            stages = (folder / "timings/rows").glob("collapse_rows/*.tsv")
-            fit = json.loads((folder / "results/rows/models/m_1/fit.json").read_text())
+            shutil.rmtree(folder / "timings", ignore_errors=True)
+            seconds = run(folder, config, [f"{model}/fit.json" for model in models], force=True)
+            seconds["processor_seconds_of_fits"] = processor_seconds(folder, "fit")
             if way == "collapsed":
-                counts = fit["collapsed"]
-                counts["seconds_of_summing"] = min(float(path.read_text().split()[10]) for path in stages)
+                seconds["processor_seconds_of_summing"] = processor_seconds(folder, "collapse_rows")
+                counts = json.loads((folder / models[0] / "fit.json").read_text())["collapsed"]
+            took[way].append(seconds)
+            fits[way] = estimates(folder, models_of(sweep))
     best = {way: {key: min(each[key] for each in runs) for key in runs[0]} for way, runs in took.items()}
-    pairs = [pair for of_model in zip(fits["collapsed"], fits["rows"], strict=True) for pair in [of_model]]
+    pairs = list(zip(fits["collapsed"], fits["rows"], strict=True))
     return {
         **counts,
         **best,
