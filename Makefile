@@ -10,7 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb bench-collapse benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -77,6 +77,10 @@ bench-absorb: $(BIN)/.ready-dev
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/pyfixest.txt
 	$(BIN)/python benchmarks/absorb.py --peer .venv-bench/bin/python
+
+# What sweeps of ten models take with equal rows summed, and without (ten minutes, 2 GB); writes benchmarks/results/collapse.json.
+bench-collapse: $(BIN)/.ready-dev
+	$(BIN)/python benchmarks/collapse.py
 
 # How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready

@@ -139,7 +139,7 @@ def run(folder: Path, config: dict, targets: Sequence[str], *, force: bool = Fal
 
 
 def estimates(folder: Path, names: Sequence[str]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Coefficients and standard errors of each model; of a penalised one, 1."""
+    """Coefficients and standard errors of each model; of a penalised one, which has none, NaN."""
     from tfglm import checkpoint, digests
     from tfglm.design.design import Design
     from tfglm.results import coefficients
@@ -152,7 +152,6 @@ def estimates(folder: Path, names: Sequence[str]) -> list[tuple[np.ndarray, np.n
         fitted = checkpoint.load(design, model / "checkpoint")
         table = coefficients.table(estimated(design, fitted, {}, fit["df_residual"]), 0.95)
         error = table["std_error"].to_numpy(float) if "std_error" in table else np.full(len(table), np.nan)
-        error = np.where(np.isnan(error).all(), 1.0, error)
         found.append((table["estimate"].to_numpy(float), error))
     return found
 
@@ -180,18 +179,24 @@ def of_sweep(folder: Path, sweep: str, times: int) -> dict:
             took[way].append(seconds)
             fits[way] = estimates(folder, models_of(sweep))
     best = {way: {key: min(each[key] for each in runs) for key in runs[0]} for way, runs in took.items()}
-    pairs = list(zip(fits["collapsed"], fits["rows"], strict=True))
     return {
         **counts,
         **best,
         "ratio": best["collapsed"]["seconds"] / best["rows"]["seconds"],
         "ratio_of_processor_seconds": best["collapsed"]["processor_seconds"] / best["rows"]["processor_seconds"],
-        "largest_difference_in_std_errors": max(
-            float(np.nanmax(np.abs(mine[0] - theirs[0]) / theirs[1])) for mine, theirs in pairs
-        ),
-        "largest_relative_difference_of_std_errors": max(
-            float(np.nanmax(np.abs(mine[1] / theirs[1] - 1))) for mine, theirs in pairs
-        ),
+        **differences(list(zip(fits["collapsed"], fits["rows"], strict=True))),
+    }
+
+
+def differences(pairs: Sequence[tuple]) -> dict[str, float]:
+    """The largest differences of estimates and errors; without errors, of coefficients, which the KKT conditions bound."""
+    if all(np.isnan(theirs[1]).all() for _, theirs in pairs):
+        return {"largest_difference": max(float(np.nanmax(np.abs(mine[0] - theirs[0]))) for mine, theirs in pairs)}
+    estimates = [float(np.nanmax(np.abs(mine[0] - theirs[0]) / theirs[1])) for mine, theirs in pairs]
+    errors = [float(np.nanmax(np.abs(mine[1] / theirs[1] - 1))) for mine, theirs in pairs]
+    return {
+        "largest_difference_in_std_errors": max(estimates),
+        "largest_relative_difference_of_std_errors": max(errors),
     }
 
 

@@ -42,6 +42,7 @@ MODELS = {
     "linear, repeated": ("delay ~ carrier + hour", "gaussian", {"frequency": "times", "std_errors": "cluster(date)"}),
     "log of a mean": ("positive ~ carrier + hour", "gaussian", {"link": "log", "std_errors": "HC0"}),
     "classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "HC0"}),
+    "clusters of classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "cluster(date)"}),
     "missing values": ("late ~ kind + hour", "binomial", {}),
     "separated": ("late ~ sure + carrier", "binomial", {"tests": "likelihood_ratio"}),
     "separated across terms": ("late ~ early + C(month)", "binomial", {}),
@@ -149,7 +150,7 @@ def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp
         pd.testing.assert_frame_equal(of_few.means, averages.means, check_exact=False, rtol=1e-7, atol=1e-9)
 
 
-AVERAGED = ("logistic", "HC3 and a spline", "clusters", "offset", "linear", "missing values", "separated")
+AVERAGED = ("logistic", "classes", "HC3 and a spline", "clusters", "offset", "linear", "missing values", "separated")
 NUMERICAL = ("certificate", "largest_kkt_violation", "iterations", "nearly_aliased", "path", "warnings")
 """What of a summary rounding errors decide, or numbers in texts."""
 
