@@ -10,7 +10,11 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
+<<<<<<< Updated upstream
 .PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb bench-collapse benchmark
+=======
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
+>>>>>>> Stashed changes
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -67,6 +71,11 @@ bench-errors: $(BIN)/.ready-dev
 # How often intervals of theta and power cover the truth, by simulation (some minutes); writes benchmarks/results/shapes.json.
 bench-shapes: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/shapes.py
+
+# Whether likelihood ratios keep their level and profiles cover the truth, by simulation (ten minutes); writes
+# benchmarks/results/likelihoods.json.
+bench-likelihoods: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/likelihoods.py
 
 # How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
 bench-margins: $(BIN)/.ready-dev
