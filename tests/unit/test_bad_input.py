@@ -84,6 +84,14 @@ BROKEN = {
         gzip.compress(GOOD.encode() + b"1,AA,5,X,100\n" * 99_999)[:900],
         "flights.csv: is damaged or cut short",
     ),
+    "gzip with a wrong checksum": (
+        gzip.compress(GOOD.encode())[:-8] + bytes(8),
+        "(Error -3 while decompressing data: incorrect data check, behind byte 0)",
+    ),
+    "gzip and something else": (
+        gzip.compress(GOOD.encode()) + b"some text",
+        f"(something else follows its compressed data, behind byte {len(gzip.compress(GOOD.encode()))})",
+    ),
     "bzip2 cut short": (bz2.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
     "damaged bzip2": (bz2.compress(GOOD.encode())[:40] + b"x" * 40, "flights.csv: is damaged or cut short"),
     "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),

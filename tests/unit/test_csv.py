@@ -22,6 +22,7 @@ from flights import content
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
+from tfglm.data.packing import AT_ONCE, opened
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 
@@ -310,6 +311,21 @@ def packed(text: bytes) -> dict[str, bytes]:
         archives[name] = stream.getvalue()
     several = bz2.compress(text[: len(text) // 2]) + bz2.compress(text[len(text) // 2 :])
     return archives | {"gzip": gzip.compress(text), "bz2": bz2.compress(text), "bz2 of two streams": several}
+
+
+@pytest.mark.parametrize("size", [1, 30, AT_ONCE - 3])
+def test_a_gz_file_may_have_several_members_and_zeros_behind(tmp_path, size):
+    random = np.random.default_rng(4)
+    text = (HEADER + "".join(f"{number},A,N{random.integers(10**6)},7\n" for number in range(2000))).encode()
+    first = gzip.compress(text[:300], 0, mtime=0)
+    # Stored without compression, the first member ends shortly before one piece that is read ends.
+    filler = gzip.compress(b"", 0, mtime=0)
+    members = [first, *[filler] * (max(size - len(first), 0) // len(filler)), gzip.compress(text[300:900])]
+    whole = b"".join([*members, gzip.compress(text[900:]), bytes(size)])
+    assert days(ingested(tmp_path, whole)) == list(range(2000))
+    (tmp_path / "again.gz").write_bytes(whole)
+    with opened(tmp_path / "again.gz") as stream:
+        assert stream.read() == gzip.decompress(whole) == text
 
 
 def test_a_damaged_archive_is_refused_by_name_or_read_as_it_was(tmp_path):

@@ -31,6 +31,9 @@ Result = TypeVar("Result")
 SHOWN = 10
 """Dropped lines that are named one by one."""
 
+READ_AHEAD = 3
+"""Blocks that are read and unpacked while others are parsed: so many that this goes on while the parsing threads shuffle."""
+
 LARGEST_SHARE = 0.1
 """Of the rows of a large file that may be dropped for being unreadable; of a small one, `limits.few_bad_rows`."""
 
@@ -250,10 +253,10 @@ class InputReader:
 
 
 def read_ahead(executor: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[Item]:
-    """The items, of which the executor makes the next one meanwhile."""
-    following = executor.submit(next, items, None)
-    while (item := following.result()) is not None:
-        following = executor.submit(next, items, None)
+    """The items, of which the executor, of one thread, makes the next READ_AHEAD ones meanwhile."""
+    following = deque(executor.submit(next, items, None) for _ in range(READ_AHEAD))
+    while (item := following.popleft().result()) is not None:
+        following.append(executor.submit(next, items, None))
         yield item
 
 
