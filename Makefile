@@ -10,11 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-<<<<<<< Updated upstream
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb bench-collapse benchmark
-=======
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb benchmark
->>>>>>> Stashed changes
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb bench-collapse benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
