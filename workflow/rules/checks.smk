@@ -205,6 +205,6 @@ onsuccess:
         size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
         told = f"{size / 1e6:,.1f}" if size >= 1e5 else "less than 0.1"
         print(
-            f"results/data/ also has {told} MB of shards that this config does not use, of another config or an earlier"
+            f"There are {told} MB of shards that this config does not use, of another config or an earlier"
             " version of it: `snakemake --cores 1 tidy` deletes them."
         )
