@@ -43,6 +43,7 @@ MODELS = {
     "log of a mean": ("positive ~ carrier + hour", "gaussian", {"link": "log", "std_errors": "HC0"}),
     "classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "HC0"}),
     "clusters of classes": ("carrier ~ C(month) + hour", "multinomial", {"std_errors": "cluster(date)"}),
+    "elastic net of classes": ("carrier ~ C(month) + hour", "multinomial", {"l1": 0.01, "l2": 0.01}),
     "missing values": ("late ~ kind + hour", "binomial", {}),
     "separated": ("late ~ sure + carrier", "binomial", {"tests": "likelihood_ratio"}),
     "separated across terms": ("late ~ early + C(month)", "binomial", {}),

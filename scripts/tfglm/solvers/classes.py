@@ -36,7 +36,8 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
         raise UserError(
             f"models.{design.model}: coefficients would be infinite, as levels lack a class: {'; '.join(lacking[:SHOWN])}"
             f"{f'; and {len(lacking) - SHOWN:,} more' if len(lacking) > SHOWN else ''}\n"
-            f"  merge rare levels with data.rare, leave their rows out in data.where, or derive coarser classes"
+            f"  merge rare levels with data.rare, leave their rows out in data.where, derive coarser classes, or add a ridge "
+            "(`l2`), which keeps them finite"
         )
 
 
