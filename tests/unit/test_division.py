@@ -69,3 +69,11 @@ def test_few_numbers_are_divided_by_rows_alone(workload: Workload) -> None:
     ((signature, calls),) = workload.calls.items()
     divided = tasks.divide(workload.passes(signature).gradient.task, calls, 2, 4)
     assert len(divided.portions) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bounds"),
+    [([1e7, 1, 1], (0, 1, 3)), ([1, 1, 1e7], (0, 2, 3)), ([1e6, 1, 1.2e6], (0, 2, 3)), ([1.2e6, 1, 1e6], (0, 1, 3))],
+)
+def test_a_long_sum_is_on_the_side_where_it_is_closer_to_an_equal_share(sizes: list[float], bounds: tuple) -> None:
+    assert division.bounds_of(np.array(sizes), 1000.0, 2) == bounds

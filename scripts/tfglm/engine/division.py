@@ -80,12 +80,14 @@ def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int
 
 def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
     """Where to cut the sums, in their order, for portions that take about as long."""
-    ends = np.cumsum(seconds_of_sums(sizes, rows))
+    of_sums = seconds_of_sums(sizes, rows)
+    ends = np.cumsum(of_sums)
     portions = min(portions, len(ends))
     order = np.arange(1, portions)
-    cuts = np.searchsorted(ends, ends[-1] * order / portions) + 1
+    # A long sum is on the side where its middle is.
+    cuts = np.searchsorted(ends - of_sums / 2, ends[-1] * order / portions)
     # Each portion has a sum: a long one is alone, and leaves fewer to the others.
-    cuts = np.minimum(np.maximum.accumulate(cuts - order) + order, len(ends) - portions + order)
+    cuts = np.minimum(np.maximum.accumulate(np.maximum(cuts - order, 0)) + order, len(ends) - portions + order)
     return (0, *cuts.tolist(), len(ends))
 
 
