@@ -62,10 +62,9 @@ PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
 def in_words(fit: dict) -> str:
     """The fit in two sentences."""
     lost = fit["rows_of_separated_levels"]
-    where = "separated levels"
-    if "absorbed" in fit:
-        where += ", or absorbed levels of one row, which tell nothing"
-    separated = f" ({lost:,} of them in {where})" if lost else ""
+    separated = f" ({lost:,} of them in separated levels)" if lost else ""
+    alone = fit.get("absorbed", {}).get("rows_of_singletons", 0)
+    separated += f" ({alone:,} of them in absorbed levels of one row, which tell nothing)" if alone else ""
     across = fit.get("rows_separated_across_terms", 0)
     separated += f" ({across:,} of them separated by terms together)" if across else ""
     converged = "converged" if fit["converged"] else "did NOT converge"

@@ -1,5 +1,8 @@
 """Absorbed factors, against regressions in which each of their levels is a column."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +24,7 @@ from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.reporter import Reporter
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 FAMILIES = {"gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
 RESPONSES = {"gaussian": "delay", "binomial": "late", "poisson": "changes"}
 COVARIATES = [("x", ""), ("z", ""), ("origin", "JFK"), ("origin", "LGA")]
@@ -235,7 +239,9 @@ def test_singletons_and_separated_levels_are_left_out_and_counted(flights, tmp_p
     close(table_of(design, fitted), with_dummies(flights, "binomial", "x + z + origin", ["tail", "route"]))
     tail, route = fitted.summary["absorbed"]["factors"]
     assert (tail["singletons"], tail["separated"], route["singletons"]) == (1, 1, 1)
-    assert fitted.summary["absorbed"]["rows_left_out"] == 5
+    absorbed = fitted.summary["absorbed"]
+    assert (absorbed["rows_left_out"], absorbed["rows_of_singletons"]) == (5, 2)
+    assert fitted.summary["rows_of_separated_levels"] == 3
     assert fitted.summary["df_residual"] == len(flights) - 4 - 60 - 24
     levels = design.categorical_by_name["tail"].levels
     of_tail = fitted.status[design.slices["tail"]]
@@ -358,3 +364,19 @@ def test_models_that_absorb_the_same_have_likelihood_ratio_tests(flights, tmp_pa
     less, more = (with_dummies(flights, "binomial", formula, ["tail", "route"]) for formula in ("z", "x + z + origin"))
     assert (found.df, found.chi_squared) == (3, pytest.approx(2 * (more.llf - less.llf), rel=1e-8))
     assert "absorb different factors" in table.loc["large", "other"].problem
+
+
+BY_PYFIXEST = json.loads((GOLDEN / "absorbed.json").read_text())
+
+
+@pytest.mark.parametrize("case", BY_PYFIXEST)
+def test_degrees_of_freedom_are_those_of_pyfixest(tmp_path, case):
+    expected = BY_PYFIXEST[case]
+    family, errors = expected["family"], expected["errors"]
+    std_errors = {"iid": "classical", "HC1": "HC1"}.get(errors, f"cluster({errors})")
+    frame = pd.read_csv(GOLDEN / "absorbed.csv")
+    formula = f"{RESPONSES[family]} ~ x + z"
+    design, fitted = fit_frame(frame, formula, family, tmp_path, absorb=expected["absorb"], std_errors=std_errors)
+    table = table_of(design, fitted)
+    assert table.std_error.to_numpy() == pytest.approx(expected["std_error"], rel=1e-6)
+    assert np.max(np.abs(table.estimate - expected["estimate"]) / table.std_error) < 1e-6

@@ -1,4 +1,4 @@
-"""What else is run on the same data: an online solver, files to score."""
+"""What else is run on the same data: an online solver, files to score, absorbed factors."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import yaml
 from scipy.special import expit
 
 from browser import without_links
 from default_run import COVARIATES, NUMERIC
-from runs import planned, read_json, read_table, results, succeed
+from runs import contents, planned, read_json, read_table, results, succeed
 
 
 def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(finished, expected, tmp_path):
@@ -81,3 +82,48 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
     assert " MB of shards that this config does not use" in succeed(finished, "--forcerun", "render_rows")
     succeed(finished, "tidy")
     assert not list(shards.glob("*/tomorrow")) and len(list(shards.glob("*/flights"))) == 1 and planned(finished) == {}
+
+
+def test_factors_are_absorbed_on_parameter_servers_as_in_one_process_and_by_a_column_for_each_level(
+    finished, flights, tmp_path
+):
+    results, absorb = Path("results/absorbed"), ["dest", "month"]
+    model = {
+        "formula": "late ~ dep_hour + origin",
+        "family": "binomial",
+        "absorb": absorb,
+        "std_errors": "cluster(date)",
+    }
+    path = tmp_path / "absorbed.yaml"
+    path.write_text(yaml.safe_dump({"results": str(results), "models": {"absorbed": model}, "fit": ["absorbed"]}))
+    page, found = str(results / "models" / "absorbed" / "coefficients.html"), []
+    for strategy in ("parameter_server", "one_device"):
+        cluster = f"cluster={{strategy: {strategy}, ps: 2, workers: 2}}"
+        succeed(finished, page, "--configfile", "config/config.yaml", str(path), "--config", cluster)
+        digests = contents(finished / results / "models")
+        found.append(
+            {name: digest for name, digest in digests.items() if not re.search(r"/(cluster/|history\.)", name)}
+        )
+    assert found[0] == found[1] and "absorbed/checkpoint/checkpoint" in found[0]
+
+    rows = flights[flights.arr_delay.notna() & (flights.day <= 24) & (flights.dest != "LEX")]
+    numbers = [rows.dep_hour, rows.origin == "JFK", rows.origin == "LGA"]
+    dummies = [scipy.sparse.csr_array(pd.get_dummies(rows[name], dtype=float, sparse=True)) for name in absorb]
+    columns = scipy.sparse.hstack([*(np.array(number, float)[:, None] for number in numbers), *dummies]).tocsr()[:, :-1]
+    coefficients = np.zeros(columns.shape[1])
+    for _ in range(9):
+        mean = expit(columns @ coefficients)
+        inverse = np.linalg.inv((columns.T @ (columns * (mean * (1 - mean))[:, None])).toarray())
+        coefficients += inverse @ (columns.T @ (rows.late - mean))
+    dates = pd.get_dummies(rows.month * 100 + rows.day, dtype=float, sparse=True)
+    scores = scipy.sparse.csr_array(dates).T @ (columns * (rows.late - mean).to_numpy()[:, None])
+    clusters = scores.shape[0]
+    errors = np.sqrt(np.diag(inverse @ (scores.T @ scores).toarray() @ inverse))[:3]
+    # Months are not nested in dates, but dates in months: so each level counts.
+    errors *= np.sqrt(clusters / (clusters - 1) * (len(rows) - 1) / (len(rows) - columns.shape[1]))
+    table = read_table(finished, "absorbed", results).loc[[("dep_hour", ""), ("origin", "JFK"), ("origin", "LGA")]]
+    assert np.max(np.abs(table["estimate"] - coefficients[:3]) / errors) < 1e-8
+    assert table["std_error"].to_numpy() == pytest.approx(errors, rel=1e-8)
+    fit = read_json(finished, "models", "absorbed", "fit.json", results=results)
+    assert (fit["rows_of_separated_levels"], fit["absorbed"]["rows_of_singletons"]) == (0, 1)
+    assert "1 of them in absorbed levels of one row" in without_links(finished / page)

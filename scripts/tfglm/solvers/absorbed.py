@@ -35,13 +35,14 @@ from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, Spars
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left to fit once singletons and separated levels are gone: the rows, their counts, and by grouping the levels that
-    had a single row."""
+    """What is left to fit once singletons and separated levels are gone: the rows, their counts, by grouping the levels that had a
+    single row, and those that are separated. `rows_separated` are the rows of these; all others that are gone are singletons'."""
 
     workload: Workload
     counts: Sums
     singletons: Mapping[tuple[str, ...], frozenset[int]]
     separated: Mapping[tuple[str, ...], frozenset[int]]
+    rows_separated: int = 0
 
 
 def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
@@ -60,8 +61,18 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
     plain = {part.grouping for part in design.parts if not part.multiplier}
     absorbed = {design.parts[k].grouping for k in design.absorbed_parts}
     singletons, separated = dict(before.singletons), dict(before.separated)
+    rows_separated = before.rows_separated
+
+    def left(*which: Mapping[tuple[str, ...], frozenset[int]]) -> tuple[Workload, Sums]:
+        excluded = {
+            grouping: frozenset().union(*(found.get(grouping, frozenset()) for found in which))
+            for grouping in dict.fromkeys(grouping for found in which for grouping in found)
+        }
+        less = workload.without(excluded)
+        return less, less.sum(executor, "counts", design.by_term(np.zeros(design.size)))
+
     while True:
-        more = False
+        known = dict(singletons), dict(separated)
         for number, grouping in enumerate(design.groupings):
             weight, response, rows = (counts[f"{name}_{number}"] for name in ("weight_sum", "response", "rows"))
             alone = (rows == 1) & (grouping in absorbed)
@@ -69,17 +80,14 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
             for found, which in ((singletons, alone), (separated, alike)):
                 if which.any():
                     found[grouping] = found.get(grouping, frozenset()) | frozenset(np.flatnonzero(which).tolist())
-                    more = True
-        if not more:
+        if (singletons, separated) == known:
             break
-        groupings = dict.fromkeys([*singletons, *separated])
-        workload = workload.without(
-            {
-                grouping: singletons.get(grouping, frozenset()) | separated.get(grouping, frozenset())
-                for grouping in groupings
-            }
-        )
-        counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
+        if separated != known[1]:
+            before_round = counts["rows"]
+            workload, counts = left(known[0], separated)
+            rows_separated += int(before_round - counts["rows"])
+        if singletons != known[0]:
+            workload, counts = left(singletons, separated)
     for what, found in (("a single row", singletons), ("responses that are all alike", separated)):
         for grouping, levels in found.items():
             if levels:
@@ -89,7 +97,7 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
             f"models.{design.model}.absorb: once levels with a single row, or with responses that are all alike, are left out, "
             f"nothing is left to fit\n  absorb fewer factors, or coarser ones"
         )
-    return Kept(workload, counts, singletons, separated)
+    return Kept(workload, counts, singletons, separated, rows_separated)
 
 
 @dataclass(frozen=True)

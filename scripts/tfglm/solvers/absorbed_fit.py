@@ -158,6 +158,7 @@ def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
     """What fit.json says of the absorbed factors, and in place of what counts all coefficients."""
     design, reported = problem.design, fitted.reported(problem.design)
     rows_across = problem.across.rows if problem.across else 0
+    left_out = int(counts["rows"] - problem.counts["rows"])
     unknown = max(len(fitted.separating) - 1, 0)
     factors = []
     for number, k in enumerate(design.absorbed_parts):
@@ -177,13 +178,14 @@ def of_absorbed(problem: AbsorbedProblem, fitted: Fitted, counts: Sums) -> dict:
         "coefficients": int(np.count_nonzero(reported.status == FREE)),
         "coefficients_aliased": int(np.count_nonzero(np.isin(reported.status, (ALIASED, EMPTY)))) - unknown,
         "coefficients_separated": int(np.count_nonzero(reported.status == SEPARATED)) + unknown,
-        "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]) - rows_across,
+        "rows_of_separated_levels": problem.kept.rows_separated,
         "rows_separated_across_terms": rows_across,
         "absorbed": {
             "factors": factors,
             "coefficients": problem.identified,
             "pairs_of_levels": sum(problem.index.sizes),
-            "rows_left_out": int(counts["rows"] - problem.counts["rows"]),
+            "rows_left_out": left_out,
+            "rows_of_singletons": left_out - problem.kept.rows_separated - rows_across,
         },
     }
 
