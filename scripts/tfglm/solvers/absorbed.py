@@ -35,8 +35,8 @@ from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, Spars
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left to fit once singletons and separated levels are gone: the rows, their counts, by grouping the levels that had a
-    single row, and those that are separated. `rows_separated` are the rows of these; all others that are gone are singletons'."""
+    """What is left to fit once singletons and separated levels are gone: the rows, their counts, by grouping the levels that had
+    a single row, and those that are separated. `rows_separated` are the rows of these; others that are gone are singletons'."""
 
     workload: Workload
     counts: Sums
