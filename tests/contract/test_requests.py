@@ -19,7 +19,7 @@ def test_a_sum_is_the_same_bit_for_bit_however_its_calls_are_given_out() -> None
         vectors = random.normal(size=(number, 5)) * 10.0 ** random.integers(-8, 8, (number, 1))
         whole = pairwise(vectors.copy())
         np.testing.assert_allclose(whole, [math.fsum(column) for column in vectors.T], rtol=1e-9)
-        for together in (1, 2, 4, 8):
+        for together in (1, 2, 4, 8, 16):
             tasks = (vectors[first : first + together].copy() for first in range(0, number, together))
             np.testing.assert_array_equal(pairwise(map(pairwise, tasks)), whole)
 

@@ -9,7 +9,7 @@ import pytest
 
 from pools import design_of, ingest_frame
 from tfglm.data.dictionary import merge
-from tfglm.distribute import tasks
+from tfglm.distribute import parameter_server, tasks
 from tfglm.engine import division
 from tfglm.engine.cutting import Cutting
 from tfglm.engine.workload import Workload
@@ -53,16 +53,24 @@ def test_a_pass_is_the_same_bit_for_bit_however_it_is_divided(workload: Workload
             np.testing.assert_array_equal(divided.added(vectors), expected, strict=True)
 
 
+LEVELS = [22, 12, 31, 7, 29, 350, 350, 8000]
+WIDE = np.array([*LEVELS, *np.repeat(LEVELS, 3), *itertools.starmap(operator.mul, itertools.combinations(LEVELS, 2))])
+"""The sums of an information pass of 8 terms with 8,800 levels."""
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 16, 32])
 def test_of_a_wide_model_all_workers_have_work_and_the_chief_receives_one_vector(workers: int) -> None:
-    """8 terms with 8,800 levels, and 10 million rows in four calls: as many as there were workers with work before."""
-    levels = [22, 12, 31, 7, 29, 350, 350, 8000]
-    sizes = np.array(
-        [*levels, *np.repeat(levels, 3), *itertools.starmap(operator.mul, itertools.combinations(levels, 2))]
-    )
-    together, bounds = division.quickest(sizes, 4, 2.5e6, workers, 4)
+    """10 million rows in four calls: as many as there were workers with work before."""
+    together, bounds = division.quickest(WIDE, 4, 2.5e6, workers, parameter_server.MOST_TOGETHER)
     assert together == 4
     assert len(bounds) - 1 == workers
+
+
+@pytest.mark.parametrize("workers", [8, 32])
+def test_of_a_wide_model_of_very_many_rows_the_chief_receives_a_vector_for_eight_calls(workers: int) -> None:
+    """120 million rows in 46 calls: what the chief receives would take longer than the rows."""
+    together, _ = division.quickest(WIDE, 46, 2.6e6, workers, parameter_server.MOST_TOGETHER)
+    assert together == 8
 
 
 def test_few_numbers_are_divided_by_rows_alone(workload: Workload) -> None:

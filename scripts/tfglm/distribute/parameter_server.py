@@ -26,7 +26,7 @@ from tfglm.roles.announce import Announcement
 with tensorflow_setup.quiet():
     import tensorflow as tf
 
-MOST_TOGETHER = 4
+MOST_TOGETHER = 16
 """Calls; they are lost with a worker."""
 
 LONGEST_TURN = 8
