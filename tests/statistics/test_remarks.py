@@ -193,7 +193,7 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     csv_files.write(means, tmp_path / "adjusted_means.csv")
     digests.write_beside(tmp_path / "adjusted_means.csv")
     about = SimpleNamespace(adjusted_means=[tmp_path / "adjusted_means.csv"], words=NO_WORDS)
-    (_, of_g), (_, of_h) = render_home.adjusted_means(tmp_path, about, False)
+    (_, of_g), (_, of_h) = render_home.adjusted_means({"family": "gaussian"}, tmp_path, about)
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 

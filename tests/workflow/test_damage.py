@@ -108,11 +108,10 @@ def test_journal_design_and_provenance_depend_on_the_content_of_the_shards(tmp_p
         # The same file as an empty one of the design: what counts is the manifest.
         (tmp_path / "design.json").write_text("")
         manifests = [file.folder / "manifest.json"]
-        keys.add(
-            fitting.key(
-                argparse.Namespace(design=tmp_path / "design.json", manifests=manifests, settings=SolverConfig())
-            )
+        arguments = argparse.Namespace(
+            design=tmp_path / "design.json", manifests=manifests, collapsed=None, settings=SolverConfig()
         )
+        keys.add(fitting.key(arguments))
         designs.add(design.data)
         assert design.data == (file.manifest.digest,)
     assert len(keys) == len(designs) == 2
