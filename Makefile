@@ -77,7 +77,8 @@ bench-likelihoods: $(BIN)/.ready-dev
 bench-margins: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/margins.py
 
-# How long absorbed factors take, beside pyfixest (a quarter of an hour, 12 GB); writes benchmarks/results/absorb.json.
+# How long absorbed factors take, beside pyfixest, and of 120 million rows (half an hour, 12 GB); writes
+# benchmarks/results/absorb.json.
 bench-absorb: $(BIN)/.ready-dev
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/pyfixest.txt
