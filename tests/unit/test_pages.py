@@ -249,11 +249,24 @@ def test_what_is_zero_to_the_decimals_shown_has_no_minus(value, shown):
 
 def test_how_far_predictions_are_off_has_the_unit_of_the_response():
     metrics = {"rows": 68767, "mae": 27.38061, "rmse": 41.9735, "mean_prediction": -0.5, "mean_response": 4248.3}
-    told = in_words({"r_squared": 0.0784}, metrics, "minutes")
+    told = in_words({"r_squared": 0.0784, "provenance": {"model": {}}}, metrics, "minutes")
     assert told == (
         "The model explains 7.8 % of the deviance of the rows it was fitted to. On 68,767 rows kept back its predictions are off "
         "by 27.38 minutes on average (root mean square 41.97 minutes); the mean prediction is −0.5 minutes, the mean response "
         "4,248 minutes."
+    )
+
+
+@pytest.mark.parametrize(("trials", "each"), [("seats", "trial"), (None, "row")])
+def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
+    metrics = {"rows": 40, "auc": 0.75, "mean_prediction": 0.35, "mean_response": 0.343, "calibration_slope": None}
+    metrics |= {"threshold": 0.5, "accuracy": 0.7}
+    told = in_words({"provenance": {"model": {"trials": trials}}}, metrics, None)
+    assert told == (
+        f"On 40 rows kept back it ranks a {each} with the event above one without in 75.0 % of all pairs (AUC 0.7500); the "
+        f"mean predicted probability is 35.0 %, and 34.3 % of the {each}s had the event. At the threshold 0.5, 70.0 % of the "
+        f"{each}s are classified right, where the answer “no event” for every {each} has 65.7 %: there it classifies better "
+        "than one answer for all."
     )
 
 

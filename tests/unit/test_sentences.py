@@ -135,6 +135,19 @@ def test_a_curve_is_told_by_its_average_slope():
     ]
 
 
+def test_a_periodic_curve_has_no_average_slope_to_tell():
+    curve = [("cc(hour, df=3, lower_bound=0, upper_bound=24)", str(number), "", 0.1, "") for number in (1, 2, 3)]
+    of_hour = averages(("hour", "", "", 0.0))
+    (periodic,) = tell(table(*curve), model(slopes=of_hour))
+    assert (periodic.term, periodic.sentences) == ("hour", []) and periodic.because.startswith("its curve is periodic")
+    by_origin = ("cc(hour, df=3, lower_bound=0, upper_bound=24):origin", "1:JFK", "", 0.1, "")
+    of_both = of_hour | averages(("origin", "JFK", "EWR", 0.05))
+    hour, origin = tell(table(*curve, by_origin), model(slopes=of_both))
+    assert not hour.sentences and "with origin JFK than with EWR" in origin.sentences[0]
+    (trend,) = tell(table(("hour", "", "", 0.1, ""), *curve), model(slopes=of_hour))
+    assert "for each" in trend.sentences[0]
+
+
 def test_marginal_effects_add_percentage_points():
     of_binomial = averages(("carrier", "EV", "9E", 0.08), ("carrier", "XX", "9E", np.nan))
     assert set(of_binomial) == {("carrier", "EV")}

@@ -56,15 +56,16 @@ def accuracy(metrics: Mapping, alone: float, always: str) -> Measure:
     return Measure("accuracy", f"{100 * metrics['accuracy']:.1f} %", f"{100 * alone:.1f} %", always)
 
 
-def beside_baseline(metrics: Mapping) -> str:
-    """Whether classifying by the threshold is better than one answer for all; empty where nothing is classified."""
+def beside_baseline(metrics: Mapping, each: str) -> str:
+    """Whether classifying by the threshold is better than one answer for all; empty where nothing is classified. `each` is what
+    has the event or not: a row or a trial."""
     if not metrics.get("rows") or "accuracy" not in metrics or "confusion" in metrics:
         return ""
     mean = metrics["mean_response"]
     alone, right = max(mean, 1 - mean), metrics["accuracy"]
     return (
-        f"At the threshold {metrics['threshold']:g}, {100 * right:.1f} % of them are classified right, where the answer "
-        f"“{'event' if mean >= 0.5 else 'no event'}” for every row has {100 * alone:.1f} %: there it classifies "
+        f"At the threshold {metrics['threshold']:g}, {100 * right:.1f} % of the {each}s are classified right, where the answer "
+        f"“{'event' if mean >= 0.5 else 'no event'}” for every {each} has {100 * alone:.1f} %: there it classifies "
         f"{'better' if right > alone else 'no better'} than one answer for all."
     )
 
@@ -73,6 +74,7 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     """How much of the responses the model explains, and how it predicts rows that it has not seen. `unit` is that of the
     response."""
     explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
+    each = "trial" if fit["provenance"]["model"].get("trials") else "row"
     text = (
         ""
         if explained is None
@@ -90,8 +92,8 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     if metrics.get("auc") is not None:
         auc = metrics["auc"]
         text += (
-            f"it ranks a row with the event above one without in {100 * auc:.1f} % of all pairs (AUC {auc:.4f}); the mean "
-            f"predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the rows had the event"
+            f"it ranks a {each} with the event above one without in {100 * auc:.1f} % of all pairs (AUC {auc:.4f}); the mean "
+            f"predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the {each}s had the event"
         )
         slope = metrics["calibration_slope"]
         text += "" if slope is None else f"; calibration slope {minus(f'{slope:.3f}')} (1 is ideal)"
@@ -106,4 +108,4 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
         )
     else:
         text += "all responses are alike"
-    return f"{text}. {beside_baseline(metrics)}".strip()
+    return f"{text}. {beside_baseline(metrics, each)}".strip()

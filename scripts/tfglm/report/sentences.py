@@ -30,6 +30,8 @@ NO_NUMBER = "its effect is no single number, as the formula has a product or a c
 
 NO_AVERAGE = "its coefficient is no difference or ratio of the response, and its average marginal effect is not known"
 
+PERIODIC = "its curve is periodic, so that it rises as much as it falls and its average slope says nothing"
+
 NEARLY_DETERMINED = "other terms nearly determine it, so that its effect and theirs cannot be told apart"
 
 
@@ -111,7 +113,8 @@ def tell(table: pd.DataFrame, model: Model) -> list[Told]:
             told.append(Told(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
         for name in averaged:
             if name not in on_average:
-                told.append(averages(name, model))
+                periodic = (name, "") in model.slopes and is_periodic(plain(name), terms)
+                told.append(Told(name, [], PERIODIC) if periodic else averages(name, model))
         on_average.update(averaged)
     return told
 
@@ -119,6 +122,12 @@ def tell(table: pd.DataFrame, model: Model) -> list[Told]:
 def columns_in(term: str) -> list[str]:
     """The columns of a term: no functions, nor their arguments."""
     return re.findall(r"\b[^\W\d]\w*\b(?!\s*[(=])", term)
+
+
+def is_periodic(column: str, terms: Collection[str]) -> bool:
+    """Whether a column has an effect through periodic splines alone."""
+    parts = [part for term in terms for part in term.split(":") if column in columns_in(part)]
+    return all(part.startswith("cc(") for part in parts)
 
 
 def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
