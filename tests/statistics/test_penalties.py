@@ -1,6 +1,7 @@
 """Penalty factors, terms without a penalty and cross-validation against glmnet and loops of fits of their own."""
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,38 @@ def test_a_redundant_column_among_unpenalised_ones_is_aliased(frame, tmp_path):
         design, fitted, _ = fit_files(files, formula, "binomial", l1=l1, l2=l2, unpenalised=["hour + km"])
         table = table_of(design, fitted)
         assert table["status"].loc[[("hour", ""), ("km", "")]].tolist() == ["", "aliased"]
+
+
+def test_a_path_without_an_intercept_begins_with_what_is_not_penalised(frame, tmp_path):
+    random = np.random.default_rng(3)
+    mean = np.exp(4 + np.sin(frame["hour"] / 4) + 0.3 * frame["wind"] + 0.2 * (frame["origin"] == 1))
+    files = [ingest_frame(frame.assign(fuel=(mean * random.gamma(3, 1 / 3, len(frame))).round(3)), tmp_path)]
+    curve = "bs(hour, df=5)"
+    formula = f"fuel ~ 0 + {curve} + C(origin) + ns(hour, df=4) + wind"
+    settings = {"family": "gamma", "link": "log", "unpenalised": [curve]}
+    path = {"penalties": [0.5, 0.01], "l1_ratio": 0, "select": "cross_validation", "folds": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        design, fitted, _ = fit_files(files, formula, path=path, **settings)
+    (chosen,) = [point["penalty"] for point in fitted.summary["path"] if point["chosen"]]
+    by_newton = fit_files(files, formula, l2=chosen, **settings)[:2]
+    assert fitted.summary["converged"] and by_newton[1].summary["converged"]
+    expected = table_of(*by_newton)["estimate"]
+    assert table_of(design, fitted)["estimate"].to_numpy() == pytest.approx(expected.to_numpy(), abs=2e-6)
+    # Of a link that not all linear predictors go with there may be nothing to begin with.
+    trend = {"family": "gamma", "link": "inverse", "unpenalised": ["scale(wind)"]}
+    with pytest.raises(
+        UserError, match=r"models\.m\.unpenalised: without an intercept a path begins with these terms alone"
+    ):
+        fit_files(files, "fuel ~ 0 + scale(wind) + C(origin)", path={"select": "aic"}, **trend)
+
+
+def test_a_step_that_cannot_be_told_names_the_model_and_what_to_do(files, monkeypatch):
+    monkeypatch.setattr("tfglm.solvers.quadratic.MOST_CHANGES", 1)
+    with pytest.raises(
+        UserError, match=r"models\.m: a step of the elastic net was not solved, which .*; leave out a term"
+    ):
+        fit_files(files, FORMULA.format("late"), "binomial", l1=0.01)
 
 
 REFUSED = {

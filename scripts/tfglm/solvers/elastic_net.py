@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
+from tfglm.errors import UserError
 from tfglm.solvers import inference, quadratic
 from tfglm.solvers.information import NO_BLOCKS, Blocks, factor, null_vectors
 from tfglm.solvers.problem import CONVERGED_BELOW, Point, Problem, Solution, State
@@ -158,8 +159,16 @@ class ProximalSearch:
         self.blocks, self.since = self.near.penalised(self.problem.ridge), Since()
 
     def step(self, precision: float) -> np.ndarray:
+        """The next one, [p]. Raises UserError if it cannot be told."""
         problem, state = self.problem, self.state
-        return quadratic.solve(self.blocks, problem.gradient(state), state.coefficients, problem.lasso, precision)
+        try:
+            return quadratic.solve(self.blocks, problem.gradient(state), state.coefficients, problem.lasso, precision)
+        except quadratic.NotSolved:
+            raise UserError(
+                f"models.{problem.design.model}: a step of the elastic net was not solved, which happens where columns of the "
+                "formula nearly depend on each other; leave out a term, such as one of two curves of the same column, or give "
+                "all of them a penalty of which a part is `l2`"
+            ) from None
 
     def go(self, step: np.ndarray) -> bool:
         """Whether some part of the step did not raise F; if so, it has been gone."""

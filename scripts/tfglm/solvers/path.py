@@ -13,7 +13,7 @@ import numpy as np
 from tfglm.config import PathConfig
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import elastic_net
+from tfglm.solvers import elastic_net, quadratic
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.cross_validation import cross_validate
 from tfglm.solvers.information import NO_BLOCKS
@@ -76,10 +76,28 @@ def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) 
     # To within a share of what it takes to enter, at the null model.
     entering = float(np.abs(np.where(of_each > 0, problem.gradient(start.state), 0.0)).max()) / problem.weight_sum
     nothing = np.zeros(len(start.state.coefficients))
-    search = start.state, start.state.information, nothing, entering, max_iterations, reporter
+    begun = without_penalised(problem, start.state)
+    search = begun, begun.information, nothing, entering, max_iterations, reporter
     state = elastic_net.minimise(alone, *search).state
     elastic_net.check_drift(problem, state)
     return state if state.blocks else problem.at(state.coefficients)
+
+
+def without_penalised(problem: Problem, state: State) -> State:
+    """A state with 0 where a penalty acts, of which the linear predictor is as near as it can be. Without an intercept the null
+    model has coefficients that are penalised, those of a factor. Raises UserError if rows have no mean there."""
+    left_out = np.where(problem.unpenalised, 0.0, state.coefficients)
+    if not left_out.any():
+        return state
+    blocks = state.information
+    instead = quadratic.newton(blocks, problem.unpenalised, -quadratic.product(blocks, left_out))
+    state = problem.at(state.coefficients - left_out + instead)
+    if not np.isfinite(state.loss):
+        raise UserError(
+            f"models.{problem.design.model}.unpenalised: without an intercept a path begins with these terms alone, which give "
+            "some rows no mean; write the formula with an intercept, or choose `link: log`"
+        )
+    return state
 
 
 def follow(

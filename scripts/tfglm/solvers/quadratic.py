@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 import scipy.linalg
 
-from tfglm.errors import UserError
 from tfglm.solvers.information import Blocks, factor
 
 NUGGET = 1e-11
@@ -24,11 +23,15 @@ MOST_CHANGES = 500
 """Of the set of coefficients that are not zero, within one quadratic problem."""
 
 
+class NotSolved(Exception):
+    """The search for the signs has changed them as often as it may."""
+
+
 def solve(
     blocks: Blocks, gradient: np.ndarray, start: np.ndarray, threshold: np.ndarray, precision: float
 ) -> np.ndarray:
     """The step from `start` to the minimum, [p], to within `precision` of its KKT conditions. `blocks` are H, `gradient` is g at
-    `start`. Raises UserError if that takes too long."""
+    `start`. Raises NotSolved if that takes too long."""
     x, residual = start.copy(), gradient.copy()
     present = np.zeros(len(x), bool)
     present[blocks.dense] = present[blocks.eliminated] = True
@@ -45,10 +48,10 @@ def solve(
             # The signs of those that are there first, then others.
             entering &= excess == excess.max() if singly else False
         sign = np.where(entering, -np.sign(residual), np.sign(x))
-        direction = _newton(blocks, active | entering, residual + threshold * sign)  # 3.
+        direction = newton(blocks, active | entering, residual + threshold * sign)  # 3.
         while np.any(wrong := entering & (direction * sign < 0)):
             entering &= ~wrong
-            direction = _newton(blocks, active | entering, residual + threshold * sign)
+            direction = newton(blocks, active | entering, residual + threshold * sign)
         curved = product(blocks, direction)
         length = _lowest(x, direction, float(residual @ direction), float(direction @ curved), threshold)  # 4.
         singly = length == 0.0 and not singly
@@ -57,7 +60,7 @@ def solve(
         after[(x != 0) & (threshold > 0) & (np.abs(after) <= 1e-14 * np.abs(x))] = 0.0
         residual = residual + length * curved
         x = after
-    raise UserError("the quadratic problem of an elastic net was not solved")
+    raise NotSolved
 
 
 def product(blocks: Blocks, vector: np.ndarray) -> np.ndarray:
@@ -69,7 +72,7 @@ def product(blocks: Blocks, vector: np.ndarray) -> np.ndarray:
     return result
 
 
-def _newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-H^-1 gradient over the active coefficients, 0 elsewhere."""
     restricted = blocks.restrict(active)
     nugget = NUGGET
