@@ -18,14 +18,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from processes import alive, wait_until
 from tfglm import command
+from tfglm.data.shards import BLOCK_ROWS, IngestedFile
+from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
 from tfglm.distribute.local import LocalExecutor
 from tfglm.distribute.reduction import calls_together, pairwise
 from tfglm.distribute.tasks import Division, Document, Task, divides, registered
 from tfglm.errors import UserError
+from tfglm.resume import Journal, ResumingExecutor
 from tfglm.roles import announce, ending, peers, probe, watchdog
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watched import Watched
@@ -155,6 +159,40 @@ def expected() -> dict[str, np.ndarray]:
     return answers
 
 
+# --------------------------------------------------------------------------------------------------------- a fit of classes
+
+
+def classes(folder: Path) -> tuple[Design, IngestedFile]:
+    """A regression of three classes with errors by cluster, and its rows: four blocks."""
+    from pools import design_of, ingest_frame
+    from tfglm.data.dictionary import merge
+
+    random, rows = np.random.default_rng(8), 30_000
+    day = random.integers(0, 60, rows)
+    score = np.array([0.3, 0.0, -0.2]) + random.normal(size=(60, 3))[day] + random.gumbel(size=(rows, 3))
+    frame = pd.DataFrame({"day": day, "carrier": random.choice(list("ABC"), rows), "x": random.normal(size=rows)})
+    frame["status"] = np.array(["late", "cancelled", "on time"])[score.argmax(axis=1)]
+    file = ingest_frame(frame, folder, "rows")
+    formula, settings = "status ~ carrier*x", {"reference_class": "on time", "std_errors": "cluster(day)"}
+    return design_of(formula, "multinomial", merge([file]), [file], **settings), file
+
+
+def fit_classes(executor: Executor, design: Design, file: IngestedFile, folder: Path) -> dict[str, str]:
+    """The digests of what a fit of them writes, by name. A call is a block."""
+    from tfglm import checkpoint, digests
+    from tfglm.config import SolverConfig
+    from tfglm.engine.cutting import Cutting
+    from tfglm.engine.workload import Workload
+    from tfglm.solvers.fit import fit
+    from tfglm.solvers.reporter import Reporter
+
+    workload = Workload(design, [file], "train", cutting=Cutting(rows_per_call=BLOCK_ROWS))
+    fitted = fit(workload, executor, SolverConfig(), Reporter())
+    checkpoint.save(fitted, design, folder)
+    digests.write_json(folder / "fit.json", fitted.summary)
+    return {path.name: digests.of(path) for path in sorted(folder.iterdir())}
+
+
 # ------------------------------------------------------------------------------------------------------- on a real cluster
 
 
@@ -162,6 +200,7 @@ def serve_tasks(folder: Path) -> None:
     """What a worker of the tests prepares."""
     from tfglm.distribute import remote
     from tfglm.distribute.designs import Designs
+    from tfglm.engine import passes  # noqa: F401  registers those of a fit
 
     remote.serve(Designs.beside(folder))
 
@@ -201,6 +240,15 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
         },
     )
 
+    of_classes, recalled = classes(folder / "classes"), []
+    alone = fit_classes(LocalExecutor(), *of_classes, folder / "alone")
+    for name, each in {"on servers": executor, "resumed": LocalExecutor()}.items():
+        journal = Journal(folder / "journal", "key", lambda message: None)
+        resuming = ResumingExecutor(each, journal, lambda was_there, seconds: recalled.append(was_there))
+        yield f"classes {name}", {"same": fit_classes(resuming, *of_classes, folder / name) == alone}
+        journal.settle()
+    yield "classes", {"files": sorted(alone), "recalled": recalled}
+
     long = calls(12, steps=30_000)
     before = executor.sum(WAVES, long, {"w": W})
     threading.Timer(0.5, os.kill, (killed.pid, signal.SIGKILL)).start()
@@ -215,6 +263,7 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
     time.sleep(watchdog.PERIOD + 1)
     # The other one cannot do the work now, so the one that came back has to: it knows no design yet.
     os.kill(other.pid, signal.SIGKILL)
+    yield "classes by the one that came back", {"same": fit_classes(executor, *of_classes, folder / "again") == alone}
     again = executor.sum(WAVES, long, {"w": W})
     yield "summed by the one that came back", {"same": np.array_equal(before, again)}
 

@@ -180,6 +180,17 @@ def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) 
     assert printed.count("lost: worker 0 at") == printed.count("worker 0 is back at") == 1
 
 
+def test_classes_are_fitted_on_servers_as_in_one_process(cluster: tuple[Path, dict]) -> None:
+    """To the same bytes, though a worker is killed; and one process goes on from the journal of the servers' fit."""
+    steps = cluster[1]
+    assert {"fit.json", "fitted.data-00000-of-00001"} <= set(steps["classes"]["files"])
+    fits = ("on servers", "resumed", "by the one that came back")
+    assert [steps[f"classes {name}"]["same"] for name in fits] == [True, True, True]
+    recalled = steps["classes"]["recalled"]
+    passes = len(recalled) // 2
+    assert passes > 5 and recalled == [False] * passes + [True] * passes
+
+
 def test_a_lost_ps_is_named(cluster: tuple[Path, dict]) -> None:
     assert cluster[1]["the ps killed"]["message"].startswith("ps 0 at 127.0.0.1:")
 
