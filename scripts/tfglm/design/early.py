@@ -1,6 +1,7 @@
 """What is wrong with models, as far as config, layouts and the headers of the files tell: found before any row is read."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tfglm.config import Config, DesignConfig, Layout, ModelConfig
@@ -8,9 +9,10 @@ from tfglm.config.columns import listed
 from tfglm.config.comparisons import EQUALS
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
-from tfglm.design.formula import parse
+from tfglm.design.formula import ParsedFormula, parse
 from tfglm.design.kinds import check_compared, check_kinds, check_names, check_tables
 from tfglm.design.penalties import penalty_factors
+from tfglm.design.terms import INTERCEPT
 from tfglm.errors import Problems, UserError
 from tfglm.families import FAMILIES
 
@@ -46,7 +48,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                     penalty_factors(place, model, formula)
         if formula is not None and isinstance(model, ModelConfig):
             with problems.collected():
-                check_names(place, formula, kinds, model.reference, combinations_of(model), model.absorb)
+                check_names(place, formula, kinds, model.reference, combinations_of(model, formula), model.absorb)
             with problems.collected():
                 check_compared(place, formula, kinds, model.pairwise)
         for message in problems.messages:
@@ -58,7 +60,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
     return ModelProblems(messages, frozenset(unparsed))
 
 
-def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
+def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Mapping[str, float]]:
     """The coefficients that contrasts, hypotheses and profiles name, by where."""
     rows: dict[str, Mapping[str, float]] = {f"contrasts.{name}": row for name, row in model.contrasts.items()}
     rows |= {f"profile.{name}": row for name, row in model.profile.items()}
@@ -67,13 +69,18 @@ def combinations_of(model: ModelConfig) -> dict[str, Mapping[str, float]]:
             rows[f"hypotheses.{name}.{place}"] = {key: weight for key, weight in row.items() if key != EQUALS}
     if not FAMILIES[model.family].of_classes:
         return rows
-    return {where: {without_class(key): weight for key, weight in row.items()} for where, row in rows.items()}
+    terms = {*(term.name for term in formula.terms), INTERCEPT}
+    return {where: {without_class(key, terms): weight for key, weight in row.items()} for where, row in rows.items()}
 
 
-def without_class(coefficient: str) -> str:
-    """A coefficient of a regression of classes without the class that it is of, which may have a colon too."""
-    before = coefficient.partition("[")[0]
-    return coefficient[before.rfind(": ") + 2 :] if ": " in before else coefficient
+def without_class(coefficient: str, terms: Collection[str]) -> str:
+    """A coefficient of a regression of classes without the class that it is of, which may have colons and brackets too; `terms`
+    are those of the formula, with `Intercept`."""
+    rests = [coefficient[match.end() :] for match in re.finditer(": ", coefficient)]
+    of_terms = [
+        rest for rest in (coefficient, *rests) if rest in terms or any(rest.startswith(f"{term}[") for term in terms)
+    ]
+    return (*of_terms, *rests[-1:], coefficient)[0]
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:
