@@ -180,6 +180,11 @@ def test_each_class_is_told_against_the_reference_class():
         "The odds of cancelled rather than on time are 39 % lower (33 to 45 %) with carrier EV than with 9E, and cancelled is on "
         "average 2.0 percentage points less frequent (1.0 to 3.0 percentage points).",
     ]
+    alike = table(*CARRIERS[:2], ("carrier", "EV", "9E", 0.01, "")).assign(**{"class": "off"})
+    (unclear,) = tell_by_class(alike, effects[:0], model(response="status", words=words), "ok")
+    assert unclear.sentences == [
+        "No level of carrier differs clearly from 9E in the odds of cancelled rather than on time."
+    ]
 
 
 def test_adjusted_means_have_a_column_for_each_class():

@@ -172,7 +172,8 @@ def of_factor(term: str, rows: pd.DataFrame, model: Model) -> Told:
     reference = model.words.level(term, str(rows["reference"].iloc[0]))
     clear = [(level, effect) for level, effect in tested if effect.lower * effect.upper > 0]
     if not clear:
-        return Told(term, [f"No level of {name} differs clearly from {reference}."])
+        of_what = f" in the odds of {model.response}" if model.event else ""
+        return Told(term, [f"No level of {name} differs clearly from {reference}{of_what}."])
     inflated = entangled_levels(rows, model)
     entangled = [level for level, _ in tested if level in inflated]
     if 2 * len(entangled) > len(tested):
@@ -298,7 +299,8 @@ def averages(name: str, model: Model) -> Told:
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
     clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]
     if not clear:
-        return Told(name, [f"On average no level of {plain(name)} differs clearly from {reference}."])
+        of_what = f" in the probability of {model.event}" if model.event else ""
+        return Told(name, [f"On average no level of {plain(name)} differs clearly from {reference}{of_what}."])
     return Told(
         name,
         [
