@@ -14,6 +14,7 @@ REFUSED = (
     "leave no residual variance",
     "combinations of levels have no training rows",
     "the information matrix is singular",  # of columns that are nearly the same on 60 rows, with weights near 0
+    "which rows are separated could not be told",  # of such columns where terms separate rows
 )
 """Why a model cannot be fitted to few rows."""
 
