@@ -69,8 +69,10 @@ def fit(
     estimated = None
     if not design.distribution.shape_is_known:
         estimated = with_shape(workload, executor, settings, reporter, limits)
-        workload = workload.with_design(design.as_fitted({estimated.name: estimated.value}))
-        held_out = held_out and held_out.with_design(workload.design)
+        known = {estimated.name: estimated.value}
+        workload = workload.with_design(design.as_fitted(known))
+        # Of its own design: rows that are kept back are never collapsed.
+        held_out = held_out and held_out.with_design(held_out.design.as_fitted(known))
         design = workload.design
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
     counts = count(workload, executor)
