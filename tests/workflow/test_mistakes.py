@@ -111,6 +111,34 @@ def test_a_column_of_another_kind_and_a_term_that_there_is_not_are_found_before_
     assert expected in problems[0]
 
 
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"reference": {"carrier": "AA"}}, "reference: `carrier`"),
+        ({"reference": {"C(month)": 1}}, "reference: `C(month)`"),
+        ({"pairwise": ["C(month)"]}, "pairwise: `C(month)`"),
+        ({"contrasts": {"x": {"carrier[UA]": 1}}}, "contrasts.x: `carrier[UA]`"),
+        ({"hypotheses": {"x": [{"distance": 1}, {"month[2]": 1}]}}, "hypotheses.x.2: `month[2]`"),
+    ],
+)
+def test_what_is_asked_of_an_absorbed_factor_is_told_as_that(keys, place):
+    absorbing = {
+        "formula": "late ~ origin + distance",
+        "absorb": ["carrier", "month"],
+        "reference": {},
+        "contrasts": {},
+    }
+
+    def change(raw: dict, **more) -> None:
+        del raw["tables"]
+        model(**absorbing | more)(raw)
+
+    (problem,) = told(lambda raw: change(raw, **keys))
+    assert problem.startswith(f"models.binary.{place} is of an absorbed factor, whose coefficients are not reported\n")
+    (problem,) = told(lambda raw: change(raw, contrasts={"x": {"Intercept": 1, "distance": 2}}))
+    assert problem.startswith("models.binary.contrasts.x: there is no `Intercept` where factors are absorbed")
+
+
 def test_kinds_in_which_layouts_differ_are_not_judged():
     as_text = Layout.model_validate({"columns": LAYOUT["columns"] | {"seats": "string"}})
     config = load(VALID[0], "c.yaml")

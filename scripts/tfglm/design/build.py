@@ -334,7 +334,7 @@ class _DesignBuilder:
         if len(levels) < 2:
             raise UserError(
                 f"{where}: `{factor.name}` has only the level `{levels[0]}` in the training rows, so it has no "
-                "effect to estimate; remove it from the formula"
+                "effect to estimate; remove it there"
             )
         if factor.reference is not None and factor.reference not in levels:
             raise UserError(

@@ -10,7 +10,7 @@ from tfglm.config.comparisons import EQUALS
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
 from tfglm.design.formula import ParsedFormula, parse
-from tfglm.design.kinds import check_compared, check_kinds, check_names, check_tables
+from tfglm.design.kinds import check_absorbed, check_compared, check_kinds, check_names, check_tables
 from tfglm.design.penalties import penalty_factors
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import Problems, UserError
@@ -48,9 +48,13 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                     penalty_factors(place, model, formula)
         if formula is not None and isinstance(model, ModelConfig):
             with problems.collected():
-                check_names(place, formula, kinds, model.reference, combinations_of(model, formula), model.absorb)
-            with problems.collected():
-                check_compared(place, formula, kinds, model.pairwise)
+                combinations = combinations_of(model, formula)
+                named = {"reference": model.reference, "pairwise": model.pairwise, **combinations}
+                check_absorbed(place, model.absorb, named)
+                with problems.collected():
+                    check_names(place, formula, kinds, model.reference, combinations, bool(model.absorb))
+                with problems.collected():
+                    check_compared(place, formula, kinds, model.pairwise)
         for message in problems.messages:
             by_message.setdefault(message.replace(place, "\0"), []).append(place)
     messages = [

@@ -1,10 +1,12 @@
 """What a model takes its columns for: refused where they hold something else, as soon as their kinds are known."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tfglm.config import DesignConfig, RowsConfig
+from tfglm.config.models import columns_of
 from tfglm.data.kinds import Kind
 from tfglm.design.formula import FormulaFactor, ParsedFormula, parse_factor
+from tfglm.design.terms import INTERCEPT
 from tfglm.design.transforms import SEVERAL
 from tfglm.errors import Problems, UserError, closest, nearest
 from tfglm.families import FAMILIES
@@ -174,20 +176,11 @@ def check_names(
     kinds: Mapping[str, Kind | None],
     reference: Mapping[str, str],
     combinations: Mapping[str, Mapping[str, float]],
-    absorbed: Sequence[str] = (),
+    has_absorbed: bool = False,
 ) -> None:
     """Raise UserError for terms of reference levels, contrasts and hypotheses that the formula has not. Their levels are not
-    known before the rows are."""
+    known before the rows are. With absorbed factors there is no intercept."""
     problems = Problems()
-    for key, names in {"reference": reference, **combinations}.items():
-        for name in names:
-            if name.partition("[")[0] in absorbed:
-                problems.messages.append(
-                    f"{where}.{key}: `{name}` is of an absorbed factor, whose coefficients are not reported\n"
-                    f"  write the factor into the formula, or take it out of {where}.{key}"
-                )
-    if problems.messages:
-        problems.check()
     factors = {factor.name: has_levels([factor], kinds) for term in formula.terms for factor in term.factors}
     categorical = [name for name, levels in factors.items() if levels is not False]
     ordered = {
@@ -208,12 +201,32 @@ def check_names(
                 f"  {listed('there are', categorical)}"
             )
     terms = {term.name: has_levels(term.factors, kinds) for term in formula.terms}
-    if formula.intercept and not absorbed:
+    if formula.intercept and not has_absorbed:
         terms["Intercept"] = False
     for place, weights in combinations.items():
         for coefficient in weights:
             with problems.collected():
                 check_coefficient(f"{where}.{place}", coefficient, terms)
+    problems.check()
+
+
+def check_absorbed(where: str, absorbed: Collection[str], named: Mapping[str, Iterable[str]]) -> None:
+    """Raise UserError for coefficients and factors of absorbed columns; `named` are those that each key names."""
+    if not absorbed:
+        return
+    problems = Problems()
+    for key, names in named.items():
+        for name in names:
+            term = name.partition("[")[0]
+            if term == INTERCEPT:
+                problems.messages.append(
+                    f"{where}.{key}: there is no `{INTERCEPT}` where factors are absorbed, which take its place; take it out"
+                )
+            elif not set(columns_of(term)).isdisjoint(absorbed):
+                problems.messages.append(
+                    f"{where}.{key}: `{name}` is of an absorbed factor, whose coefficients are not reported\n"
+                    f"  write the factor into the formula, or take it out of {where}.{key}"
+                )
     problems.check()
 
 
