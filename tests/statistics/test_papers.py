@@ -249,12 +249,15 @@ def test_absorbed_factors_and_penalised_likelihoods_are_named_below_the_estimate
     models = [
         model_of("plain", "late ~ x"),
         model_of("by_carrier", "late ~ x", absorb=["carrier", "hour"]),
-        model_of("by_firth", "late ~ x", firth=True),
+        model_of("by_firth", "late ~ x + carrier + C(hour)", firth=True),
     ]
+    settings = TablesConfig(controls=["carrier", "C(hour)"])
     below = {
         line.term: [cell.value for cell in line.cells]
-        for line in paper_table(models, TablesConfig(), pd.DataFrame({"problem": []})).statistics
+        for line in paper_table(models, settings, pd.DataFrame({"problem": []})).statistics
     }
+    # What is absorbed is controlled for.
+    assert below["carrier"] == below["C(hour)"] == ["no", "yes", "yes"]
     assert below["absorbed factors"] == ["", "carrier, hour", ""]
     assert below["likelihood"] == ["", "", "Firth's, penalised"]
 

@@ -80,8 +80,9 @@ def paper_table(models: Sequence[Model], settings: TablesConfig, tests: pd.DataF
         for term, level in sorted(keys, key=lambda key: terms.index(key[0]))
         if of_any_class(term) not in settings.controls
     ]
+    pairs = list(zip(models, tables, strict=True))
     controls = [
-        Line(name_of(term, settings), "", tuple(Cell("yes" if has_term(table, term) else "no") for table in tables))
+        Line(name_of(term, settings), "", tuple(Cell("yes" if has_term(*each, term) else "no") for each in pairs))
         for term in dict.fromkeys(map(of_any_class, terms))
         if term in settings.controls
     ]
@@ -101,9 +102,10 @@ def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
     return table.set_index(["term", "level"])
 
 
-def has_term(table: pd.DataFrame, term: str) -> bool:
-    """Whether a table has a term, of whatever class."""
-    return term in map(of_any_class, table.index.unique(0))
+def has_term(model: Model, table: pd.DataFrame, term: str) -> bool:
+    """Whether a model has a term, in its table, of whatever class, or absorbed."""
+    absorbed = absorbed_factors(model.fit)
+    return term in (*absorbed, *(f"C({name})" for name in absorbed), *map(of_any_class, table.index.unique(0)))
 
 
 def name_of(term: str, settings: TablesConfig) -> str:
@@ -139,7 +141,7 @@ def statistics(models: Sequence[Model]) -> list[Line]:
         "response": [response_of(model.fit) for model in models],
         "family": [model.family for model in models],
         "standard errors": [errors_of(model.fit) for model in models],
-        "absorbed factors": [absorbed_by(model.fit) for model in models],
+        "absorbed factors": [", ".join(absorbed_factors(model.fit)) for model in models],
         "likelihood": ["Firth's, penalised" if model.fit.get("firth") else "" for model in models],
     }
     values = {name: [model.fit.get(key) for model in models] for name, key in (STATISTICS | FIT).items()}
@@ -164,9 +166,9 @@ def errors_of(fit: Mapping) -> str:
     return errors["kind"]
 
 
-def absorbed_by(fit: Mapping) -> str:
+def absorbed_factors(fit: Mapping) -> list[str]:
     """The factors that have coefficients which no table shows."""
-    return ", ".join(each["factor"] for each in fit.get("absorbed", {}).get("factors", []))
+    return [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
 
 
 def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
