@@ -263,6 +263,22 @@ def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_p
     assert list(predicted.remark[40:]) == ["separated level", "unseen level"]
 
 
+@pytest.mark.parametrize("formula", ["x + z + origin", "z + x:origin"])
+def test_levels_of_the_formula_whose_rows_were_left_out_have_no_prediction(flights, tmp_path, formula):
+    """The one row of N999 is the one of SFO too: what the fit holds at zero is no effect of SFO."""
+    lonely = flights.head(1).assign(tail="N999", origin="SFO")
+    design, fitted = fit_frame(
+        pd.concat([flights, lonely]), f"delay ~ {formula}", "gaussian", tmp_path, absorb=["tail", "route"]
+    )
+    new = flights.head(4).assign(origin=["SFO", "EWR", "JFK", "SFO"])
+    file = ingest_frame(new, tmp_path / "new", "new", split={"train": "FALSE", "predict": "TRUE"})
+    tables = [table.to_pandas() for table in predict.predictions(design, fitted, file, {}, [], 1.0, 0.95)]
+    predicted = pd.concat(tables, ignore_index=True)["mean"].to_numpy()
+    model = smf.ols(f"delay ~ {formula} + C(tail) + C(route)", flights).fit()
+    assert np.isnan(predicted[[0, 3]]).all()
+    assert predicted[1:3] == pytest.approx(model.predict(new[1:3]).to_numpy(), rel=1e-9)
+
+
 def test_the_number_of_calls_moves_no_estimate(flights, tmp_path):
     """More rows in a call, or fewer: the pairs of levels come in another order, and sums differ by rounding alone."""
     frame = pd.concat([flights] * 12, ignore_index=True)

@@ -117,6 +117,25 @@ def test_an_exported_network_has_the_regression_under_it(file, frame):
     assert np.isnan(eta[separated]).all() and np.isnan(eta[110:115]).all() and np.isfinite(eta).sum() > 300
 
 
+def test_an_exported_network_has_a_regression_with_absorbed_factors_under_it(file, frame, tmp_path):
+    """It has columns that the network has not; a level whose rows were left out has no prediction there either."""
+    frame = frame.assign(plane=np.arange(len(frame)) % 40)
+    frame.loc[[3, 2410], "plane"] = 99
+    file = ingest_frame(frame, tmp_path, split=SPLIT)
+    regression = design(file, "late ~ hour", absorb=["carrier", "plane"])
+    under = sources.Regression(regression, fit_design(regression, [file]))
+    of_network = design(file, "late ~ log(distance)")
+    network = random_network(of_network, LayersConfig(hidden=[4]))
+    exported = Exported(network, of_network, {}, under)
+    units = sources.units(of_network.to_predict, [file], "predict", under)
+    eta = assert_predicts_the_same(exported, units, network, frame)
+    assert np.isnan(eta[10]) and np.isfinite(eta[[8, 9, 11, 12]]).all()
+    exported.save(tmp_path / "saved_model")
+    saved = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["serving_default"]
+    outputs = saved(**columns(frame[PREDICTED], exported.kinds))
+    np.testing.assert_allclose(outputs["linear_predictor"], eta, rtol=1e-5, atol=1e-6)
+
+
 def test_its_description_has_the_linear_part_by_term_and_level(file, frame):
     of_network = design(file, "late ~ carrier + hour + carrier:hour")
     network = random_network(of_network, LayersConfig(hidden=[]))

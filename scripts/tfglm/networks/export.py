@@ -34,13 +34,15 @@ class Exported(tf.Module):
     ) -> None:
         super().__init__()
         self.covariates = export.Covariates(design, substitutes, "networks")
-        self.kinds = dict(self.covariates.kinds)
+        kinds = dict(self.covariates.kinds)
         self._network, self._regression = network, None
         self._classes = list(design.classes.levels) if design.classes else []
         if regression:
             missing = unseen.of_missing(regression.design)
             self._regression = export.Exported(regression.design, regression.fitted, missing)
-            self.kinds |= self._regression.covariates.kinds
+            kinds |= self._regression.covariates.kinds
+        # Whole, for TensorFlow saves no dictionary that was changed once the module has it.
+        self.kinds = kinds
 
     def save(self, folder: Path) -> None:
         """Write the SavedModel."""

@@ -20,8 +20,8 @@ from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
 from tfglm.results.estimates import Estimates
-from tfglm.results.predict import left_out
-from tfglm.solvers.fitted import SEPARATED, Fitted
+from tfglm.results.predict import left_out, without_value
+from tfglm.solvers.fitted import Fitted
 
 MEANS = {
     "identity": tf.identity,
@@ -144,7 +144,7 @@ class Exported(tf.Module):
     def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]) -> None:
         super().__init__()
         self.covariates = Covariates(design, substitutes, "models")
-        coefficients = np.where(fitted.status == SEPARATED, np.nan, fitted.coefficients)
+        coefficients = np.where(without_value(design, fitted), np.nan, fitted.coefficients)
         self._coefficients = tf.constant(coefficients, tf.float64)
         self._left_out = [tf.constant(direction, tf.float64) for direction in left_out(fitted)]
 

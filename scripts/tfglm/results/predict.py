@@ -51,16 +51,23 @@ def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Ite
 
 def without_separated(workload: Workload, fitted: Fitted) -> Workload:
     """The workload without the rows of separated levels, and those that terms separate together: their linear predictor is not
-    finite, or not known. Nor is that of levels of absorbed factors that the fit has left out."""
-    separated = {
-        part.grouping: frozenset(np.flatnonzero(fitted.status[part.where] == SEPARATED).tolist())
-        for part in workload.design.parts
-        if part.grouping and not part.multiplier
-    }
-    for part in (workload.design.parts[k] for k in workload.design.absorbed_parts):
-        # A level whose rows were all left out has no coefficient.
-        separated[part.grouping] |= frozenset(np.flatnonzero(fitted.status[part.where] == EMPTY).tolist())
+    finite, or not known. Nor is that of levels whose rows a fit with absorbed factors has left out."""
+    design, unknown = workload.design, without_value(workload.design, fitted)
+    separated: dict[tuple[str, ...], frozenset[int]] = {}
+    for part in design.parts:
+        if part.grouping:
+            of_part = unknown[part.where]
+            if part.multiplier:  # an infinite slope tells of single rows, those along `left_out`
+                of_part = of_part & (fitted.status[part.where] == EMPTY)
+            groups = np.flatnonzero(of_part).tolist()
+            separated[part.grouping] = separated.get(part.grouping, frozenset()).union(groups)
     return workload.without(separated).along(left_out(fitted))
+
+
+def without_value(design: Design, fitted: Fitted) -> np.ndarray:
+    """Which coefficients of levels have no value that a prediction could be made of, [p]: of separated levels, and where factors
+    are absorbed of all levels whose rows have left the fit, those of the formula too."""
+    return np.isin(fitted.status, (SEPARATED, EMPTY) if design.absorbed else (SEPARATED,))
 
 
 def left_out(fitted: Fitted) -> np.ndarray:
