@@ -206,6 +206,16 @@ def test_column_of_a_layout_may_be_its_type_alone():
             "models.late_arrival.confidence: expected a number > 0 and < 1, received 1",
         ),
         (
+            "models.late_arrival.theta",
+            -1,
+            "models.late_arrival.theta: expected a number > 0 and <= 1000000000 or `estimate`, received -1",
+        ),
+        (
+            "models.late_arrival.power",
+            "guess",
+            'models.late_arrival.power: expected a number > 1 and < 2 or `estimate`, received "guess"',
+        ),
+        (
             "models.late_arrival.reference",
             {"speed": 1.5},
             "models.late_arrival.reference.speed: expected text or an integer or true or false, received 1.5",

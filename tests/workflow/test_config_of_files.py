@@ -152,7 +152,7 @@ def test_two_addresses_are_not_fetched_to_the_same_file():
         (
             "models.late_arrival.path.penalties",
             [1.0, float("inf")],
-            "penalties (entry 2): expected a number, received Infinity",
+            "penalties (entry 2): expected a number > 0 and <= 1000000000, received Infinity",
         ),
         (
             "models.late_arrival.contrasts",

@@ -40,9 +40,12 @@ def number_of_text(value: Any) -> Any:
     return int(value) if value.lstrip("+-").isdecimal() else float(value)
 
 
-Integer = Annotated[int, BeforeValidator(number_of_text)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(number_of_text)]
-Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number_of_text)]
+FROM_TEXT = BeforeValidator(number_of_text)
+"""Stands behind the bounds of a number: the schema has none that come later, and nor has the message about a wrong number."""
+
+Integer = Annotated[int, FROM_TEXT]
+Count = Annotated[int, Field(ge=1), FROM_TEXT]
+Number = Annotated[float, Field(allow_inf_nan=False), FROM_TEXT]
 
 
 def _level(value: Any) -> Any:

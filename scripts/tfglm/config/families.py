@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from tfglm.config.base import Number, Section
+from tfglm.config.base import FROM_TEXT, Section
 
 if TYPE_CHECKING:
     from tfglm.config.models import DesignConfig, ModelConfig
@@ -68,13 +68,13 @@ class LinkConfig(Section):
         "`logit` (the default), `probit` or `cloglog`. `poisson`, `negative_binomial`, `tweedie`: `log`. `gamma`: `log` (the "
         "default) or `inverse`. `inverse_gaussian`: `log` (the default) or `1/mu^2`.",
     )
-    theta: Annotated[Number, Field(gt=0, le=1e9)] | Shape | None = Field(
+    theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
         default=None,
         description="Of family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or "
         "`estimate` (the default).",
     )
 
-    power: Annotated[Number, Field(gt=1, lt=2)] | Shape | None = Field(
+    power: Annotated[float, Field(gt=1, lt=2, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
         default=None,
         description="Of family `tweedie`: the variance is in proportion to mean^power. A number between 1 and 2, or `estimate` "
         "(the default), which needs many passes over the data.",

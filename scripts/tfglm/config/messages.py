@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from tfglm.addresses import redacted
-from tfglm.config.schema import Node, below, description, expected, forms
+from tfglm.config.schema import Node, below, description, expected, forms, holds_nothing
 from tfglm.errors import UserError, nearest, short
 
 MOST_PROBLEMS = 100
@@ -50,6 +50,8 @@ def _problem(error: Mapping[str, Any], root: Node) -> str:
     keys = error["loc"][:-1] if is_key else error["loc"]
     parent, node, path = root, root, ""
     for key in keys:
+        if holds_nothing(node, root):
+            break  # the name of one of the forms that the value may have
         parent, node = node, below(node, key, root)
         is_entry = any("items" in form for form in forms(parent, root))
         path += f" (entry {key + 1})" if is_entry and isinstance(key, int) else f".{short(str(key), 60)}"

@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from tfglm.config import absorb, collapse, families, multinomial
 from tfglm.config.base import (
+    FROM_TEXT,
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
     MOST_MODELS,
@@ -116,7 +117,7 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         max_length=MOST_COLUMNS,
         description="Terms that penalties leave alone, as the intercept, such as `[C(month), distance]`.",
     )
-    penalty_factors: dict[Text, Annotated[Number, Field(ge=0, le=1e6)]] = Field(
+    penalty_factors: dict[Text, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT]] = Field(
         default={},
         max_length=MOST_COLUMNS,
         description="By what the penalties of a term are multiplied, as by glmnet's `penalty.factor`: `dest: 0.5`. Default: 1.",

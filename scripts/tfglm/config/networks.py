@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from tfglm.config.base import MOST_ROWS, Count, Integer, Level, Name, Number, Section, Text, number_of_text
+from tfglm.config.base import FROM_TEXT, MOST_ROWS, Count, Integer, Level, Name, Section, Text
 from tfglm.config.families import NetworkFamily, RegressionFamily
 from tfglm.config.models import PredictionConfig, RowsConfig
 from tfglm.config.multinomial import NO_THRESHOLD
@@ -35,8 +35,8 @@ WITHOUT = {
 SEVERAL_PROCESSES = ("multi_worker_mirrored", "parameter_server")
 """Strategies that are not one ordinary job."""
 
-Rate = Annotated[Number, Field(ge=0, lt=1)]
-NotNegative = Annotated[Number, Field(ge=0, le=1e9)]
+Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False), FROM_TEXT]
+NotNegative = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False), FROM_TEXT]
 
 
 class OptimizerConfig(Section):
@@ -45,7 +45,9 @@ class OptimizerConfig(Section):
     name: Literal["sgd", "adam", "adagrad", "rmsprop", "ftrl"] = Field(
         default="adam", description="The rule by which a gradient becomes a step."
     )
-    learning_rate: Annotated[Number, Field(gt=0, le=1e6)] = Field(default=0.001, description="Length of the steps.")
+    learning_rate: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), FROM_TEXT] = Field(
+        default=0.001, description="Length of the steps."
+    )
     momentum: Rate | None = Field(default=None, description="Of `sgd` and `rmsprop`.")
     nesterov: bool | None = Field(default=None, description="Whether the momentum of `sgd` is Nesterov's.")
     beta_1: Rate | None = Field(default=None, description="Decay of the mean of the gradients, of `adam`.")
@@ -58,7 +60,7 @@ class OptimizerConfig(Section):
     initial_accumulator_value: NotNegative | None = Field(
         default=None, description="Where the sum of squares starts, of `adagrad` and `ftrl`."
     )
-    learning_rate_power: Annotated[Number, Field(ge=-10, le=0)] | None = Field(
+    learning_rate_power: Annotated[float, Field(ge=-10, le=0, allow_inf_nan=False), FROM_TEXT] | None = Field(
         default=None, description="How fast the steps of `ftrl` become shorter."
     )
     l1_regularization_strength: NotNegative | None = Field(default=None, description="Lasso penalty of `ftrl`.")
@@ -84,7 +86,9 @@ class OptimizerConfig(Section):
 class CheckpointsConfig(Section):
     """When training writes down where it is. An interrupted run goes on from the last checkpoint."""
 
-    seconds: Annotated[Number, Field(gt=0, le=1e6)] = Field(default=60.0, description="Seconds from one to the next.")
+    seconds: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False), FROM_TEXT] = Field(
+        default=60.0, description="Seconds from one to the next."
+    )
     steps: Count | None = Field(
         default=None, le=10**12, description="Steps from one to the next, besides. Default: by time alone."
     )
@@ -94,7 +98,7 @@ class CheckpointsConfig(Section):
 class LayersConfig(Section):
     """What a network consists of."""
 
-    hidden: list[Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]] = Field(
+    hidden: list[Annotated[int, Field(ge=1, le=WIDEST), FROM_TEXT]] = Field(
         default=[64, 32],
         max_length=100,
         description="Units of each hidden layer. `[]` leaves only the linear part: the regression, trained by gradient steps.",
@@ -102,7 +106,7 @@ class LayersConfig(Section):
     activation: Literal["relu", "tanh", "sigmoid", "elu", "selu", "gelu", "silu", "softplus"] = Field(
         default="relu", description="Activation of the hidden layers and convolutions."
     )
-    convolutions: list[Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]] = Field(
+    convolutions: list[Annotated[int, Field(ge=1, le=WIDEST), FROM_TEXT]] = Field(
         default=[],
         max_length=20,
         description="Of an image in the formula: the filters of each convolution before the hidden layers, such as `[32, 64]`.",
@@ -115,8 +119,8 @@ class LayersConfig(Section):
     )
     dropout: Rate = Field(default=0.0, description="Share of the units of each hidden layer that a step leaves out.")
     embedding: (
-        Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]
-        | dict[Text, Annotated[int, Field(ge=1, le=WIDEST), BeforeValidator(number_of_text)]]
+        Annotated[int, Field(ge=1, le=WIDEST), FROM_TEXT]
+        | dict[Text, Annotated[int, Field(ge=1, le=WIDEST), FROM_TEXT]]
         | None
     ) = Field(
         default=None,

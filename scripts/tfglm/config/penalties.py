@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from tfglm.config.base import Count, Name, Number, Section
+from tfglm.config.base import FROM_TEXT, Count, Name, Number, Section
 
 
 class PathConfig(Section):
     """A fit for each of these penalties: `l1 = l1_ratio * penalty`, `l2 = (1 - l1_ratio) * penalty`."""
 
-    penalties: list[Annotated[Number, Field(gt=0, le=1e9)]] | None = Field(
+    penalties: list[Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT]] | None = Field(
         default=None,
         min_length=1,
         max_length=1000,

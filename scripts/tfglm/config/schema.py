@@ -23,6 +23,11 @@ def below(node: Node, key: str | int, root: Node) -> Node:
     return {}
 
 
+def holds_nothing(node: Node, root: Node) -> bool:
+    """Whether a value at `node` is a number or a text, in any form, with no keys and no entries."""
+    return all(form.get("type") in ("string", "integer", "number", "boolean", "null") for form in forms(node, root))
+
+
 def description(node: Node, root: Node) -> str:
     """What the key is for."""
     return node.get("description") or forms(node, root)[0].get("description", "")
@@ -39,8 +44,8 @@ def _one_of(values: list) -> str:
 
 
 def _in_words(form: Node, root: Node, bounded: bool = True) -> str:
-    if "enum" in form:
-        return _one_of(form["enum"])
+    if "enum" in form or "const" in form:
+        return _one_of(form.get("enum") or [form["const"]])
     match form.get("type"):
         case "string" if form.get("examples"):
             return _one_of(form["examples"])

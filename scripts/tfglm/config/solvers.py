@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from tfglm.config import collapse
-from tfglm.config.base import MOST_ROWS, Count, Integer, Number, Section, as_list, number_of_text
+from tfglm.config.base import FROM_TEXT, MOST_ROWS, Count, Integer, Section, as_list
 
 ONLINE = ("sgd", "adagrad", "adam", "ftrl")
 """Solvers that learn from one batch after the other."""
@@ -16,18 +16,18 @@ Solver = Literal["newton", "sgd", "adagrad", "adam", "ftrl"]
 class OnlineConfig(Section):
     """How an online solver goes through the data."""
 
-    batch_size: Annotated[int, Field(ge=1, le=8192), BeforeValidator(number_of_text)] | None = Field(
+    batch_size: Annotated[int, Field(ge=1, le=8192), FROM_TEXT] | None = Field(
         default=None,
         description="Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger "
         "batches cost less per row, smaller ones take more steps.",
     )
     epochs: Count = Field(default=5, le=10_000, description="How many times each training row is used.")
-    learning_rate: Annotated[Number, Field(gt=0, le=1e100)] | None = Field(
+    learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = Field(
         default=None,
         description="Length of the steps; with family gaussian for a response in units of its standard deviation. "
         "Default: 1 for `sgd`, 0.2 for `adagrad` and `ftrl`, 0.01 for `adam`.",
     )
-    decay: Annotated[Number, Field(ge=0, le=1e6)] | None = Field(
+    decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = Field(
         default=None,
         description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for "
         "`adagrad` and `ftrl`, whose steps become shorter by themselves.",

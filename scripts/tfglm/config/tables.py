@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tfglm.config.base import MOST_EXPRESSIONS, Number, Section, Text, no_duplicates
+from tfglm.config.base import FROM_TEXT, MOST_EXPRESSIONS, Section, Text, no_duplicates
 
 
 class TablesConfig(Section):
@@ -14,7 +14,7 @@ class TablesConfig(Section):
         default="std_error",
         description="What stands below an estimate: its standard error, in parentheses, or its confidence interval, in brackets.",
     )
-    stars: list[Annotated[Number, Field(gt=0, lt=1)]] = Field(
+    stars: list[Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False), FROM_TEXT]] = Field(
         default=[],
         max_length=5,
         description="P-values below which an estimate has a star, two stars, ...: `[0.05, 0.01, 0.001]`. Default: no stars.",
