@@ -19,7 +19,7 @@ from tfglm.report import papers
 from tfglm.results.coefficients import table as coefficient_table
 from tfglm.results.compare import Model, responses
 from tfglm.results.nested import likelihood_ratio_tests
-from tfglm.results.paper import paper_table
+from tfglm.results.paper import Cell, paper_table
 
 ODD = "50%_#&^{x}~\\|"
 LEVELS = ["AA", "B6", "=1+1", ODD]
@@ -266,3 +266,14 @@ def test_responses_differ_by_their_family_and_not_by_the_link(model_of):
     models = [model_of("logit", "late ~ x"), model_of("probit", "late ~ x", link="probit")]
     assert responses(models) == ["late (binomial)"]
     assert len(responses([*models, model_of("linear", "delay ~ x", "gaussian")])) == 2
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_the_reference_level_of_a_term_without_a_penalty_is_named(model_of, penalty):
+    model = model_of("penalised", "late ~ x + carrier + C(hour)", unpenalised=["carrier"], **{penalty: 0.01})
+    made = paper_table([model], TablesConfig(), pd.DataFrame({"problem": []}))
+    values = {(line.term, line.level): line.cells[0] for line in made.coefficients}
+    of_carrier = model.table[model.table["term"] == "carrier"]
+    (reference,) = of_carrier["reference"].unique()
+    assert values["carrier", reference] == Cell("reference")
+    assert all(isinstance(values["carrier", level].value, float) for level in of_carrier["level"] if level != reference)

@@ -124,11 +124,12 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     if coefficient["status"] in ("separated", "aliased", "not identified"):
         return Cell(coefficient["status"])
     estimate = float(coefficient["estimate"])
-    if "posterior_sd" in coefficient.index:
-        return Cell(estimate, (float(coefficient["posterior_sd"]),))
-    error = float(coefficient["std_error"])
+    is_penalised = "posterior_sd" in coefficient.index
+    error = float(coefficient["posterior_sd" if is_penalised else "std_error"])
     if coefficient["reference"] and estimate == 0 and pd.isna(error):
         return Cell("reference")
+    if is_penalised:
+        return Cell(estimate, (error,))
     limits = tuple(float(coefficient.get(name, float("nan"))) for name in ("ci_lower", "ci_upper"))
     below = limits if settings.below == "interval" else (error,)
     stars = sum(coefficient.get("p_value", float("nan")) < level for level in settings.stars)
