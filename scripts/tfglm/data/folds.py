@@ -8,6 +8,13 @@ GOLDEN, FIRST, SECOND = (np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xBF
 """Of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
 
 
+def mixed(bits: np.ndarray) -> np.ndarray:
+    """Bits, uint64, of which each one changes about half of the result's: an array, or in compiled loops a number."""
+    bits = (bits ^ (bits >> np.uint64(30))) * FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * SECOND
+    return bits ^ (bits >> np.uint64(31))
+
+
 def stored_name(response: str, number: int) -> str:
     """The column with the fold of a row, of so many, in rows that are collapsed; no column of the data has such a name."""
     return f"{response}.fold.{number}"
@@ -18,6 +25,4 @@ def of_rows(checksums: np.ndarray, count: int, number: int) -> np.ndarray:
     block, and of what the block holds. int32 [rows]."""
     blocks = np.arange(count) // BLOCK_ROWS
     hashes = checksums.astype(np.uint64)[blocks] + GOLDEN * (np.arange(count, dtype=np.uint64) % np.uint64(BLOCK_ROWS))
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * FIRST
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * SECOND
-    return ((hashes ^ (hashes >> np.uint64(31))) % np.uint64(number)).astype(np.int32)
+    return (mixed(hashes) % np.uint64(number)).astype(np.int32)

@@ -4,21 +4,20 @@ Programming, 6.4, algorithm L)."""
 import numba
 import numpy as np
 
-from tfglm.data.folds import FIRST, GOLDEN, SECOND
+from tfglm.data import folds
+from tfglm.data.folds import GOLDEN
 
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+mixed = compiled(folds.mixed)
 
 
 @compiled
 def hashed(keys, row):
     """The hash of a key, uint64, of `keys` int64 [words, rows]."""
-    mixed = np.uint64(0)
+    bits = np.uint64(0)
     for word in range(len(keys)):
-        mixed = (mixed ^ np.uint64(keys[word, row])) + GOLDEN
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND
-        mixed = mixed ^ (mixed >> np.uint64(31))
-    return mixed
+        bits = mixed((bits ^ np.uint64(keys[word, row])) + GOLDEN)
+    return bits
 
 
 @compiled
