@@ -271,6 +271,11 @@ def rosters_of(wildcards):
     return [f"{RESULTS}/models/{wildcards.model}/cluster/{name}.json" for name, count in names.items() if count]
 
 
+def key_of(text):
+    """What a folder is called by all that its content depends on."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 # Rows that are collapsed are named by what they have: models of like columns share them, and other columns make others.
 COLLAPSED = f"{RESULTS}/data/collapsed/{{columns}}"
 
@@ -289,7 +294,7 @@ def collapsed_by_model():
 
 
 WANTED = collapsed_by_model()
-COLUMNS_OF = {name: hashlib.sha256(settings.encode()).hexdigest()[:12] for name, settings in WANTED.items()}
+COLUMNS_OF = {name: key_of(settings) for name, settings in WANTED.items()}
 SETTINGS_OF = {COLUMNS_OF[name]: settings for name, settings in WANTED.items()}
 
 

@@ -1,6 +1,5 @@
 # The input files: where they lie, which layouts they may have, and which columns are known too late to predict from.
 
-import hashlib
 import shlex
 from importlib.util import find_spec
 
@@ -33,7 +32,7 @@ def shards_of(files, settings):
         read_as = settings.model_dump_json(include=set(SelectionConfig.model_fields), exclude_defaults=True)
         # Which of the shipped layouts it has is known by its header, and a param.
         own_layouts = [name for name in file.layouts if name.endswith((".yaml", ".yml"))]
-        key = hashlib.sha256(json.dumps([file.identity, own_layouts, read_as]).encode()).hexdigest()[:12]
+        key = key_of(json.dumps([file.identity, own_layouts, read_as]))
         return SHARDS.format(key=key, file=name)
 
     return {name: folder(name, file) for name, file in files.items()}
