@@ -72,3 +72,9 @@ def flights(rows: int, seed: int = 1) -> pd.DataFrame:
 
 SMALL_PIECES = IngestLimits(block_bytes=100_000, chunk_bytes=100_000)
 """Files of the tests take many blocks and chunks, as large ones do."""
+
+
+def drawn(labels: list[str], odds: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """A class for each row, by the odds of each class, [rows, classes]."""
+    limits = random.random((len(odds), 1)) * odds.sum(axis=1, keepdims=True)
+    return np.array(labels)[(odds.cumsum(axis=1) < limits).sum(axis=1)]

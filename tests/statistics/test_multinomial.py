@@ -9,6 +9,7 @@ import pytest
 import statsmodels.api as sm
 from pydantic import ValidationError
 
+from flights import drawn
 from oracles import flagged, model_matrix
 from pools import estimates_of, fit_files, fit_frame, ingest_frame
 from tfglm.config import ModelConfig
@@ -31,8 +32,7 @@ def frame() -> pd.DataFrame:
     frame["day"] = random.integers(1, 31, rows)
     late, cancelled = -0.5 + 0.5 * frame["x"] + (frame["carrier"] == "B"), -0.7 - 0.3 * frame["x"]
     odds = np.exp(np.stack([np.zeros(rows), cancelled + 0.7 * (frame["origin"] == "K"), late], axis=1))
-    drawn = random.random((rows, 1)) * odds.sum(axis=1, keepdims=True)
-    return frame.assign(status=np.array(LABELS)[(odds.cumsum(axis=1) < drawn).sum(axis=1)])
+    return frame.assign(status=drawn(LABELS, odds, random))
 
 
 def theirs(frame: pd.DataFrame, formula: str, **settings):

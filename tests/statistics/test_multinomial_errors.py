@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from flights import drawn
 from oracles import model_matrix
 from pools import estimates_of, fit_frame
 from replicates import Replicates
@@ -25,8 +26,7 @@ def frame() -> pd.DataFrame:
     weather, wear = random.normal(size=(90, 2))[frame["day"]], random.normal(size=(70, 2))[frame["plane"]]
     eta = 0.6 * weather + 0.4 * wear + np.stack([-0.5 + 0.3 * frame["wind"], 0.4 * frame["x"]], axis=1)
     odds = np.exp(np.column_stack([np.zeros(rows), eta]))
-    drawn = random.random((rows, 1)) * odds.sum(axis=1, keepdims=True)
-    return frame.assign(status=np.array(LABELS)[(odds.cumsum(axis=1) < drawn).sum(axis=1)])
+    return frame.assign(status=drawn(LABELS, odds, random))
 
 
 def fit(frame: pd.DataFrame, folder, std_errors: str, **settings):

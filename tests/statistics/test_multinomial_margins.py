@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
+from flights import drawn
 from oracles import model_matrix
 from pools import estimates_of, fit_files, ingest_frame
 from tfglm.errors import UserError
@@ -24,8 +25,7 @@ def frame() -> pd.DataFrame:
     frame["day"] = random.integers(0, 120, rows)
     eta = np.stack([-0.5 + 0.4 * (frame["origin"] == "K"), 0.5 * frame["x"] + (frame["carrier"] == "B")], axis=1)
     odds = np.exp(np.column_stack([np.zeros(rows), eta]))
-    drawn = random.random((rows, 1)) * odds.sum(axis=1, keepdims=True)
-    return frame.assign(status=np.array(LABELS)[(odds.cumsum(axis=1) < drawn).sum(axis=1)])
+    return frame.assign(status=drawn(LABELS, odds, random))
 
 
 def averaged(frame: pd.DataFrame, formula: str, folder, **settings):

@@ -174,8 +174,8 @@ def margins(
             elif variable.factor:
                 levels = Levels(inference, variable.factor, by_levels[variable.term].of_class(number), label)
                 effects.append(of_class | levels.effects(references[variable.term]))
-                balanced_of = balanced_means(inference, variable.factor, grid, coefficients) if grid else levels.means()
-                means.append(of_class | balanced_of)
+                of_levels = balanced_means(inference, variable.factor, grid, coefficients) if grid else levels.means()
+                means.append(of_class | of_levels)
             else:
                 slope = inference.of_slope(by_slope[variable.term].of_class(number))
                 effects.append(of_class | {"term": [variable.term], **slope, "rows": [rows]})
