@@ -145,3 +145,13 @@ def write_asa(folder: Path, year: int, rows: int) -> pd.DataFrame:
     frame = frame.reindex(columns=ASA_HEADER)
     frame.to_csv(folder / f"{year}.csv", index=False, na_rep="NA")
     return frame
+
+
+NOISE = re.compile(r"warning|error|deprecat|^[WEI]\d{4} |oneDNN|cuda|libgomp", re.IGNORECASE)
+
+
+def noise_in(folder: Path) -> list[str]:
+    """The lines in logs that a good run does not write."""
+    logs = list(folder.rglob("*.log"))
+    assert logs, f"{folder} has no logs"
+    return [f"{path}: {line}" for path in logs for line in path.read_text().splitlines() if NOISE.search(line)]

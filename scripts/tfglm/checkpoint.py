@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfglm import digests
+from tfglm import digests, tensorflow_setup
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.solvers.fitted import Fitted
@@ -66,7 +66,8 @@ def write(values: Mapping[str, Any], prefix: Path) -> None:
     SaveV2 gives the variables just their names; tf.train.Checkpoint would add the path of a Python object to each, and a
     description of these objects.
     """
-    import tensorflow as tf
+    with tensorflow_setup.quiet():
+        import tensorflow as tf
 
     prefix.parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import tfglm
-from tfglm import command, digests, provenance, tensorflow_setup
+from tfglm import command, digests, provenance
 from tfglm.config import Section, SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -76,12 +76,11 @@ def _fit(
     executor: Executor,
     progress: Progress,
 ) -> None:
-    with tensorflow_setup.quiet():
-        from tfglm import checkpoint, resume
-        from tfglm.engine import collapsed
-        from tfglm.engine.workload import Workload
-        from tfglm.results.estimates import aliased_by_default, separated_by_default
-        from tfglm.solvers.fit import fit as fit_design
+    from tfglm import checkpoint, resume
+    from tfglm.engine import collapsed
+    from tfglm.engine.workload import Workload
+    from tfglm.results.estimates import aliased_by_default, separated_by_default
+    from tfglm.solvers.fit import fit as fit_design
 
     rows = workload = Workload(design, files, "train")
     of_collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import yaml
 
-from runs import jobs_in, read_json, results, succeed
+from runs import jobs_in, noise_in, read_json, results, succeed
 
 MODEL = {"family": "binomial", "std_errors": "cluster(date)", "collapse": True, "marginal_effects": False}
 FORMULAS = ["late ~ origin + C(month)", "late ~ carrier + origin"]
@@ -47,6 +47,7 @@ def test_models_of_a_sweep_read_rows_that_were_summed_once(finished, expected, p
         assert f"few_{number}: {account['used']:,} training rows were summed into " in printed
         assert fit["std_errors"]["estimator"] == "CR2" and fit["std_errors"]["clusters"] > 250
     assert results(finished) == expected
+    assert noise_in(finished / "logs" / "few") == []
 
 
 @pytest.mark.parametrize("case", CHANGES)

@@ -7,15 +7,11 @@ import numpy as np
 import pandas as pd
 
 from browser import broken_links, browser, faults, opened, without_links
-from runs import REPOSITORY, configure, planned, read_json, read_table, results, succeed
-
-NOISE = re.compile(r"warning|error|deprecat|^[WEI]\d{4} |oneDNN|cuda|libgomp", re.IGNORECASE)
+from runs import REPOSITORY, configure, noise_in, planned, read_json, read_table, results, succeed
 
 
 def test_logs_of_a_good_run_hold_no_warnings_and_no_noise(finished):
-    for path in (finished / "logs").rglob("*.log"):
-        for line in path.read_text().splitlines():
-            assert not NOISE.search(line), f"{path}: {line}"
+    assert noise_in(finished / "logs") == []
 
 
 def test_a_complete_fit_leaves_no_design_for_its_workers(finished):

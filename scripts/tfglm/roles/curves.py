@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfglm import command
+from tfglm import command, tensorflow_setup
 
 
 def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
@@ -16,7 +16,8 @@ def recorder(folder: Path | None) -> Callable[[int, Mapping[str, float]], None]:
     """
     if folder is None:
         return lambda step, values: None
-    import tensorflow as tf
+    with tensorflow_setup.quiet():
+        import tensorflow as tf
 
     shutil.rmtree(folder, ignore_errors=True)
     metadata = tf.compat.v1.SummaryMetadata(
