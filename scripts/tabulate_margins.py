@@ -19,7 +19,9 @@ def main(arguments: argparse.Namespace) -> None:
     balanced = settings.adjusted_means == "balanced"
     collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
     numbers = fit["df_residual"], settings.confidence
-    tables = margins(design, model, files, reference, *numbers, balanced, of_collapsed=collapsed)
+    tables = margins(
+        design, model, files, reference, *numbers, balanced, of_collapsed=collapsed, threads=arguments.threads
+    )
     for table, path in ((tables.effects, arguments.effects), (tables.means, arguments.means)):
         csv_files.write(table, path)
         digests.write_beside(path)
@@ -32,6 +34,7 @@ if __name__ == "__main__":
     options.add_reference(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
+    parser.add_argument("--threads", type=int, default=1, help="threads that read the rows")
     add_settings(parser, ResultsConfig)
     parser.add_argument("--effects", type=Path, required=True, help="CSV of average marginal effects to write")
     parser.add_argument("--means", type=Path, required=True, help="CSV of adjusted means to write")

@@ -1,5 +1,9 @@
 # From the checkpoint to tables of coefficients, contrasts, paths and effects.
 
+# Which read the rows again; no number depends on it. Other results are made at the same time. Where jobs are sent elsewhere the cores
+# are not known.
+THREADS_TO_AVERAGE = max(1, min(8, (workflow.resource_settings.cores or 4) // 2))
+
 
 rule tabulate_coefficients:
     input:
@@ -217,6 +221,7 @@ rule tabulate_margins:
         model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
+    threads: THREADS_TO_AVERAGE
     params:
         engine=ENGINE,
         settings=settings("adjusted_means", "confidence"),
@@ -230,6 +235,7 @@ rule tabulate_margins:
         " --fit {input.fit}"
         " --manifests {input.manifests}"
         " --collapsed {input.collapsed}"
+        " --threads {threads}"
         " --settings {params.settings:q}"
         " --effects {output.effects}"
         " --means {output.means}"

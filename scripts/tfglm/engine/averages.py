@@ -10,10 +10,11 @@ The design matrix is never made: a row has for each part of the design a group a
 instead of the group, which is the combination of the levels of its other factors: with the level it tells the coefficient.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from tfglm.engine import kernels
 from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import Multiplier
-from tfglm.engine.workload import Workload
 
 CELLS_AT_ONCE = 2**15
 """Rows times levels that are worked on at once: what is made of them stays in the caches."""
@@ -50,20 +50,22 @@ class AverageSlope(NamedTuple):
 
 class Block:
     """The rows of a block that take part, [rows]: `weight`, `frequency`, `offset`, and for each part of the design the `group`
-    and the `number` of a row."""
+    and the `number` of a row; with these coefficients [p], which are finite, the linear predictor `eta`, and the `mean` of the
+    response with its first and second derivative by eta, `slope` and `curvature`."""
 
-    def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated):
+    def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated, coefficients: np.ndarray):
         rows = evaluated.rows
-        self._design, self._evaluated, self._parts = design, evaluated, parts
-        self._kept = np.flatnonzero(rows.weight > 0)
+        self._design, self._evaluated, self._parts, self._coefficients = design, evaluated, parts, coefficients
+        takes_part = rows.weight > 0
+        self._kept = slice(None) if takes_part.all() else np.flatnonzero(takes_part)
         self.weight = rows.weight[self._kept]
         self.frequency = rows.frequency[self._kept]
         self.rows = float(self.frequency.sum())
         self.groups = np.ascontiguousarray(rows.groups[:, self._kept])
         self.numbers = np.ascontiguousarray(evaluated.numbers[:, self._kept])
-        self.offset = rows.offset[self._kept] if design.offset else np.zeros(len(self._kept))
-        self._nowhere = np.zeros(len(self._kept), self.groups.dtype)
-        self._once = np.ones(len(self._kept))
+        self.offset = rows.offset[self._kept] if design.offset else np.zeros(len(self.weight))
+        self._nowhere = np.zeros(len(self.weight), self.groups.dtype)
+        self._once = np.ones(len(self.weight))
 
     def group(self, part: int) -> np.ndarray:
         grouping = self._parts[part, 1]
@@ -79,11 +81,27 @@ class Block:
         kernels.add_linear_predictor(eta, coefficients, parts, self.groups, self.numbers)
         return eta
 
+    @cached_property
+    def eta(self) -> np.ndarray:
+        return self.linear_predictor(self._coefficients, self._parts)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        return self._design.distribution.mean(self.eta)
+
+    @cached_property
+    def slope(self) -> np.ndarray:
+        return self._design.distribution.slope(self.eta, self.mean)
+
+    @cached_property
+    def curvature(self) -> np.ndarray:
+        return self._design.distribution.curvature(self.eta, self.mean)
+
     def values(self, number: Numeric) -> np.ndarray:
         """Those of a factor that is one number."""
         return self._evaluated.rows.numbers(number)[0][self._kept].astype(float)
 
-    def slope(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
+    def derivatives(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
         """The derivatives of the numbers of a factor by the values of its column."""
         return derivative(factor.learnt, self.values(value))
 
@@ -95,7 +113,23 @@ class Block:
         return self._evaluated.rows.multiplied([multiplier], out)[0][self._kept]
 
 
-class LevelMeans:
+class Averages(ABC):
+    """What rows are added to."""
+
+    @abstractmethod
+    def add(self, block: Block) -> None:
+        """Add the rows of a block."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add the rows of another of the same kind, which is finished."""
+
+    def finish(self) -> None:
+        """Bring all rows that were added into the sums; here they are."""
+        return
+
+
+class LevelMeans(Averages):
     """The mean of the response with a factor at each of its levels in all rows.
 
     `coefficients` [p] may be infinite, as a mean has a limit then; NaN is one without rows. `unknown` [levels] are levels that
@@ -146,7 +180,6 @@ class LevelMeans:
         return tables
 
     def add(self, block: Block) -> None:
-        """Add the rows of a block."""
         self._weight += float(block.weight.sum())
         groups = [
             self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
@@ -173,6 +206,12 @@ class LevelMeans:
     def _add_derivative(self, block: Block, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
         for number, sums in enumerate(self._derivative):
             kernels.add_by_level(sums, groups[number][some], block.number(number)[some], slope)
+
+    def merge(self, other: Self) -> None:
+        self._total += other._total
+        self._weight += other._weight
+        for sums, more in zip(self._derivative, other._derivative, strict=True):
+            sums += more
 
     def of_class(self, number: int) -> AveragesByLevel:
         """The averages; there is one response alone (engine.class_averages)."""
@@ -218,7 +257,7 @@ def contexts(design: Design, part: Part, factor: str) -> tuple[np.ndarray, np.nd
     return context.astype(np.uint32), places
 
 
-class MeanSlope:
+class MeanSlope(Averages):
     """The mean of the derivative of the response's mean by a column of numbers, through all functions of it."""
 
     def __init__(self, design: Design, column: str, coefficients: np.ndarray):
@@ -234,22 +273,19 @@ class MeanSlope:
         self._derivative = np.zeros(design.size)
 
     def add(self, block: Block) -> None:
-        """Add the rows of a block."""
         by_multiplier = self._slopes(block)
         change, offset = self._change(block, by_multiplier, self._changed), self._design.offset
         if offset and offset.column == self._value.column:
-            change += block.slope(offset, self._value)[0]
-        eta = block.linear_predictor(self._coefficients, self._parts)
-        mean = self._family.mean(eta)
-        first = block.weight * self._family.slope(eta, mean)
-        second = block.weight * self._family.curvature(eta, mean) * change
+            change += block.derivatives(offset, self._value)[0]
+        first = block.weight * block.slope
+        second = block.weight * block.curvature * change
         self._total += float((first * change).sum())
         self._weight += float(block.weight.sum())
         self._add_derivative(block, self._derivative, range(len(self._parts)), first, second, by_multiplier)
 
     def _slopes(self, block: Block) -> dict[int, np.ndarray]:
         """The derivatives of the multipliers by the column, [rows] each."""
-        slopes = {name: block.slope(factor, self._value) for name, factor in self._own.items()}
+        slopes = {name: block.derivatives(factor, self._value) for name, factor in self._own.items()}
         return {
             multiplier: self._slope(block, self._multipliers[multiplier], slopes)
             for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
@@ -295,6 +331,11 @@ class MeanSlope:
                 result += slopes[name][column] / scale * block.product(Multiplier(others, multiplier.centred))
         return result
 
+    def merge(self, other: Self) -> None:
+        self._total += other._total
+        self._weight += other._weight
+        self._derivative += other._derivative
+
     def of_class(self, number: int) -> AverageSlope:
         """The average; there is one response alone (engine.class_averages)."""
         return AverageSlope(self.mean, self.derivative)
@@ -309,7 +350,7 @@ class MeanSlope:
         return self._total / self._weight
 
 
-class GridValues:
+class GridValues(Averages):
     """What a number is in a balanced grid: its mean, or if it has but two values, both."""
 
     def __init__(self, number: Numeric):
@@ -318,12 +359,16 @@ class GridValues:
         self._first = np.zeros(0)
 
     def add(self, block: Block) -> None:
-        """Add the rows of a block."""
         x = block.values(self._number)
         self._total += float((block.frequency * x).sum())
         self._rows += block.rows
         if len(self._first) < 3:
             self._first = np.union1d(self._first, x)[:3]
+
+    def merge(self, other: Self) -> None:
+        self._total += other._total
+        self._rows += other._rows
+        self._first = np.union1d(self._first, other._first)[:3]
 
     @property
     def values(self) -> np.ndarray:
@@ -338,25 +383,3 @@ def with_values(design: Design, columns: Sequence[str]) -> Design:
 def value_of(column: str) -> Numeric:
     """The factor of the values of a column of numbers, as they are."""
     return Numeric(f"value of {column}", column, (), (0.0,), (1.0,))
-
-
-@np.errstate(all="ignore")  # as at rows where a function of the formula has no derivative
-def average(workload: Workload, averages: Sequence[LevelMeans | MeanSlope | GridValues]) -> float:
-    """Add the rows of a workload to some averages, and return how many there are. Each shard is read once; the order of the
-    shards decides the order of the additions."""
-    rows = 0.0
-    for block in blocks(workload):
-        rows += block.rows
-        for of_rows in averages:
-            of_rows.add(block)
-    return rows
-
-
-def blocks(workload: Workload) -> Iterator[Block]:
-    """The rows of a workload, each block valid until the next."""
-    design = workload.design
-    parts = looked_up_parts(design)[1]
-    at_zero = workload.state(np.zeros(design.size))
-    for _, _, signature, call in workload.shards_alone():
-        for evaluated in workload.passes(signature).evaluated(at_zero, call):
-            yield Block(design, parts, evaluated)

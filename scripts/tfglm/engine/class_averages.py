@@ -11,6 +11,7 @@ The reference class has what is left: probabilities add up to 1, and their deriv
 """
 
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -74,6 +75,13 @@ class ClassMeans(LevelMeans):
                 for number in own:
                     kernels.add_by_level(sums[number], groups[number][some], block.number(number)[some], slope)
 
+    def merge(self, other: Self) -> None:
+        super().merge(other)
+        self._totals += other._totals
+        for of_class, of_parts in other._derivatives.items():
+            for sums, more in zip(self._derivatives[of_class], of_parts, strict=True):
+                sums += more
+
     @cached_property
     def _by_class(self) -> dict[int, np.ndarray]:
         """The derivatives of each class with an equation, [levels, p]."""
@@ -113,6 +121,12 @@ class ClassSlopes(MeanSlope):
                 first = own_mean * left
                 second = own_mean * (left * away[:, of_class] - mean[:, equation] * away[:, equation])
                 self._add_derivative(block, derivative, own, first, second, by_multiplier)
+
+    def merge(self, other: Self) -> None:
+        super().merge(other)
+        for of_class, derivative in other._derivatives.items():
+            self._totals[of_class] += other._totals[of_class]
+            self._derivatives[of_class] += derivative
 
     def of_class(self, number: int) -> AverageSlope:
         """Those of a class."""

@@ -26,7 +26,7 @@ class ReferenceGrid:
     the others would be the same.
 
     `columns` are those of numbers, and `averages` what of the rows is to be known of them and of the offset before the grid tells
-    anything (`engine.averages.average`).
+    anything (`engine.averaging.average`).
     """
 
     def __init__(self, design: Design, fitted: Fitted):

@@ -18,8 +18,10 @@ from tfglm.data.shards import IngestedFile
 from tfglm.design.derivatives import is_step
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.engine import collapsed
-from tfglm.engine.averages import AveragesByLevel, AverageSlope, LevelMeans, MeanSlope, average, with_values
+from tfglm.engine import binned_averages, collapsed
+from tfglm.engine.averages import AveragesByLevel, AverageSlope, LevelMeans, MeanSlope, with_values
+from tfglm.engine.averaging import average
+from tfglm.engine.binned_averages import BinnedMeans
 from tfglm.engine.class_averages import ClassMeans, ClassSlopes
 from tfglm.engine.workload import Workload
 from tfglm.results.accuracy import NO_ROWS
@@ -57,13 +59,17 @@ class Largest:
     levels
         Levels of a factor: each has two rows of tables.
     predictions
-        Levels times training rows, of a family whose mean is not linear in the coefficients. Each takes 10 to 20 ns.
+        Levels times training rows, of a family whose mean is not linear in the coefficients. Each takes 10 to 20 ns. Of a factor
+        that `BinnedMeans` averages it counts as `binned_averages.LEVELS` levels.
+    one_by_one
+        Predictions up to which `BinnedMeans` does not pay.
     derivatives
         Levels times coefficients, of 8 bytes.
     """
 
     levels: int = 500
     predictions: float = 4e9
+    one_by_one: float = 2e7
     derivatives: float = 2**24
 
 
@@ -112,6 +118,7 @@ def margins(
     largest: Largest = LARGEST,
     fewest: Fewest = FEWEST,
     of_collapsed: IngestedFile | None = None,
+    threads: int = 1,
 ) -> Margins:
     """The average marginal effect of each column of a model, and the adjusted mean of each level.
 
@@ -135,6 +142,8 @@ def margins(
         What clusters have to tell at least.
     of_collapsed
         The training rows, collapsed, if the fit has read them.
+    threads
+        To read the rows with; they change no bit.
 
     Raises
     ------
@@ -145,7 +154,7 @@ def margins(
     coefficients = with_limits(fitted)
     listed = list(variables(design, largest))
     by_levels = {
-        variable.term: (ClassMeans if design.equations else LevelMeans)(design, variable.factor, coefficients)
+        variable.term: level_means(design, variable.factor, coefficients, largest)
         for variable in listed
         if variable.factor and not variable.left_out
     }
@@ -160,7 +169,7 @@ def margins(
     training = Workload(read, files, "train")
     training = collapsed.over(of_collapsed, training) if of_collapsed else training
     workload = without_separated(training, fitted)
-    rows = average(workload, [*by_levels.values(), *by_slope.values(), *numbers])
+    rows = average(workload, [*by_levels.values(), *by_slope.values(), *numbers], coefficients, threads)
     inference = Inference(design, fitted, df_residual, confidence, fewest)
     effects: list[Columns] = []
     means: list[Columns] = []
@@ -181,6 +190,20 @@ def margins(
                 effects.append(of_class | {"term": [variable.term], **slope, "rows": [rows]})
     of = ("class",) if design.equations else ()
     return Margins(table(effects, (*of, *EFFECTS)), table(means, (*of, *MEANS)))
+
+
+def level_means(design: Design, factor: Categorical, coefficients: np.ndarray, largest: Largest) -> LevelMeans:
+    """What is to add the rows of a factor."""
+    if design.equations:
+        return ClassMeans(design, factor, coefficients)
+    return (BinnedMeans if is_binned(design, factor, largest) else LevelMeans)(design, factor, coefficients)
+
+
+def is_binned(design: Design, factor: Categorical, largest: Largest) -> bool:
+    """Whether `BinnedMeans` averages a factor."""
+    levels, rows = len(factor.levels), design.rows["train"]
+    many = levels > binned_averages.LEVELS and levels * rows > largest.one_by_one
+    return many and binned_averages.is_alone(design, factor)
 
 
 def with_limits(fitted: Fitted) -> np.ndarray:
@@ -213,7 +236,8 @@ def why_left_out(design: Design, variable: Variable, largest: Largest) -> str:
     levels, rows = len(factor.levels), design.rows["train"]
     if levels > largest.levels:
         return f"left out: {levels:,} levels, of {largest.levels:,} at most"
-    predictions = levels * rows * max(len(design.equations), 1)
+    of_a_row = binned_averages.LEVELS if is_binned(design, factor, largest) else levels
+    predictions = of_a_row * rows * max(len(design.equations), 1)
     if predictions > largest.predictions and not design.distribution.quadratic:
         return f"left out: {levels:,} levels of {rows:,} rows, of {largest.predictions:,.0f} in all at most"
     if levels * design.size > largest.derivatives:
