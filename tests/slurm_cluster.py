@@ -2,7 +2,7 @@
 
 Nothing is written outside the folder it is given, nothing is left in /etc or /run, and only what it started is stopped. It needs
 root, iproute2, util-linux, and Debian's slurmctld, slurmd, slurm-client and munge (`apt-get install`, 20 s); with accounting
-slurmdbd and mariadb-server too.
+slurmdbd and mariadb-server too. The links of its nodes can be made as slow as real ones (`link_rates.py`).
 """
 
 import contextlib
@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import link_rates
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "iproute2")
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "srun", "squeue", "ip", "nsenter", "unshare")
@@ -91,7 +93,14 @@ class Cluster:
     addresses: dict[str, str]  # of the nodes, by host name
     namespaces: dict[str, str]
     environment: dict[str, str]
+    cables: dict[str, str]  # the other ends of their `eth0`, on the bridge
     daemons: dict[str, "Daemon"] = field(default_factory=dict)
+
+    def shape(self, gigabits: float | None) -> None:
+        """From now on each node sends and receives no more than so many Gbit/s; None stands for what the machine can do. The
+        controller's link stays as it is."""
+        for node in self.addresses:
+            link_rates.shape(self.namespaces[node], self.cables[node], gigabits)
 
     @contextlib.contextmanager
     def controller_away(self) -> Iterator[None]:
@@ -138,9 +147,10 @@ def cluster(
     megabytes: int = 16_000,
     accounting: bool = False,
     sharing: str = "NO",
+    gigabits: float | None = None,
 ) -> Iterator[Cluster]:
     """Bring up a cluster with the nodes `node1`, `node2`, ... and take it down again. With `accounting` it remembers its jobs;
-    with `sharing` EXCLUSIVE no two jobs share a node.
+    with `sharing` EXCLUSIVE no two jobs share a node; with `gigabits` each node's link has that rate, in Gbit/s.
 
     Raises RuntimeError, with the end of the daemons' logs, if it does not get ready within 30 s.
     """
@@ -167,7 +177,9 @@ def cluster(
         )
     )
     environment = {**environment, "SLURM_CONF": str(configuration)}
-    running = Cluster(folder, addresses, {name: f"{tag}-{name}" for name in hosts}, environment)
+    namespaces = {name: f"{tag}-{name}" for name in hosts}
+    cables = {name: f"{tag}v{number}" for number, name in enumerate(hosts)}
+    running = Cluster(folder, addresses, namespaces, environment, cables)
 
     with contextlib.ExitStack() as stack:
         for name in ("socket", "pid"):
@@ -182,8 +194,9 @@ def cluster(
         stack.callback(run, "ip", "link", "delete", tag)
         run("ip", "address", "add", f"{network}.253/24", "dev", tag)
         run("ip", "link", "set", tag, "up")
-        for number, (name, address) in enumerate(hosts.items()):
-            stack.enter_context(namespace(running.namespaces[name], address, tag, f"{tag}v{number}"))
+        for name, address in hosts.items():
+            stack.enter_context(namespace(namespaces[name], address, tag, cables[name]))
+        running.shape(gigabits)
         if accounting:
             keep_accounts(running, configuration.parent, stack)
         for name in hosts:
