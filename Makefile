@@ -10,7 +10,7 @@ SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
 RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-strategies bench-margins bench-absorb bench-collapse benchmark
+.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -100,6 +100,12 @@ bench-scaling: $(BIN)/.ready
 # benchmarks/results/scaling_slurm.json.
 bench-scaling-slurm: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling_slurm.py
+
+# What fits cost on links of 1 and 10 Gbit/s with up to 32 workers, and what a model of that predicts for larger clusters (as root;
+# 25 minutes on two quiet cores, 16 GB); writes benchmarks/results/links.json and docs/scaling.md.
+bench-links: $(BIN)/.ready
+	$(BIN)/python benchmarks/links.py
+	$(BIN)/python benchmarks/page.py
 
 # What each strategy of a network costs to start, and a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
 bench-strategies: $(BIN)/.ready

@@ -1,14 +1,17 @@
-"""Writes the figures of results/fit.json and results/ingest.json into docs/benchmarks.md, between the marks; `--check` only sees
-whether they agree."""
+"""Writes the figures of results/fit.json and results/ingest.json into docs/benchmarks.md, and those of results/links.json into
+docs/scaling.md, between the marks; `--check` only sees whether they agree."""
 
 import argparse
 import json
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
+from link_page import figures_of_links
+
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "benchmarks.md"
+DOCS = HERE.parent / "docs"
 BEGIN, END = "<!-- {}:begin -->\n", "<!-- {}:end -->\n"
 
 
@@ -125,16 +128,34 @@ def figures_of_fits(fit: dict) -> str:
     return "\n\n".join([first, "\n".join(table), *rest]) + "\n"
 
 
+def written(page: Path, mark: str, figures: Callable[[dict], str], measured: Path) -> str:
+    """The page with what the figures say between its marks."""
+    begin, end = BEGIN.format(mark), END.format(mark)
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{figures(json.loads(measured.read_text()))}{end}{after}"
+
+
+PARTS: list[tuple[str, str, str, Callable[[dict], str]]] = [
+    ("benchmarks.md", "ingest", "ingest", figures_of_ingest),
+    ("benchmarks.md", "fits", "fit", figures_of_fits),
+    ("scaling.md", "links", "links", lambda links: figures_of_links(links, filled)),
+]
+"""Page, mark, result and text of each part."""
+
+
 def main(arguments: argparse.Namespace) -> None:
-    text = page = PAGE.read_text()
-    for mark, name, figures in (("ingest", "ingest", figures_of_ingest), ("fits", "fit", figures_of_fits)):
-        begin, end = BEGIN.format(mark), END.format(mark)
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        page = f"{before}{begin}{figures(json.loads((HERE / 'results' / f'{name}.json').read_text()))}{end}{after}"
-    if arguments.check and page != text:
-        sys.exit("docs/benchmarks.md does not say what benchmarks/results/*.json say; run `python benchmarks/page.py`")
-    PAGE.write_text(page)
+    for name, mark, result, figures in PARTS:
+        page, measured = DOCS / name, HERE / "results" / f"{result}.json"
+        if not measured.exists():
+            continue
+        text = written(page, mark, figures, measured)
+        if not arguments.check:
+            page.write_text(text)
+        elif text != page.read_text():
+            sys.exit(
+                f"docs/{name} does not say what benchmarks/results/{result}.json says; run `python benchmarks/page.py`"
+            )
 
 
 if __name__ == "__main__":

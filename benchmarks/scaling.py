@@ -69,11 +69,12 @@ def snakemake(
     target: Path,
     where: Sequence[str] = LOCAL,
     environment: Mapping[str, str] = ENVIRONMENT,
+    ps: int = 1,
 ) -> None:
-    """Make a file by the workflow. On a SLURM each worker has a node, and the chief and its parameter server have another."""
+    """Make a file by the workflow. On a SLURM each worker has a node, and the chief and its parameter servers have another."""
     line = ["snakemake", *where, "--quiet", "all", "--snakefile", str(ROOT / "Snakefile")]
     line += ["--directory", str(folder), "--configfile", str(folder / "config.yaml")]
-    line += ["--config", f"cluster={{workers: {workers}, nodes: {workers + 1}}}", "--", str(target)]
+    line += ["--config", f"cluster={{ps: {ps}, workers: {workers}, nodes: {workers + 1}}}", "--", str(target)]
     done = subprocess.run(
         line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
