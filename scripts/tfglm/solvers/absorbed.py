@@ -148,7 +148,7 @@ class CellIndex:
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
         """The sums of the pass `information` or `rectifier`, and those of its weights by pair of levels."""
-        digest = hashlib.sha256(what.encode())
+        digest = hashlib.sha256(f"{what} {workload.design.family}".encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
         order = {signature: f"sums_{place}" for place, signature in enumerate(self.places)}

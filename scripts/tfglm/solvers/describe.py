@@ -45,6 +45,7 @@ def describe(
     problem, design = solution.problem, solution.problem.design
     report = summary(solution, fitted, counts, settings, estimated)
     report["largest_kkt_violation"] = solution.violation
+    of_convergence = remarks.on_convergence(solution, settings)
     if design.l1 or design.path:
         report["coefficients_not_zero"] = int(np.count_nonzero(problem.active(solution.state)))
         report |= {"std_errors": {"kind": "none"}, "nearly_aliased": [], "likelihood_ratio_tests": []}
@@ -52,7 +53,7 @@ def describe(
             points = enumerate(solution.path)
             report["path"] = [point_of_path(point) | {"chosen": number == solution.chosen} for number, point in points]
             report |= cross_validated(solution, report["path"])
-        return report | {"warnings": [*design.warnings, *remarks.on_path(solution)]}
+        return report | {"warnings": [*of_convergence, *design.warnings, *remarks.on_path(solution)]}
     near = nearly_aliased(solution.information)
     report["likelihood_ratio_tests"] = tests
     warnings = remarks.on_near(design, near)
@@ -72,7 +73,7 @@ def describe(
     report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     warnings += remarks.on_crossed_clusters(report["std_errors"])
     report["nearly_aliased"] = aliases(design, near)
-    return report | {"warnings": [*design.warnings, *warnings]}
+    return report | {"warnings": [*of_convergence, *design.warnings, *warnings]}
 
 
 def summary(

@@ -9,6 +9,10 @@ gradient g of the smooth part of F, the information matrix I of the loss, and H 
    penalty is corrected by what the first step there was wrong by.
 4. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps).
 5. Sum I there, in the same pass, if the linear predictors have moved far; go to 1.
+
+With a link that is not canonical I is the expected information, and far from the responses its steps are too long or too short
+by as much as it differs from the observed one. Once two of them, with I where they begin, have left most of the violation, H has
+the observed information instead, where that is positive definite.
 """
 
 from collections import Counter
@@ -31,6 +35,9 @@ each leaves about this share of the error, and costs a third of one with a new m
 
 SLOW = 0.3
 """Share of the violation that a step with an older information matrix must not leave."""
+
+CREEPING, MOST_CREEPING = 0.5, 2
+"""Share of the violation that a step with I where it begins must not leave, and how many such steps are enough."""
 
 PRECISION = 1e-9
 """Of the quadratic problem: the largest violation of its KKT conditions, as a share of the penalty."""
@@ -124,17 +131,22 @@ def minimise(
         reporter.note(f"iteration {iteration}: objective {objective:.10g}, KKT violation {violation:.3g}")
         if violation <= CONVERGED_BELOW * penalty or iteration == max_iterations:  # 1.
             break
-        if not search.since.is_fresh and violation > SLOW * before:  # 2.
+        if search.creeps(violation):
+            search.observe()
+        elif not search.since.is_fresh and violation > SLOW * before:  # 2.
             search.renew(search.evaluate(search.state.coefficients, "information"))
-        step = search.step(PRECISION * penalty * problem.weight_sum)  # 3.
+        plain = step = search.step(PRECISION * penalty * problem.weight_sum)  # 3.
         if not iteration:
             foretold = search.state.coefficients + step
             corrected = foretold + correction
             step = np.where(foretold * corrected > 0, corrected, foretold) - search.state.coefficients
-        if not search.go(step):  # 4. and 5.
+        # 4. and 5. A corrected step need not go downhill.
+        if not search.go(step) and (step is plain or not search.go(plain)):
             break
         before = np.inf if search.state.blocks else violation
         iteration += 1
+    if search.is_observed:
+        search.renew(search.evaluate(search.state.coefficients, "information"))
     state, passes = search.state, search.passes
     correction = state.coefficients - foretold
     counts = iteration, passes["information"], passes["gradient"]
@@ -142,12 +154,15 @@ def minimise(
 
 
 class ProximalSearch:
-    """Where the steps stand: `near` is the last I, `blocks` are H, `since` is what has happened since they were summed."""
+    """Where the steps stand: `near` is the last I, `blocks` are H, `since` is what has happened since they were summed. H has the
+    observed information if it `is_observed`. `last` is the violation before the last step, which `began_fresh` if H was summed
+    where it began; the last `creeping` of such steps came hardly closer."""
 
     def __init__(self, problem: Problem, state: State, near: Blocks):
         self.problem, self.state, self.near = problem, state, near
         self.blocks, self.since = near.penalised(problem.ridge), Since()
         self.passes: Counter = Counter()
+        self.is_observed, self.began_fresh, self.creeping, self.last = False, False, 0, np.inf
 
     def evaluate(self, coefficients: np.ndarray, sums: str) -> State:
         self.passes[sums] += 1
@@ -156,7 +171,31 @@ class ProximalSearch:
     def renew(self, state: State) -> None:
         """Go on with the information matrix at this state."""
         self.state, self.near = state, state.information
-        self.blocks, self.since = self.near.penalised(self.problem.ridge), Since()
+        self.blocks, self.since, self.is_observed = self.near.penalised(self.problem.ridge), Since(), False
+
+    def creeps(self, violation: float) -> bool:
+        """Whether H should have the observed information where the coefficients are, by what the last step has left."""
+        last, self.last = self.last, violation
+        if self.problem.family.canonical:
+            return False
+        if self.is_observed:
+            return not self.since.is_fresh and violation > SLOW * last
+        self.creeping = self.creeping + 1 if self.began_fresh and violation > CREEPING * last else 0
+        return self.creeping >= MOST_CREEPING
+
+    def observe(self) -> None:
+        """Go on with the observed information where the coefficients are, with the expected one if that is not positive
+        definite."""
+        self.passes["information"] += 1
+        blocks = self.problem.observed(self.state.coefficients).penalised(self.problem.ridge)
+        try:
+            factor(blocks)
+        except scipy.linalg.LinAlgError:
+            self.creeping = 0
+            if self.is_observed:
+                self.renew(self.evaluate(self.state.coefficients, "information"))
+        else:
+            self.blocks, self.since, self.is_observed = blocks, Since(), True
 
     def step(self, precision: float) -> np.ndarray:
         """The next one, [p]. Raises UserError if it cannot be told."""
@@ -179,7 +218,11 @@ class ProximalSearch:
         def since(length: float) -> Since:
             return self.since.moved(length * largest, length * mean, np.inf)
 
-        trial = line_search(self.problem, self.state, step, since, lambda after: after.mean > FAR, self.evaluate)
+        def is_due(after: Since) -> bool:
+            return after.mean > FAR and not self.is_observed
+
+        self.began_fresh = self.since.is_fresh
+        trial = line_search(self.problem, self.state, step, since, is_due, self.evaluate)
         if trial is None:
             return False
         self.state, self.since = trial

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -60,6 +61,11 @@ class Blocks:
         if not ridge.any():
             return self
         return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.d + ridge[self.eliminated])
+
+    def plus(self, other: "Blocks", factor: float) -> Self:
+        """With those of the same coefficients in another matrix, times a factor, added."""
+        a, b, d = (getattr(self, name) + factor * getattr(other, name) for name in ("a", "b", "d"))
+        return replace(self, a=a, b=b, d=d)
 
 
 NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))

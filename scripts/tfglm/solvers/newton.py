@@ -11,7 +11,8 @@ information matrix I of the loss, and H = I + diag(ridge):
    lambda^2 is small leads to infinity: terms separate the response (solvers.across), unless all rows are known to overlap. So
    do steps that stay as long as they are while each takes about 1 - 1/e of lambda^2, once that is below 1: near a maximum
    Newton's steps become shorter, and one row that is not yet foretold keeps lambda^2 above 1.
-6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps).
+6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps). If it always does, go a damped one
+   (solvers.damped), and from then on in place of each step that is too long.
 7. Sum I there, in the same pass, if it is due; factor H; go to 2.
 """
 
@@ -23,11 +24,12 @@ import scipy.linalg
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
 from tfglm.solvers import inference, observed
+from tfglm.solvers.damped import FARTHEST, Damping
 from tfglm.solvers.information import Factored
 from tfglm.solvers.problem import Problem, Solution, State
 from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
-from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, line_search
+from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, is_no_higher, line_search
 
 AS_LONG, MOST_STEADY = 0.8, 2
 """Of the step before, and how many such steps tell that they lead to infinity."""
@@ -72,9 +74,10 @@ class NewtonSearch:
     """A search for the minimum of F, which `run` takes from `state` to the end.
 
     `factored` is H, and `since` what has happened since it was summed. `lambda_squared` is that of `state`, NaN if the fit is
-    perfect, and `before` that before the last step; the last `steady` steps were as those that lead to infinity. The gradient is
-    always at the last state; so is H, if the search is exact. A search that is not exact, as on a sample of the rows, ends at
-    `converged_below` and leaves H as it is; one that is goes on to `precise_below`, as long as each step comes much closer.
+    perfect, and `before` that before the last step; the last `steady` steps were as those that lead to infinity. There is a
+    `damping` once a step had to be damped. The gradient is always at the last state; so is H, if the search is exact. A search
+    that is not exact, as on a sample of the rows, ends at `converged_below` and leaves H as it is; one that is goes on to
+    `precise_below`, as long as each step comes much closer.
     """
 
     problem: Problem
@@ -90,6 +93,7 @@ class NewtonSearch:
     lambda_squared: float = np.nan
     since: Since = field(default_factory=Since)
     steady: int = 0
+    damping: Damping | None = None
     factored: Factored = field(init=False)
     step: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
@@ -187,10 +191,29 @@ class NewtonSearch:
             # the one to come is too short to change it.
             return self.is_exact and not after.is_fresh and not 1 < after.steps_left <= MOST_STEPS
 
-        trial = line_search(problem, self.state, self.step, since, is_due, problem.at, self.reporter.live)
+        # Below 1 a long step leads to infinity, where terms separate rows.
+        is_too_long = self.is_exact and largest > FARTHEST and self.lambda_squared > 1.0
+        trial = None
+        if not (self.damping and is_too_long):
+            trial = line_search(problem, self.state, self.step, since, is_due, problem.at, self.reporter.live)
+        if trial is None and is_too_long:
+            trial = self._go_damped()
         if trial is None:
             self.check_drift()
         return trial
+
+    def _go_damped(self) -> tuple[State, Since] | None:
+        """The state after a step of `solvers.damped`; None if none lowers F."""
+        if not self.since.is_fresh:
+            self.renew()
+        self.damping = self.damping or Damping(self.problem)
+        objective = self.problem.objective(self.state)
+        for step in self.damping.steps(self.state, self.factored.blocks):
+            trial = self.problem.at(self.state.coefficients + step)
+            if is_no_higher(self.problem.objective(trial), objective):
+                return trial, Since()
+            self.reporter.live(f"  the loss rose to {self.problem.objective(trial):.10g}: trying a shorter step")
+        return None
 
     def check_drift(self) -> None:
         """Raise Drifting or UserError if the last step is too long for where it should end, because terms separate the response.

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfglm.config import SolverConfig
 from tfglm.config.families import WITH_FIRTH
 from tfglm.design.design import Design
 from tfglm.solvers.inference import Near
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.separation import terms_in
+from tfglm.solvers.steps import CONVERGED_BELOW
 
 OVERDISPERSED_ABOVE = 1.25
 """Pearson dispersion from which a test at 5 % with the family's own variance rejects in more than 8 % of samples without an
@@ -25,6 +27,37 @@ MANY_LEVELS = 100
 BIASED_ABOVE = 1.05
 """Factor by which the coefficients of a logistic regression are too large. With fewer levels their standard errors are larger
 than the bias."""
+
+
+def on_convergence(solution: Solution, settings: SolverConfig) -> list[str]:
+    """That an exact fit, or points of its path, have not converged, how far it is from where they should have, and what may help.
+    How far an online solver is from there is another remark."""
+    if not settings.is_exact:
+        return []
+    many = "raise `max_iterations`, if the next steps still come closer"
+    points = sum(not point.converged for point in solution.path)
+    of_points = f"{points:,} of the {len(solution.path):,} penalties of the path have not converged: {many}"
+    if solution.converged:
+        return [of_points] if points else []
+    square = solution.certificate.get("lambda_squared")
+    if square is None:
+        far = f"its KKT conditions are broken by up to {solution.violation:.2g} for the mean loss of a row"
+    elif square <= CONVERGED_BELOW:
+        far = "its gradient vanishes where the likelihood has no maximum, by the observed information"
+    else:
+        far = f"the next step would move estimates by up to {np.sqrt(square):.2g} classical standard errors"
+    remedy = (
+        many
+        if solution.iterations >= settings.max_iterations
+        else "no part of the next step came closer, as where rounding errors are large: subtract a constant from numbers that "
+        "vary little for their size, give `offset` and `weights` sizes that are less far apart, merge rare levels with "
+        "`data.rare`, or add a penalty, `l2`"
+    )
+    return [
+        f"the fit has not converged after {solution.iterations:,} iteration{'' if solution.iterations == 1 else 's'}: {far}, so "
+        f"do not report its estimates, errors and tests. {remedy[0].upper()}{remedy[1:]}",
+        *([of_points] if points else []),
+    ]
 
 
 def on_dispersion(solution: Solution) -> list[str]:

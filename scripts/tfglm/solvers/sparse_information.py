@@ -18,6 +18,7 @@ adds to right sides along these directions is taken out.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -190,6 +191,12 @@ class SparseBlocks(Blocks):
             return self
         d = self.d + ridge[self.eliminated]
         return replace(self, a=self.a + np.diag(ridge[self.dense]), d=d, sparse=replace(self.sparse, diagonal=d))
+
+    def plus(self, other: Blocks, factor: float) -> Self:
+        assert isinstance(other, SparseBlocks)
+        added = super().plus(other, factor)
+        weights = self.sparse.weights + factor * other.sparse.weights
+        return replace(added, sparse=replace(self.sparse, diagonal=added.d, weights=weights))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfglm.solvers.damped import of_columns
 from tfglm.solvers.information import null_vectors
 from tfglm.solvers.limits import Limits
 from tfglm.solvers.newton import NewtonSearch
@@ -79,7 +80,17 @@ def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | No
     state = problem.at(problem.null_coefficients)
     if design.l2:
         return problem, state, None
-    return problem.without_aliased(*null_vectors(state.information, size)), state, None
+    aliased, directions = null_vectors(state.information, size)
+    if len(aliased) and design.offset:
+        aliased, directions = aliased_by_columns(problem, aliased, directions)
+    return problem.without_aliased(aliased, directions), state, None
+
+
+def aliased_by_columns(problem: Problem, aliased: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is aliased with the same weight for each row, if that is less: with an offset the weights at the null model differ as
+    exp(offset) does, and columns that only rows of hardly any weight tell apart seem to be alike."""
+    fewer, of_fewer = null_vectors(of_columns(problem), problem.design.size)
+    return (fewer, of_fewer) if len(fewer) < len(aliased) else (aliased, directions)
 
 
 def without_aliased_unpenalised(problem: Problem) -> tuple[Problem, State]:
