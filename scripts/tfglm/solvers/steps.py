@@ -29,9 +29,10 @@ SHORT = FRESH / 10
 UNTOLD = 1e-12
 """Share of the size of an objective by which it may seem to rise: near the optimum it changes by less than its rounding error."""
 
-MOST_STEPS = 5
+MOST_STEPS = 3
 """With an older information matrix, until they are SHORT: one with a new matrix leaves about the square of the error that it
-finds, and costs two to four times as much."""
+finds, and costs two to five times as much. There are more of them than foretold: where it was 5, the passes of a fit took a third
+longer for 15 million rows and 676 coefficients, and a twentieth for 10 million and 8,805."""
 
 
 @dataclass(frozen=True)
