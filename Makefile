@@ -117,9 +117,11 @@ benchmark: $(BIN)/.ready-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores 2 --keep-going --snakefile benchmarks/peers/Snakefile
 	$(BIN)/python benchmarks/peers/page.py
 
-# 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json.
+# 120 million flights from CSV to coefficients (ten minutes, 16 GB); writes benchmarks/results/large.json and
+# docs/benchmarks.md.
 bench-large: $(BIN)/.ready
 	$(BIN)/python benchmarks/large.py
+	$(BIN)/python benchmarks/page.py
 
 # After a power cut or a SIGKILL of Snakemake, which then had no time to take back its lock.
 resume: $(BIN)/.ready

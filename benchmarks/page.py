@@ -1,5 +1,5 @@
-"""Writes the figures of results/fit.json and results/ingest.json into docs/benchmarks.md, and those of results/links.json into
-docs/scaling.md, between the marks; `--check` only sees whether they agree."""
+"""Writes the figures of results/large.json, fit.json and ingest.json into docs/benchmarks.md, and those of results/links.json
+into docs/scaling.md, between the marks; `--check` only sees whether they agree."""
 
 import argparse
 import json
@@ -47,6 +47,42 @@ def figures_of_ingest(ingest: dict) -> str:
         f"{ingest['peak_rss_large_to_small']:.1f} times that of a tenth of the file. {several['files']} files of {size:.1f} GB "
         f"are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, by a job each "
         "([ingest.json](../benchmarks/results/ingest.json))."
+    )
+    return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
+
+
+STAGES = {
+    "ingest": "ingest, {jobs} files",
+    "chief": "fit, {iterations} Newton steps on {rows:,} rows",
+    "evaluate": "evaluate, {evaluated:,} rows",
+    "tabulate_margins": "marginal effects and adjusted means of {rows:,} rows",
+}
+"""What is said of a rule; the others come last, together."""
+
+
+def figures_of_large(large: dict) -> str:
+    """The text about 120 million rows."""
+    fit, bytes_, stages = large["fit"], large["bytes"], dict(large["stages"])
+    named = {rule: stages.pop(rule) for rule in STAGES if rule in stages}
+    words = {**fit, "evaluated": large["metrics"]["rows"]}
+    table = ["| stage | seconds | peak memory of a job |", "|---|---|---|"]
+    for rule, stage in named.items():
+        meaning = STAGES[rule].format(**words, **stage)
+        table.append(f"| {meaning} | {stage['seconds']:.0f} | {stage['peak_rss_mb'] / 1000:.1f} GB |")
+    seconds, peak = (
+        pick(stage[key] for stage in stages.values()) for pick, key in ((sum, "seconds"), (max, "peak_rss_mb"))
+    )
+    table.append(f"| everything else | {seconds:.0f} | {peak / 1000:.1f} GB |")
+    before = (
+        f"A logistic regression with {fit['coefficients']:,} coefficients on {large['rows']:,} flights of 22 years, "
+        f"{bytes_['csv'] / 1e9:.1f} GB of CSV, takes {large['seconds']:.0f} s on {large['cores']} cores from the files to the "
+        f"pages ([large.json](../benchmarks/results/large.json)). Jobs that do not need "
+        "each other run at the same time, so their seconds are more than that:"
+    )
+    after = (
+        f"The {bytes_['csv'] / 1e9:.1f} GB of CSV become {bytes_['shards'] / 1e9:.2f} GB of shards, and these "
+        f"become {bytes_['model'] / 1e6:.1f} MB of results. For {100 * large['truth']['within_1.96_standard_errors']:.1f} % of the "
+        "coefficients the 95 % confidence interval contains the true value."
     )
     return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
 
@@ -137,6 +173,7 @@ def written(page: Path, mark: str, figures: Callable[[dict], str], measured: Pat
 
 
 PARTS: list[tuple[str, str, str, Callable[[dict], str]]] = [
+    ("benchmarks.md", "large", "large", figures_of_large),
     ("benchmarks.md", "ingest", "ingest", figures_of_ingest),
     ("benchmarks.md", "fits", "fit", figures_of_fits),
     ("scaling.md", "links", "links", lambda links: figures_of_links(links, filled)),
