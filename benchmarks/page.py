@@ -82,7 +82,8 @@ def figures_of_large(large: dict) -> str:
     covered = 100 * large["truth"]["within_1.96_standard_errors"]
     after = (
         f"The {bytes_['csv'] / 1e9:.1f} GB of CSV become {bytes_['shards'] / 1e9:.2f} GB of shards, and these "
-        f"become {bytes_['model'] / 1e6:.1f} MB of results. For {covered:.1f} % of the coefficients the 95 % confidence interval contains the true value."
+        f"become {bytes_['model'] / 1e6:.1f} MB of results. For {covered:.1f} % of the coefficients "
+        "the 95 % confidence interval contains the true value."
     )
     return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
 
