@@ -260,7 +260,7 @@ def test_predictions_have_the_absorbed_coefficients_and_no_errors(flights, tmp_p
     model = with_dummies(flights, "binomial", "x + z + origin", ["tail", "route"])
     assert predicted.probability[:40].to_numpy() == pytest.approx(model.predict(new.head(40)).to_numpy(), rel=1e-9)
     assert predicted.probability[40:].isna().all() and predicted.std_error.isna().all()
-    assert list(predicted.remark[40:]) == ["separated level", "unseen level"]
+    assert list(predicted.remark[40:]) == ["level without an estimate", "unseen level"]
 
 
 @pytest.mark.parametrize("formula", ["x + z + origin", "z + x:origin"])

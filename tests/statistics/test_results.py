@@ -42,8 +42,8 @@ def test_no_rows_to_evaluate_on_are_said_to_be_none(fitted, tmp_path):
     design, model = fitted
     file = ingest_frame(pd.DataFrame({"late": [0, 1], "carrier": ["AA", "B6"]}), tmp_path)
     report = metrics.evaluate(design, predict.score(Workload(design, [file], "evaluate"), model), 0.5)
-    counts = ("rows", "rows_with_unseen_level", "rows_with_separated_level", "rows_without_finite_value")
-    assert report == {"model": "m", **dict.fromkeys((*counts, "rows_outside_spline_range"), 0)}
+    counts = ("rows", *metrics.COUNTED)
+    assert report == {"model": "m", **dict.fromkeys(counts, 0)}
 
 
 def test_groups_of_rows_without_predictions_have_no_metrics(fitted, tmp_path):

@@ -48,7 +48,7 @@ def check_kinds(
         with problems.collected():
             check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
     with problems.collected():
-        check_codings(f"{where}.formula", settings, list(factors.values()))
+        check_codings(f"{where}.formula", settings, list(factors.values()), kinds)
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
         with problems.collected():
@@ -116,10 +116,15 @@ def check_factor(
         )
 
 
-def check_codings(where: str, settings: RowsConfig, factors: Sequence[FormulaFactor]) -> None:
+def check_codings(
+    where: str, settings: RowsConfig, factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]
+) -> None:
     """Raise UserError for a coding of levels where there are no reference levels either, and for two codings of one column."""
     by_column: dict[str, str] = {}
-    for factor in (factor for factor in factors if factor.categorical):
+    for factor in factors:
+        # Text is a factor without C() too.
+        if not factor.categorical and (factor.calls or kinds.get(factor.column) != "text"):
+            continue
         if by_column.setdefault(factor.column, factor.name) != factor.name:
             raise UserError(
                 f"{where}: `{factor.column}` is coded in two ways, `{by_column[factor.column]}` and `{factor.name}`; choose one"

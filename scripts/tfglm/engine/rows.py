@@ -33,9 +33,13 @@ MISSING_VALUE = -3
 NOT_FINITE = -4
 """Flag of a row for which a function of the formula has no finite value, as the logarithm of 0."""
 
-LOWEST_FLAG = NOT_FINITE
+WITHOUT_ESTIMATE = -5
+"""Flag of a row with a level whose training rows have no part in the fit: none has a weight, or all were left out. Only
+predictions have it."""
 
-WITHOUT_MEAN = -5
+LOWEST_FLAG = WITHOUT_ESTIMATE
+
+WITHOUT_MEAN = -6
 """Flag of a row whose linear predictor is out of the range of the link, as one below 0 with link inverse. Only
 predictions have it."""
 

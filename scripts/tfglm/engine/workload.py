@@ -31,6 +31,7 @@ from tfglm.engine.rows import (
     MISSING_VALUE,
     SEPARATED_LEVEL,
     UNSEEN_LEVEL,
+    WITHOUT_ESTIMATE,
     cluster_key,
     table_keys,
 )
@@ -44,7 +45,8 @@ class Workload:
 
     `excluded` holds for some groupings the groups (their numbers) whose rows take no part; `unseen` for some factors the level
     that stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
-    file is used. Rows that one of the directions in `left_out` [directions, p] moves by more than 1 take no part either.
+    file is used. Rows that one of the directions in `left_out` [directions, p] moves by more than 1 take no part either, nor do
+    those of groups that are `unknown`, as their coefficients have no estimate.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Workload:
         self.design, self.files, self.split = design, files, split
         self.excluded, self.unseen, self.share = dict(excluded or {}), dict(unseen or {}), share
         self.cutting = cutting
+        self.unknown: dict[tuple[str, ...], frozenset[int]] = {}
         self._passes: dict[Signature, Passes] = {}
         self._tables_of_files: dict[int, list[np.ndarray]] = {}
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
@@ -69,6 +72,12 @@ class Workload:
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
         """The same shards with other groups left out."""
         return self._changed(excluded, self.share, self.left_out)
+
+    def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
+        """The same rows without those of these groups."""
+        other = self._changed(self.excluded, self.share, self.left_out)
+        other.unknown = dict(unknown)
+        return other
 
     def along(self, left_out: np.ndarray) -> "Workload":
         """The same rows without those that these directions [directions, p] move by more than 1."""
@@ -100,7 +109,7 @@ class Workload:
         self, excluded: Mapping[tuple[str, ...], frozenset[int]], share: float, left_out: np.ndarray
     ) -> "Workload":
         other = Workload(self.design, self.files, self.split, excluded, self.unseen, share, self.cutting, left_out)
-        other._passes = self._passes  # made once for both
+        other.unknown, other._passes = self.unknown, self._passes  # passes are made once for both
         return other
 
     def passes(self, signature: Signature) -> Passes:
@@ -309,6 +318,7 @@ class Workload:
             grouping = next(grouping for grouping in self.design.groupings if ":".join(grouping) == name)
             groups = np.arange(self.design.levels_of(grouping), dtype=np.int32)
             groups[sorted(self.excluded.get(grouping, ()))] = SEPARATED_LEVEL
+            groups[sorted(self.unknown.get(grouping, ()))] = WITHOUT_ESTIMATE
             return np.concatenate([np.arange(LOWEST_FLAG, 0, dtype=np.int32), groups])
         if what == "number":
             return padded(number_table(file, name), sizes[name], np.float64)
@@ -354,7 +364,9 @@ class Workload:
         """The number of the level of each code of a file, or why a row with it takes no part."""
         unseen = self.unseen.get(factor.name, UNSEEN_LEVEL)
         levels = levels_by_code(factor, file, unseen)
-        return np.where(np.isin(levels, list(self.excluded.get((factor.name,), ()))), SEPARATED_LEVEL, levels)
+        reasons = ((self.unknown, WITHOUT_ESTIMATE), (self.excluded, SEPARATED_LEVEL))
+        which = [np.isin(levels, list(groups.get((factor.name,), ()))) for groups, _ in reasons]
+        return np.select(which, [flag for _, flag in reasons], levels)
 
 
 def padded(entries: npt.ArrayLike, size: int, dtype: npt.DTypeLike) -> np.ndarray:

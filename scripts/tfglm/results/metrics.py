@@ -13,7 +13,7 @@ import numpy as np
 
 from tfglm.data.kinds import ABSENT
 from tfglm.design.design import Design
-from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_MEAN
+from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.families import Family
 from tfglm.results.classes import ClassTally
 from tfglm.results.histogram import BINS, edges
@@ -114,6 +114,7 @@ def summed(
 COUNTED = (
     "rows_with_unseen_level",
     "rows_with_separated_level",
+    "rows_with_level_without_estimate",
     "rows_without_finite_value",
     "rows_outside_spline_range",
 )
@@ -124,6 +125,7 @@ def count(rows: Mapping[str, np.ndarray]) -> dict[str, int]:
     of_flag = (
         rows["flag"] == UNSEEN_LEVEL,
         rows["flag"] == SEPARATED_LEVEL,
+        rows["flag"] == WITHOUT_ESTIMATE,
         rows["flag"] == NOT_FINITE,
         rows["outside"],
     )

@@ -12,7 +12,7 @@ from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
-from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_MEAN
+from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.reference import reference_of
@@ -23,6 +23,7 @@ WITHOUT_PREDICTION = {
     UNSEEN_LEVEL: "unseen level",
     SEPARATED_LEVEL: "separated level",
     NOT_FINITE: "not finite",
+    WITHOUT_ESTIMATE: "level without an estimate",
     WITHOUT_MEAN: "out of the range of the link",
 }
 """Why a row has no prediction."""
@@ -51,23 +52,31 @@ def score(workload: Workload, fitted: Fitted, pass_: str = "predictions") -> Ite
 
 def without_separated(workload: Workload, fitted: Fitted) -> Workload:
     """The workload without the rows of separated levels, and those that terms separate together: their linear predictor is not
-    finite, or not known. Nor is that of levels whose rows a fit with absorbed factors has left out."""
-    design, unknown = workload.design, without_value(workload.design, fitted)
-    separated: dict[tuple[str, ...], frozenset[int]] = {}
+    finite, or not known. Nor is that of levels whose rows have no part in the fit."""
+    design = workload.design
+    separated, unknown = fitted.status == SEPARATED, without_estimate(design, fitted)
+    of_separated: dict[tuple[str, ...], frozenset[int]] = {}
+    of_unknown = dict(of_separated)
     for part in design.parts:
-        if part.grouping:
-            of_part = unknown[part.where]
-            if part.multiplier:  # an infinite slope tells of single rows, those along `left_out`
-                of_part = of_part & (fitted.status[part.where] == EMPTY)
-            groups = np.flatnonzero(of_part).tolist()
-            separated[part.grouping] = separated.get(part.grouping, frozenset()).union(groups)
-    return workload.without(separated).along(left_out(fitted))
+        if not part.grouping:
+            continue
+        # An infinite slope tells of single rows, those along `left_out`.
+        for which, groups in ((separated & (not part.multiplier), of_separated), (unknown, of_unknown)):
+            numbers = np.flatnonzero(which[part.where]).tolist()
+            groups[part.grouping] = groups.get(part.grouping, frozenset()).union(numbers)
+    return workload.without(of_separated).without_estimates(of_unknown).along(left_out(fitted))
 
 
 def without_value(design: Design, fitted: Fitted) -> np.ndarray:
-    """Which coefficients of levels have no value that a prediction could be made of, [p]: of separated levels, and where factors
-    are absorbed of all levels whose rows have left the fit, those of the formula too."""
-    return np.isin(fitted.status, (SEPARATED, EMPTY) if design.absorbed else (SEPARATED,))
+    """Which coefficients of levels have no value that a prediction could be made of, [p]."""
+    return (fitted.status == SEPARATED) | without_estimate(design, fitted)
+
+
+def without_estimate(design: Design, fitted: Fitted) -> np.ndarray:
+    """Which coefficients are those of levels whose training rows have no part in the fit, as their weights are 0 or all of them
+    were left out, [p]. A penalty gives them one, 0."""
+    free = design.penalised_coefficients == 0 if design.penalised else True
+    return (fitted.status == EMPTY) & free
 
 
 def left_out(fitted: Fitted) -> np.ndarray:
