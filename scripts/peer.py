@@ -7,19 +7,27 @@ from tfglm import tensorflow_setup
 from tfglm.roles import peers
 
 
+def load(arguments: argparse.Namespace) -> None:
+    """Load what the work needs and what starts no thread, while the others start too."""
+    with tensorflow_setup.quiet():
+        import tensorflow as tf  # noqa: F401
+    if arguments.work == "fit":
+        from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
+
+        kernels.load()
+
+
 def prepare(arguments: argparse.Namespace) -> peers.Follow:
-    """Load what the work needs, while the others start too; what to do once the chief has given its order."""
+    """What to do once the chief has given its order."""
     if arguments.work == "network":
-        with tensorflow_setup.quiet():
-            from tfglm.networks import cluster
+        from tfglm.networks import cluster  # Keras starts a thread
+
         return cluster.follow
     from tfglm.distribute import multi_worker_mirrored
     from tfglm.distribute.designs import Designs
-    from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
 
-    kernels.load()
     return functools.partial(multi_worker_mirrored.follow, designs=Designs.beside(arguments.announce.parent))
 
 
 if __name__ == "__main__":
-    peers.start(__doc__, prepare)
+    peers.start(__doc__, load, prepare)

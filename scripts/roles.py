@@ -1,6 +1,7 @@
 """Start all processes of one role, on this machine or on SLURM nodes, restart those that die, and end them together."""
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
-from tfglm.roles import announce, ending, launch
+from tfglm.roles import announce, ending, forking, launch
 from tfglm.roles.announce import Announcement, Role, Roster
 from tfglm.roles.lease import Lease, Signs
 
@@ -30,23 +31,33 @@ class Member:
         self.announcement = path.with_name(roster.members[index])
         self.log = Path(roster.logs[index]) if roster.logs else None
         self.restarts = 0
-        self.start()
+        self.process: subprocess.Popen | forking.Adopted | None = None  # None until it has been forked
 
-    def start(self) -> None:
-        """Start the process; a successor on the port announced before, for a running cluster finds it nowhere else."""
+    def line(self) -> list[str]:
+        """The command line for the script of the role; of a successor with the port announced before, for a running cluster finds
+        it nowhere else."""
         announced = announce.read(self.announcement)
         port = (
             announced.address.rpartition(":")[2]
             if isinstance(announced, Announcement) and announced.run == self.run
             else ""
         )
-        script = Path(__file__).with_name(f"{self.role}.py")
-        line = [sys.executable, script, "--index", self.index, "--announce", self.announcement, "--run", self.run]
+        line = ["--index", self.index, "--announce", self.announcement, "--run", self.run]
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
         line += ["--work", self.work] if self.role == "peer" else []
+        return list(map(str, line))
+
+    def start(self, others: Sequence["Member"] = (), tell: int = -1) -> None:
+        """Start the process; `others` are then forked from it, and tell so."""
+        line = [sys.executable, str(Path(__file__).with_name(f"{self.role}.py")), *self.line()]
+        if others:
+            line += ["--fork", json.dumps([other.line() for other in others]), "--tell", str(tell)]
         self.process = subprocess.Popen(
-            list(map(str, line)), env={**os.environ, **tensorflow_setup.ENVIRONMENT}, preexec_fn=ending.kill_with_parent
+            line,
+            env={**os.environ, **tensorflow_setup.ENVIRONMENT},
+            preexec_fn=ending.kill_with_parent,
+            pass_fds=[tell] if others else [],
         )
 
     def restart(self) -> None:
@@ -58,13 +69,46 @@ class Member:
         self.start()
 
     def end(self) -> None:
-        self.process.terminate()
+        if self.process:
+            self.process.terminate()
 
     def kill(self) -> None:
-        self.process.kill()
+        if self.process:
+            self.process.kill()
 
     def __str__(self) -> str:
-        return f"{self.role} {self.index} (pid {self.process.pid})"
+        process = f"pid {self.process.pid}" if self.process else "to be forked"
+        return f"{self.role} {self.index} ({process})"
+
+
+class Members:
+    """The processes of the role on this machine: the first imports for all, and the others are forked from it."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._others = members[1:]
+        self._arriving: forking.Arriving | None = None
+        if self._others:
+            forking.adopt()
+            self._arriving = forking.Arriving()
+            members[0].start(self._others, self._arriving.writing)
+            os.close(self._arriving.writing)
+        elif members:
+            members[0].start()
+
+    def look(self) -> None:
+        """Take note of those that have been forked. Those that will not be, as the first has died or cannot fork, are started."""
+        if not self._arriving:
+            return
+        arrived = self._arriving.look()
+        for place, pid in arrived or []:
+            self._others[place].process = forking.Adopted(pid)
+            command.log(f"started {self._others[place]}")
+        if arrived is None:
+            self._arriving = None
+            for member in self._others:
+                if not member.process:
+                    member.start()
+                    command.log(f"started {member}")
 
 
 def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> None:
@@ -73,6 +117,8 @@ def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> No
         each.end()
     deadline = time.monotonic() + patience_seconds
     for each in started:
+        if not each.process:
+            continue
         try:
             each.process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -123,10 +169,10 @@ def main(arguments: argparse.Namespace) -> None:
                 host = launch.own_address(arguments.interface)
                 started.append(Member(roster, launch.task_index(), path, host, arguments.work))
             else:
-                for index in range(count):
-                    started.append(Member(roster, index, path, arguments.host, arguments.work))
+                started += [Member(roster, index, path, arguments.host, arguments.work) for index in range(count)]
+            members = Members([each for each in started if isinstance(each, Member)])
             command.log(f"started {', '.join(map(str, started))}")
-            watch(started, arguments.restarts, wanted)
+            watch(started, members, arguments.restarts, wanted)
         finally:
             # The tasks of a step have the same patience with their own processes, so the step needs longer.
             stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
@@ -175,15 +221,16 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
     return list(map(str, line))
 
 
-def watch(started: Sequence[Member | launch.Step], restarts: int, wanted: Callable[[], bool]) -> None:
+def watch(started: Sequence[Member | launch.Step], members: Members, restarts: int, wanted: Callable[[], bool]) -> None:
     """Restart what dies while `wanted()`, but no step: its tasks do that.
 
     Raises UserError at the death that is one more than `restarts`, or at that of a step; and what `wanted` raises.
     """
     left = restarts
     while wanted():
+        members.look()
         for each in started:
-            code = each.process.poll()
+            code = each.process.poll() if each.process else None
             if code is None or not wanted():
                 continue
             if isinstance(each, launch.Step):

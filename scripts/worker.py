@@ -5,16 +5,21 @@ from pathlib import Path
 from tfglm.roles import server
 
 
-def prepare(folder: Path) -> None:
-    """Answer the chief by the tasks that the engine registers, and by nothing else; load them while the others start too."""
-    from tfglm.distribute import remote
-    from tfglm.distribute.designs import Designs
+def load() -> None:
+    """Load the tasks that the engine registers, while the others start too."""
     from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
     from tfglm.networks import served  # noqa: F401  registers the rows of networks
 
-    remote.serve(Designs.beside(folder))
     kernels.load()
 
 
+def prepare(folder: Path) -> None:
+    """Answer the chief by these tasks, and by nothing else."""
+    from tfglm.distribute import remote
+    from tfglm.distribute.designs import Designs
+
+    remote.serve(Designs.beside(folder))
+
+
 if __name__ == "__main__":
-    server.start("worker", __doc__, prepare)
+    server.start("worker", __doc__, load, prepare)

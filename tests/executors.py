@@ -18,10 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from processes import alive, wait_until
-from tfglm import command
+from tfglm import command, tensorflow_setup
 from tfglm.data.shards import BLOCK_ROWS, IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Executor
@@ -164,6 +163,9 @@ def expected() -> dict[str, np.ndarray]:
 
 def classes(folder: Path) -> tuple[Design, IngestedFile]:
     """A regression of three classes with errors by cluster, and its rows: four blocks."""
+    # pandas starts a thread, which keeps workers of the tests from being forked.
+    import pandas as pd
+
     from pools import design_of, ingest_frame
     from tfglm.data.dictionary import merge
 
@@ -272,6 +274,12 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
         executor.sum(WAVES, long, {"w": W})
     except UserError as error:
         yield "the ps killed", {"message": str(error)}
+
+
+def load_tasks(arguments: argparse.Namespace) -> None:
+    """What the peers of the tests load."""
+    with tensorflow_setup.quiet():
+        import tensorflow as tf  # noqa: F401
 
 
 def follow_tasks(arguments: argparse.Namespace) -> peers.Follow:

@@ -115,6 +115,19 @@ def parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def write_to(log: Path) -> None:
+    """Turn the file descriptors 1 and 2 to a log. Exits with 1 if it cannot be opened."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    except OSError as error:
+        _show(f"error: the log {log} cannot be opened: {error.strerror}")
+        sys.exit(1)
+    for descriptor in (1, 2):
+        os.dup2(opened, descriptor)
+    os.close(opened)
+
+
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; exit with 1 and one message on the terminal if it raises UserError, with 2 and a traceback otherwise.
 
@@ -127,15 +140,7 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     gc.freeze()
     if arguments.log:
         terminal = os.fdopen(os.dup(2), "w")
-        try:
-            arguments.log.parent.mkdir(parents=True, exist_ok=True)
-            opened = os.open(arguments.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        except OSError as error:
-            _show(f"error: the log {arguments.log} cannot be opened: {error.strerror}")
-            sys.exit(1)
-        for descriptor in (1, 2):
-            os.dup2(opened, descriptor)
-        os.close(opened)
+        write_to(arguments.log)
         # Not buffered: what a full disk has refused would be tried again at the end, and make it a failure.
         sys.stdout, sys.stderr = (
             io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), errors="backslashreplace", write_through=True)

@@ -7,10 +7,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from processes import ENVIRONMENT, SCRIPTS, alive, end, start_roles, wait_until
-from tfglm import command
+from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import announce
 from tfglm.roles.announce import Announcement, Roster
@@ -163,3 +164,97 @@ def test_a_role_keeps_its_memory_and_has_one_thread_whatever_snakemake_says(tmp_
     assert names.count(Path(f"/proc/{worker.pid}/comm").read_text()) == 1
     assert end(worker) == 0
     assert worker.stdout.read().endswith("ending: SIGTERM\n")
+
+
+# ---------------------------------------------------------------------------------------------------- one import for all
+
+
+def imports_in(stand_in: dict, more: str = "") -> Path:
+    """The file to which the stand-in for TensorFlow writes the id of each process that imports it, before it does `more`."""
+    module = Path(stand_in["PYTHONPATH"].split(":")[0], "tensorflow.py")
+    imported = module.with_name("imported")
+    marking = f"import os\nwith open({str(imported)!r}, 'a') as file: print(os.getpid(), file=file)\n{more}\n"
+    module.write_text(marking + module.read_text())
+    return imported
+
+
+def test_one_process_imports_for_all_and_each_is_a_child_of_what_started_it(tmp_path: Path, stand_in: dict) -> None:
+    imported = imports_in(stand_in)
+    roles = start_roles(tmp_path, "worker", 3, environment=stand_in)
+    wait_until((tmp_path / "workers.json").exists, 5, "the roster")
+    members = listening(tmp_path / "workers.json")
+    assert imported.read_text().split() == [str(members[0].pid)]
+    for each in members:
+        assert psutil.Process(each.pid).ppid() == roles.pid
+        line = " ".join(psutil.Process(each.pid).cmdline())
+        assert f"worker.py --index {each.index} " in line and "--fork" not in line
+        assert f"{each.name} listening" in (tmp_path / f"workers-{each.index}.log").read_text()
+    # What was forked is restarted, alone, as the first is.
+    os.kill(members[2].pid, signal.SIGKILL)
+    wait_until(lambda: announce.read(tmp_path / "workers-2.json").pid != members[2].pid, 10, "the restart")
+    again = listening(tmp_path / "workers.json")
+    assert [each.pid for each in again[:2]] == [each.pid for each in members[:2]]
+    assert "worker 2" in (tmp_path / "workers-2.restart1.log").read_text()
+    # The first is not needed any more.
+    os.kill(again[0].pid, signal.SIGKILL)
+    wait_until(lambda: announce.read(tmp_path / "workers-0.json").pid != again[0].pid, 10, "the restart")
+    assert listening(tmp_path / "workers.json")[1].pid == again[1].pid and alive(again[1].pid)
+    assert end(roles) == 0
+    assert not any(alive(each.pid) for each in again[1:])
+
+
+DIES = "import signal; os.path.exists('once') or (open('once', 'w'), os.kill(os.getpid(), signal.SIGKILL))"
+HAS_THREADS = "import threading, time; threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
+
+
+@pytest.mark.parametrize(("accident", "restarts"), [(DIES, 1), (HAS_THREADS, 0)], ids=["dies", "has threads"])
+def test_where_none_can_be_forked_each_imports(accident: str, restarts: int, tmp_path: Path, stand_in: dict) -> None:
+    """The first has died before, or an import has started threads."""
+    accident = accident.replace("'once'", repr(str(tmp_path / "once")))
+    imported = imports_in(stand_in, accident)
+    roles = start_roles(tmp_path, "worker", 3, environment=stand_in)
+    wait_until((tmp_path / "workers.json").exists, 5, "the roster")
+    members = listening(tmp_path / "workers.json")
+    assert len(imported.read_text().split()) == 3 + restarts
+    assert {str(each.pid) for each in members} <= set(imported.read_text().split())
+    assert (tmp_path / "workers.log").read_text().count("restarting it") == restarts
+    assert end(roles) == 0
+
+
+SERVERS = """
+import os, sys
+from tfglm import tensorflow_setup
+with tensorflow_setup.quiet():
+    import tensorflow as tf
+import worker
+from tfglm.roles import forking
+worker.load()
+forking.adopt()
+arriving = forking.Arriving()
+sys.argv += ["--fork"]
+if os.fork():
+    os.close(arriving.writing)
+    while arriving.look() is not None:
+        pass
+    for _ in range(3):
+        os.wait()
+    os._exit(0)
+line = forking.fork([["1"], ["2"]], os.getppid(), arriving.writing)
+place = int(line[0]) if line else 0
+server = tf.distribute.Server({"worker": {place: "127.0.0.1:0"}}, job_name="worker", task_index=place)
+with tf.compat.v1.Session(server.target) as session:
+    devices = [device.incarnation for device in session.list_devices()]
+    total = session.run(tf.reduce_sum(tf.cast(tf.range(10), tf.float64)))
+os.write(1, f"{place} {os.getppid()} {devices[0]} {total}\\n".encode())
+os._exit(0)
+"""
+
+
+def test_servers_of_forked_processes_are_told_apart() -> None:
+    """With TensorFlow itself and all that a worker loads: threads or random numbers before the fork would be seen here."""
+    environment = ENVIRONMENT | tensorflow_setup.ENVIRONMENT
+    line = [sys.executable, "-c", SERVERS]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    places, parents, incarnations, totals = zip(*map(str.split, done.stdout.splitlines()), strict=True)
+    assert sorted(places) == ["0", "1", "2"]
+    assert len(set(parents)) == 1 and len(set(incarnations)) == 3 and set(totals) == {"45.0"}

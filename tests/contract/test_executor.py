@@ -28,14 +28,14 @@ WORKER = """
 import executors
 from tfglm.roles import server
 
-server.start("worker", "A worker of the tests", executors.serve_tasks)
+server.start("worker", "A worker of the tests", prepare=executors.serve_tasks)
 """
 
 PEER = """
 import executors
 from tfglm.roles import peers
 
-peers.start("A peer of the tests", executors.follow_tasks)
+peers.start("A peer of the tests", executors.load_tasks, executors.follow_tasks)
 """
 
 IMPORTING = {**ENVIRONMENT, "PYTHONPATH": f"{SCRIPTS}:{TESTS}"}

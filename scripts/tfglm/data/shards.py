@@ -18,14 +18,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 from xxhash import xxh3_64_intdigest
 
 from tfglm import digests
 from tfglm.data.kinds import Kind
 from tfglm.errors import UserError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BLOCK_ROWS = 8192
 """Rows that a pass handles at once; a capacity is a multiple of it."""
@@ -129,13 +132,16 @@ class IngestedFile:
 
     folder: Path
     manifest: Manifest
-    levels: pl.DataFrame
+    levels: "pl.DataFrame"
     checksums: np.ndarray
-    _values: dict[str, pl.Series] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _values: dict[str, "pl.Series"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls, manifest_path: Path) -> "IngestedFile":
         """Raises UserError if the manifest, or what it says of its codes and shards, has changed since it was written."""
+        # Here and below: workers read shards alone, and it starts threads, before which processes are to be forked.
+        import polars as pl
+
         path = Path(manifest_path)
         manifest = Manifest.load(path)
         levels, checksums = (
@@ -197,8 +203,10 @@ class IngestedFile:
         stored = {column.name: column for column in self.manifest.columns}
         return stored.get(codes_name(name), stored[name])
 
-    def values(self, name: str) -> pl.Series:
+    def values(self, name: str) -> "pl.Series":
         """What the codes 1, 2, ... of a stored column stand for, in the order of the codes."""
+        import polars as pl
+
         if name not in self._values:
             rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
             self._values[name] = rows[self.column(name).kind]

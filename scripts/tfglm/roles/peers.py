@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, server
-from tfglm.roles.announce import Announcement
 
 NAME = "order.json"
 """Of the order, beside the announcements."""
@@ -85,29 +84,33 @@ Follow = Callable[[Order, int, Port], None]
 """Does what an order says, as the process with this number, whose port is held until then."""
 
 
-def work(arguments: argparse.Namespace, prepare: Callable[[argparse.Namespace], Follow]) -> NoReturn:
+def work(
+    parser: argparse.ArgumentParser,
+    given: argparse.Namespace,
+    load: Callable[[argparse.Namespace], object],
+    prepare: Callable[[argparse.Namespace], Follow],
+) -> NoReturn:
     """From the first announcement of a peer to its end: what `prepare` returns is what it does."""
-    if arguments.parent:
-        ending.end_with_parent(arguments.parent)
-    log = str(arguments.log.resolve()) if arguments.log else ""
-    announcement = Announcement("peer", arguments.index, arguments.run, "starting", log=log)
-    announce.write(arguments.announce, announcement)
-    command.log(f"{announcement.name} starting on {announcement.node}, pid {announcement.pid}")
-    follow = prepare(arguments)
+    announcement = server.begin("peer", parser, given, lambda: load(given))
+    follow = prepare(given)
     port = Port()
-    address = f"{arguments.host}:{port.number}"
-    announce.write(arguments.announce, replace(announcement, state="listening", address=address))
+    address = f"{given.host}:{port.number}"
+    announce.write(given.announce, replace(announcement, state="listening", address=address))
     command.log(f"{announcement.name} will listen at {address}")
-    order = await_order(arguments.announce.parent, arguments.run)
-    follow(order, arguments.index + 1, port)
+    order = await_order(given.announce.parent, given.run)
+    follow(order, given.index + 1, port)
     command.log("done; waiting for the end")
     # It keeps answering: to the chief, who has results to write, one that is gone would be an error.
     while True:
         time.sleep(0.5)
 
 
-def start(description: str, prepare: Callable[[argparse.Namespace], Follow]) -> None:
-    """What peer.py does; `prepare` is called with its command line before it announces its port."""
+def start(
+    description: str,
+    load: Callable[[argparse.Namespace], object],
+    prepare: Callable[[argparse.Namespace], Follow],
+) -> None:
+    """What peer.py does: `load` and `prepare` as in `server.start`, each with the command line."""
     parser = server.parser(description)
     parser.add_argument(
         "--work",
@@ -118,4 +121,4 @@ def start(description: str, prepare: Callable[[argparse.Namespace], Follow]) -> 
     arguments = parser.parse_args()
     tensorflow_setup.set_environment()
     with ending.exit_at_once():
-        command.run(lambda given: work(given, prepare), arguments)
+        command.run(lambda given: work(parser, given, load, prepare), arguments)

@@ -5,6 +5,7 @@ gRPC: whoever reaches its port can read and write the files of its user. On one 
 """
 
 import argparse
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfglm import command, tensorflow_setup
-from tfglm.roles import announce, ending
+from tfglm.roles import announce, ending, forking
 from tfglm.roles.announce import Announcement, Role
 
 
@@ -22,47 +23,68 @@ def _end(reason: str) -> NoReturn:
     ending.leave(0, lambda: command.log(f"ending: {reason}"))
 
 
+def begin(
+    role: Role, parser: argparse.ArgumentParser, given: argparse.Namespace, load: Callable[[], object]
+) -> Announcement:
+    """Announce that this process starts, and load what the role needs, for this process and those that are then forked from it.
+    It returns in each of them, with the command line of the process in `given`.
+
+    With a `parent` it ends within a second of the parent's end from then on; the kernel sees to that until then, if it was
+    `roles.py` that started it."""
+    announcement = _starting(role, given)
+    load()
+    lines, given.fork = given.fork, []
+    if lines and (line := forking.fork(lines, given.parent, given.tell)) is not None:
+        vars(given).update(vars(parser.parse_args(line)))
+        if given.log:
+            command.write_to(given.log)
+        announcement = _starting(role, given)
+    if given.parent:
+        ending.end_with_parent(given.parent)
+    return announcement
+
+
+def _starting(role: Role, given: argparse.Namespace) -> Announcement:
+    log = str(given.log.resolve()) if given.log else ""
+    announcement = Announcement(role, given.index, given.run, "starting", log=log)
+    # A restarted role must come back to its port; should it die again before it listens, this still tells which.
+    announce.write(given.announce, replace(announcement, address=f"{given.host}:{given.port}" if given.port else ""))
+    command.log(f"{announcement.name} starting on {announcement.node}, pid {announcement.pid}")
+    return announcement
+
+
 def serve(
     role: Role,
-    index: int,
-    announcement_path: Path,
-    run: str,
-    host: str,
-    port: int,
-    parent: int | None,
-    log: Path | None = None,
-    prepare: Callable[[Path], None] = lambda folder: None,
+    parser: argparse.ArgumentParser,
+    given: argparse.Namespace,
+    load: Callable[[], object],
+    prepare: Callable[[Path], object],
 ) -> NoReturn:
-    """Serve as task `index` of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0.
-
-    `host` is the name or number by which the others reach this machine; port 0 takes a free one. With a `parent`,
-    it also ends within a second of its parent's end. It calls `prepare` with the folder of its announcement before it listens.
-    """
-    if parent:
-        ending.end_with_parent(parent)
+    """Serve as a task of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
+    begun = time.monotonic()
 
-    announcement = Announcement(role, index, run, "starting", log=str(log.resolve()) if log else "")
-    # A restarted role must come back to its port; should it die again before it listens, this still tells which.
-    announce.write(announcement_path, replace(announcement, address=f"{host}:{port}" if port else ""))
-    command.log(f"{announcement.name} starting on {announcement.node}, pid {announcement.pid}")
+    def load_all() -> None:
+        with tensorflow_setup.quiet():
+            import tensorflow as tf  # noqa: F401
+        load()
 
-    begin = time.monotonic()
-    with tensorflow_setup.quiet():
-        import tensorflow as tf
-    prepare(announcement_path.parent)
+    announcement = begin(role, parser, given, load_all)
+    import tensorflow as tf
+
+    prepare(given.announce.parent)
     # Kept in a variable: the server dies with the object.
     server = tf.distribute.Server(
-        {role: {index: f"{host}:{port}"}},
+        {role: {given.index: f"{given.host}:{given.port}"}},
         job_name=role,
-        task_index=index,
+        task_index=given.index,
         protocol="grpc",
         config=tensorflow_setup.limit_threads(),
     )
     address = server.target.removeprefix("grpc://")
-    announce.write(announcement_path, replace(announcement, state="listening", address=address))
-    command.log(f"{announcement.name} listening at {address} after {time.monotonic() - begin:.1f} s")
+    announce.write(given.announce, replace(announcement, state="listening", address=address))
+    command.log(f"{announcement.name} listening at {address} after {time.monotonic() - begun:.1f} s")
 
     # Not server.join(): it never returns, and Python's signal handlers never run beneath it.
     while True:
@@ -87,24 +109,30 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
     parser.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
     parser.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
+    parser.add_argument(
+        "--fork", type=json.loads, default=[], help="set by roles.py: command lines of the processes to fork, as JSON"
+    )
+    parser.add_argument("--tell", type=int, help="set by roles.py: the descriptor on which these say their ids")
     return parser
 
 
-def start(role: Role, description: str, prepare: Callable[[Path], None] = lambda folder: None) -> None:
-    """What ps.py and worker.py do; `prepare` is called with the folder of the announcement before the process listens."""
+def start(
+    role: Role,
+    description: str,
+    load: Callable[[], object] = lambda: None,
+    prepare: Callable[[Path], object] = lambda folder: None,
+) -> None:
+    """What ps.py and worker.py do.
+
+    Parameters
+    ----------
+    role, description
+        What the process is.
+    load
+        Called once for this process and those that are forked from it: loads what starts no thread.
+    prepare
+        Called with the folder of the announcement before the process listens.
+    """
     arguments = parser(description).parse_args()
     tensorflow_setup.set_environment()
-    command.run(
-        lambda given: serve(
-            role,
-            given.index,
-            given.announce,
-            given.run,
-            given.host,
-            given.port,
-            given.parent,
-            given.log,
-            prepare,
-        ),
-        arguments,
-    )
+    command.run(lambda given: serve(role, parser(description), given, load, prepare), arguments)
