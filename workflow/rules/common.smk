@@ -53,7 +53,7 @@ try:
     LAYOUTS = load_layouts(CONFIG.data)
     # Those of the files that are only predicted. A layout that they alone have says nothing of a model.
     OF_SCORE = CONFIG.data.model_copy(update={"files": CONFIG.score})
-    LAYOUTS_TO_SCORE = load_layouts(OF_SCORE)
+    LAYOUTS_TO_SCORE = load_layouts(OF_SCORE) if CONFIG.score else {}
     # The input files, by their name in results.
     with PROBLEMS.collected():
         FILES = expand_files(CONFIG.data)

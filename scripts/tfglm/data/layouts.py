@@ -114,7 +114,7 @@ def choose(
     problems: dict[str, UserError] = {}
     for name, layout in candidates.items():
         try:
-            needed[name] = {layout.columns[column].source for column in selection(layout, settings, name).needed}
+            needed[name] = sources_needed(layout, settings, name)
         except UserError as error:
             problems[name] = error
     if not candidates:
@@ -126,12 +126,29 @@ def choose(
     return max(fitting, key=likeness)
 
 
+_known: dict[tuple[str, str, str], set[str] | UserError] = {}
+
+
+def sources_needed(layout: Layout, settings: SelectionConfig, name: str) -> set[str]:
+    """What the columns that the config needs are called in a file of this layout. Raises UserError as `selection` does. It works
+    that out once, as the Snakefile asks several times, and of each file."""
+    key = layout.model_dump_json(), settings.model_dump_json(include=set(SelectionConfig.model_fields)), name
+    if key not in _known:
+        try:
+            _known[key] = {layout.columns[column].source for column in selection(layout, settings, name).needed}
+        except UserError as error:
+            _known[key] = error
+    if isinstance(known := _known[key], UserError):
+        raise known
+    return known
+
+
 def check_expressions(candidates: Mapping[str, Layout], settings: SelectionConfig) -> None:
     """Raise UserError if the config's expressions fit none of the layouts that a file may have whose header is not known yet."""
     problems = Problems()
     for name, layout in candidates.items():
         with problems.collected():
-            selection(layout, settings, name)
+            sources_needed(layout, settings, name)
     if candidates and len(problems.messages) == len(candidates):
         raise UserError(problems.messages[0])
 
