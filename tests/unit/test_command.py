@@ -1,5 +1,6 @@
 """What a script says where: in its log, on a terminal, into a pipe."""
 
+import contextlib
 import os
 import pty
 import subprocess
@@ -34,9 +35,14 @@ def said(tmp_path: Path, ending: str, *, terminal: bool) -> tuple[str, list[str]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "scripts")}
     done = subprocess.Popen(line, stderr=writing, env=environment)
     done.wait()
-    text = os.read(reading, 100_000).decode().replace("\r\n", "\n")
-    for end in (reading, writing):
-        os.close(end)
+    os.close(writing)
+    written = b""
+    # A terminal hands on what was written piece by piece; once all is read it is an error (EIO), and of a pipe nothing.
+    with contextlib.suppress(OSError):
+        while piece := os.read(reading, 100_000):
+            written += piece
+    os.close(reading)
+    text = written.decode().replace("\r\n", "\n")
     return text, [each.split(" ", 1)[1] for each in (tmp_path / "log").read_text().splitlines()]
 
 
