@@ -67,9 +67,18 @@ from pathlib import Path
 sys.path.insert(0, SCRIPTS)
 from tfglm.data.packing import opened
 def read(path, columns):
+    buffer = bytearray(1 << 24)
     with opened(Path(path), THREADS) as stream:
-        while stream.read(1 << 24):
+        while stream.readinto(buffer):
             pass
+""",
+    "unpack by Python": """
+import bz2, zlib
+def read(path, columns):
+    stream = bz2.BZ2Decompressor() if path.endswith(".bz2") else zlib.decompressobj(16 + zlib.MAX_WBITS)
+    with open(path, "rb") as file:
+        while packed := file.read(1 << 18):
+            stream.decompress(packed)
 """,
 }
 """Programs that read a file: of all columns, or the given ones."""
@@ -81,6 +90,7 @@ read(sys.argv[1], sys.argv[2].split(","))
 print(time.perf_counter() - wall, time.process_time() - processor)
 """
 PACKED = {".gz": "gzip", ".bz2": "bzip2"}
+VERSIONS = ("indexed-bzip2", "isal", "numba", "numpy", "pandas", "polars", "pyarrow", "tensorflow")
 
 
 def flights(folder: Path, size: float) -> Path:
@@ -192,7 +202,11 @@ def compare(path: Path, shards: Path, rounds: int, duckdb: str) -> dict:
 
 
 def compare_packed(path: Path, shards: Path, rounds: int) -> dict:
-    """Figures of a file as .gz and as .bz2: `share` is what unpacking alone takes of the time of ingest."""
+    """Figures of a file as .gz and as .bz2.
+
+    `share` is what unpacking alone takes of the time of ingest, by the same library and as many threads; `share_by_python` what
+    it takes by the zlib or libbz2 of Python, on one thread.
+    """
     megabytes, figures = path.stat().st_size / 1e6, {}
     for suffix, packer in PACKED.items():
         packed = path.with_name(path.name + suffix)
@@ -201,14 +215,19 @@ def compare_packed(path: Path, shards: Path, rounds: int) -> dict:
                 subprocess.run([packer, "--stdout", str(path)], stdout=file, check=True)
             packed.with_suffix(".partial").rename(packed)
         cached(packed)
-        ours, alone = [], []
+        readers = {"unpacking": "unpack", "unpacking_by_python": "unpack by Python"}
+        runs: dict[str, list[Run]] = {name: [] for name in ("tfglm", *readers)}
         for _ in range(rounds):
             shutil.rmtree(shards, ignore_errors=True)
-            ours.append(run(ingest_command(packed, shards)))
-            alone.append(read(sys.executable, "unpack", packed))
-        of_ours, of_unpacking = medians(ours, megabytes), medians(alone, megabytes)
-        share = of_ours["mb_per_s"] / of_unpacking["mb_per_s"]
-        figures[suffix] = {"csv_gb": megabytes / 1000, "share": share, "tfglm": of_ours, "unpacking": of_unpacking}
+            runs["tfglm"].append(run(ingest_command(packed, shards)))
+            for name, reader in readers.items():
+                runs[name].append(read(sys.executable, reader, packed))
+        of_runs = {name: medians(each, megabytes) for name, each in runs.items()}
+        shares = {
+            name.replace("unpacking", "share"): of_runs["tfglm"]["mb_per_s"] / of_runs[name]["mb_per_s"]
+            for name in readers
+        }
+        figures[suffix] = {"csv_gb": megabytes / 1000} | shares | of_runs
     return figures
 
 
@@ -282,7 +301,7 @@ def main(arguments: argparse.Namespace) -> None:
         "packed": compare_packed(packed, shards, arguments.rounds),
         "several": several(small, shards, arguments.files, arguments.rounds),
         "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": THREADS, "load_before": load},
-        "versions": {name: version(name) for name in ("numba", "numpy", "pandas", "polars", "pyarrow", "tensorflow")}
+        "versions": {name: version(name) for name in VERSIONS}
         | {"duckdb": run([duckdb, "-c", "import duckdb; print(duckdb.__version__)"]).output.strip()},
     }
     (HERE / "results" / "ingest.json").write_text(json.dumps(result, indent=2) + "\n")
@@ -291,6 +310,7 @@ def main(arguments: argparse.Namespace) -> None:
             print(f"{name:32}{value:10.2f}")
     for suffix, of_packed in result["packed"].items():
         print(f"{'unpacking of ' + suffix + ' to ingest':32}{of_packed['share']:10.2f}")
+        print(f"{'by Python':>32}{of_packed['share_by_python']:10.2f}")
     for name in ("one after another", "at once"):
         print(f"{arguments.files} files {name + ', MB/s':24}{result['several'][name]['mb_per_s']:10.2f}")
 

@@ -86,14 +86,22 @@ BROKEN = {
     ),
     "gzip with a wrong checksum": (
         gzip.compress(GOOD.encode())[:-8] + bytes(8),
-        "(Error -3 while decompressing data: incorrect data check, behind byte 0)",
+        "(Error -6 Incorrect checksum found, behind byte 0)",
     ),
     "gzip and something else": (
         gzip.compress(GOOD.encode()) + b"some text",
         f"(something else follows its compressed data, behind byte {len(gzip.compress(GOOD.encode()))})",
     ),
-    "bzip2 cut short": (bz2.compress(GOOD.encode() * 100)[:-9], "flights.csv: is damaged or cut short"),
-    "damaged bzip2": (bz2.compress(GOOD.encode())[:40] + b"x" * 40, "flights.csv: is damaged or cut short"),
+    "bzip2 cut short": (
+        bz2.compress(GOOD.encode() * 100)[:-9],
+        "flights.csv: is damaged or cut short and cannot be unpacked (its compressed data end, or make no sense, behind byte",
+    ),
+    "damaged bzip2": (
+        bz2.compress(GOOD.encode())[:40] + b"x" * 40,
+        "(its compressed data end, or make no sense, behind byte 4)",
+    ),
+    "nothing, as gzip": (gzip.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
+    "nothing, as bzip2": (bz2.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
     "half a zip": (b"PK\x03\x04" + b"x" * 100, "flights.csv: is damaged or cut short"),
     "half a Parquet file": (b"PAR1" + b"x" * 100, "it may have been cut short; fetch or write it again"),
     "UTF-16": ("day,carrier\n1,AA\n".encode("utf-16"), "flights.csv: is encoded as UTF-16"),

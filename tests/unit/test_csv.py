@@ -22,8 +22,9 @@ from flights import content
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
-from tfglm.data.packing import AT_ONCE, opened
+from tfglm.data.packing import opened
 from tfglm.data.shards import IngestedFile
+from tfglm.data.unpacking import AT_ONCE
 from tfglm.errors import UserError
 
 
