@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from tfglm.resume import Journal, ResumingExecutor
 from tfglm.roles import announce, ending, peers, probe, watchdog
 from tfglm.roles.announce import Announcement
 from tfglm.roles.watched import Watched
+
+if TYPE_CHECKING:
+    from tfglm.distribute.parameter_server import ParameterServerExecutor
 
 # ------------------------------------------------------------------------------------------------------------------ tasks
 
@@ -57,13 +61,31 @@ class Waves:
 
 
 @divides("waves")
-def divide(task: Task, calls: Sequence[tuple], workers: int, most: int) -> Division:
-    """Three portions, which are more than there are workers."""
+def divide(task: Task, calls: Sequence[tuple], workers: int, most: int, ps: int) -> Division:
+    """Three portions, which are more than there are workers; the ps add those of usual height."""
     settings = json.loads(task.settings)
     portions = (json.dumps({**settings, "places": places}) for places in ([0, 200], [200, 1000], [1000, 1001]))
     return Division(
-        calls_together(len(calls), workers, most), tuple(replace(task, settings=portion) for portion in portions)
+        calls_together(len(calls), workers, most),
+        tuple(replace(task, settings=portion) for portion in portions),
+        (200, 800, 1) if ps and "height" not in settings else (),
     )
+
+
+@registered("long")
+class Long:
+    """As many numbers as the design says."""
+
+    def __init__(self, design: str, settings: dict) -> None:
+        self.numbers = json.loads(design)["numbers"]
+
+    def __call__(self, state: dict, first: np.ndarray) -> np.ndarray:
+        return np.sin(first + np.arange(self.numbers))
+
+
+@divides("long")
+def divide_long(task: Task, calls: Sequence[tuple], workers: int, most: int, ps: int) -> Division:
+    return Division(1, (task,), (json.loads(task.design.text)["numbers"],) if ps else ())
 
 
 @registered("step")
@@ -97,6 +119,8 @@ OTHERS = {
 }
 UNKNOWN = Task("os:system", ONE_WAVE, json.dumps("touch executed"))
 W = np.linspace(1, 2, 1000)
+LONG, PASSES = 300_000, 50
+"""Numbers of a vector that is cut into slices, and how often one is summed."""
 ADDED = [1.0, 2.0, np.nan, 4.0, 8.0]
 """What each update adds."""
 
@@ -207,17 +231,62 @@ def serve_tasks(folder: Path) -> None:
     remote.serve(Designs.beside(folder))
 
 
+def in_slots(executor: "ParameterServerExecutor", ps: list[int]) -> Iterator[tuple[str, dict]]:
+    """Sums that the ps add: the bytes that come to the chief, the memory of the ps, and a sum while an earlier one is written."""
+    task = Task("long", Document.of(json.dumps({"numbers": LONG})))
+    of_pass = [(np.float64(number),) for number in range(6)]
+    alone = pairwise(Long(task.design.text, {})({}, *call) for call in of_pass)
+    same, received, held = [], [], []
+    for _ in range(PASSES):
+        before = executor.received
+        same.append(np.array_equal(executor.sum(task, of_pass, {"w": W}), alone))
+        received.append(executor.received - before)
+        held.append([resident(pid) for pid in ps])
+    yield "in slots", {"same": all(same), "received": max(received), "held": held}
+
+    scheduled: list[tuple] = []
+    schedule, added = executor._schedule, executor._slots.added
+
+    def remember(*arguments: Any) -> Any:
+        scheduled.append(arguments)
+        return schedule(*arguments)
+
+    def add_after_a_late_write(*arguments: Any) -> np.ndarray | None:
+        executor._slots.added = added
+        schedule(*late)
+        executor._servers.join()
+        return added(*arguments)
+
+    executor._schedule = remember
+    executor.sum(WAVES, calls(3), {"w": -W})
+    late = scheduled[1]
+    scheduled.clear()
+    executor._slots.added = add_after_a_late_write
+    of_pass = calls(7)[3:]
+    total = executor.sum(WAVES, of_pass, {"w": W})
+    executor._schedule = schedule
+    alone = pairwise(Waves(ONE_WAVE.text, {})({"w": W}, *call) for call in of_pass)
+    yield "written late", {"same": np.array_equal(total, alone), "scheduled": len(scheduled)}
+
+
+def resident(pid: int) -> float:
+    """MB of memory that a process has."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def chief(folder: Path) -> Iterator[tuple[str, dict]]:
-    """Ask a cluster of a ps and two workers, then let things go wrong. Yields each step with what is to be known of it."""
+    """Ask a cluster of two ps and two workers, then let things go wrong. Yields each step with what is to be known of it."""
     from tfglm.distribute import parameter_server
 
     members = announce.gather([folder / "pss.json", folder / "workers.json"], 120, command.log)
-    ps, killed, other = members
+    ps, _, killed, other = members
     watched = Watched(grace=90.0)
     watched.over(members)
     executor = parameter_server.connect(members, [folder], 10, watched.waiting)
     np.savez(folder / "answers.npz", **ask(executor))
     yield "asked", {"designs": sorted(path.name for path in (folder / "designs").iterdir())}
+
+    yield from in_slots(executor, [member.pid for member in members if member.role == "ps"])
 
     asked: list[tuple[probe.Answer, float]] = []
     begun = time.monotonic()

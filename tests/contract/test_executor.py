@@ -61,13 +61,13 @@ def steps_of(chief: str, folder: Path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, dict]]]:
-    """A cluster of a ps and two workers that has been through all that `executors.chief` does: its folder, and what was to be
+    """A cluster of two ps and two workers that has been through all that `executors.chief` does: its folder, and what was to be
     known of each step."""
     folder = tmp_path_factory.mktemp("cluster")
     scripts = scripts_with(folder, "worker.py", WORKER)
     Designs.beside(folder).put(Document.of("of a fit that was killed"))
     roles = [
-        start_roles(folder, "ps", 1),
+        start_roles(folder, "ps", 2),
         start_roles(folder, "worker", 2, environment=IMPORTING, scripts=scripts),
     ]
     try:
@@ -171,6 +171,24 @@ def test_a_worker_answers_whatever_python_computes_in_it(cluster: tuple[Path, di
     assert step["answers"] == ["answers"] and step["times"] > 10 and step["slowest"] < 1
 
 
+def test_of_a_sum_in_slots_the_chief_receives_one_vector_and_the_ps_do_not_grow(cluster: tuple[Path, dict]) -> None:
+    step = cluster[1]["in slots"]
+    assert step["same"]
+    assert step["received"] <= 1.01 * 8 * executors.LONG
+    early, late = np.array(step["held"])[[10, -1]]
+    # Each sum writes 7 MB to each of them.
+    assert np.all(late - early < 15)
+
+
+def test_what_a_worker_writes_late_is_not_added(cluster: tuple[Path, dict]) -> None:
+    """Into a slot that is in use again: the sum is made once more."""
+    folder, steps = cluster
+    assert steps["written late"]["same"]
+    pieces = 2 * 3  # runs and portions
+    assert steps["written late"]["scheduled"] == 2 * pieces
+    assert (folder / "chief.log").read_text().count("has written its numbers late") == 1
+
+
 def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) -> None:
     folder, steps = cluster
     assert steps["a worker killed"]["same"] and not steps["a worker killed"]["alive"]
@@ -217,7 +235,9 @@ def test_all_ends_at_sigterm(cluster: tuple[Path, dict]) -> None:
 
 
 def test_logs_hold_nothing_of_tensorflow(cluster: tuple[Path, dict]) -> None:
-    own = re.compile(r"\d\d:\d\d:\d\d .*(starting|listening|ending|ended|started|was killed by|lost: |is back|gone)|\{")
+    own = re.compile(
+        r"\d\d:\d\d:\d\d .*(starting|listening|ending|ended|started|was killed by|lost: |is back|gone|late)|\{"
+    )
     for log in cluster[0].glob("*.log"):
         # The one error that is not the user's.
         text = re.sub(

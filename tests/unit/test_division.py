@@ -61,16 +61,41 @@ WIDE = np.array([*LEVELS, *np.repeat(LEVELS, 3), *itertools.starmap(operator.mul
 @pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 16, 32])
 def test_of_a_wide_model_all_workers_have_work_and_the_chief_receives_one_vector(workers: int) -> None:
     """10 million rows in four calls: as many as there were workers with work before."""
-    together, bounds = division.quickest(WIDE, 4, 2.5e6, workers, parameter_server.MOST_TOGETHER)
-    assert together == 4
+    together, bounds, slots = division.quickest(WIDE, 4, 2.5e6, workers, parameter_server.MOST_TOGETHER)
+    assert together == 4 and not slots
     assert len(bounds) - 1 == workers
 
 
 @pytest.mark.parametrize("workers", [8, 32])
 def test_of_a_wide_model_of_very_many_rows_the_chief_receives_a_vector_for_eight_calls(workers: int) -> None:
     """120 million rows in 46 calls: what the chief receives would take longer than the rows."""
-    together, _ = division.quickest(WIDE, 46, 2.6e6, workers, parameter_server.MOST_TOGETHER)
-    assert together == 8
+    sharing = division.quickest(WIDE, 46, 2.6e6, workers, parameter_server.MOST_TOGETHER)
+    assert sharing.together == 8 and not sharing.slots
+
+
+@pytest.mark.parametrize("ps", [1, 3])
+@pytest.mark.parametrize("workers", [1, 2, 3, 8, 32])
+@pytest.mark.parametrize(("calls", "rows"), [(4, 2.5e6), (46, 2.6e6)])
+def test_with_ps_to_add_the_chief_receives_one_vector(calls: int, rows: float, workers: int, ps: int) -> None:
+    together, bounds, slots = division.quickest(WIDE, calls, rows, workers, parameter_server.MOST_TOGETHER, ps)
+    runs = -(-calls // together)
+    assert slots or runs == 1
+
+    assert slots or calls == 4
+    assert runs * WIDE.sum() <= ps * division.MOST_HELD
+    assert min(workers, 32 // 2) <= runs * (len(bounds) - 1) or calls == 46
+
+
+def test_two_workers_of_one_machine_have_no_slots() -> None:
+    """10 million rows; and few numbers."""
+    for sizes in (WIDE, WIDE[: len(LEVELS)]):
+        assert not division.quickest(sizes, 4, 2.5e6, 2, parameter_server.MOST_TOGETHER, 1).slots
+
+
+def test_what_the_ps_hold_is_bounded() -> None:
+    """450 calls, 1.2 billion rows, in 29 runs or more: too many for one ps, and not for eight."""
+    slots = [division.quickest(WIDE, 450, 2.7e6, 64, parameter_server.MOST_TOGETHER, ps).slots for ps in (1, 8)]
+    assert slots == [False, True]
 
 
 def test_few_numbers_are_divided_by_rows_alone(workload: Workload) -> None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tfglm import tensorflow_setup
+from tfglm import command, tensorflow_setup
 from tfglm.distribute import remote, tasks, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
 from tfglm.distribute.servers import Servers, Waiting
-from tfglm.distribute.tasks import Task
+from tfglm.distribute.slots import Slots, write
+from tfglm.distribute.tasks import Division, Task
+from tfglm.errors import UserError
 from tfglm.roles.announce import Announcement
 
 with tensorflow_setup.quiet():
@@ -28,6 +30,9 @@ with tensorflow_setup.quiet():
 
 MOST_TOGETHER = 16
 """Calls; they are lost with a worker."""
+
+MOST_ATTEMPTS = 5
+"""To have a sum added by the ps: each is spoilt only by a worker that the chief had given up, and that comes back to write."""
 
 LONGEST_TURN = 8
 """Calls that change an array, which a worker makes one after the other: between two of these are 3 ms, and 20 where the chief has
@@ -57,6 +62,23 @@ def _sum_of_calls(
     @tf.function(autograph=False)
     def scheduled(words: tf.Tensor) -> tf.Tensor:
         return remote.operation(task, shapes, kinds, variable.read_value(), words)
+
+    return scheduled
+
+
+def _sum_into_slot(
+    task: Task,
+    variable: tf.Variable,
+    shapes: Mapping[str, tuple[int, ...]],
+    kinds: Sequence[wire.Kinds],
+    sizes: Sequence[int],
+) -> Callable[..., None]:
+    """The same, but the worker writes the vector into a slot, whose slices are so long. The first word is the stamp."""
+
+    @tf.function(autograph=False)
+    def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> None:
+        vector = remote.operation(task, shapes, kinds, variable.read_value(), words[1:])
+        write(slices, tf.ensure_shape(vector, [sum(sizes)]), sizes, tf.cast(words[:1], tf.float64))
 
     return scheduled
 
@@ -128,7 +150,10 @@ class ParameterServerExecutor:
         self._servers, self._designs = servers, designs
         self.workers = servers.workers
         self._variables: dict[int, tf.Variable] = {}
-        self._traced: dict[tuple, Callable[[tf.Tensor], tf.Tensor]] = {}
+        self._traced: dict[tuple, Callable[..., Any]] = {}
+        self._slots = Slots(servers)
+        self.received = 0
+        """Bytes of results that have come to the chief."""
         # Bounds the results that wait on the chief for their turn, without idling workers faster than another.
         self._ahead = 4 * self.workers
 
@@ -143,8 +168,36 @@ class ParameterServerExecutor:
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
-        division = tasks.divide(task, calls, self.workers, MOST_TOGETHER)
+        division = tasks.divide(task, calls, self.workers, MOST_TOGETHER, len(self._servers.ps))
+        if division.lengths:
+            return self._sum_in_slots(division, calls, state)
         return division.added(self._sums(division.pieces(calls), state))
+
+    def _sum_in_slots(self, division: Division, calls: Sequence[Call], state: State) -> np.ndarray:
+        """The sum, added by the ps."""
+        pieces = division.pieces(calls)
+        with self._servers.readable():
+            variable = self._put(state)
+            shapes = {name: np.shape(value) for name, value in state.items()}
+            for _ in range(MOST_ATTEMPTS):
+                stamps = self._slots.stamps(len(pieces))
+                for slot, ((task, of_piece), stamp) in enumerate(zip(pieces, stamps, strict=True)):
+                    portion = slot % len(division.portions)
+                    sizes = self._slots.sizes(division.lengths[portion])
+                    kinds = tuple(map(wire.kinds, of_piece))
+                    key = task, tuple(shapes.items()), kinds, sizes
+                    if key not in self._traced:
+                        self._traced[key] = _sum_into_slot(self._sent(task), variable, shapes, kinds, sizes)
+                    self._schedule(key, [(np.array([stamp]),), *of_piece], self._slots.slices(portion, slot, sizes))
+                self._servers.join()
+                total = self._slots.added(division.lengths, stamps)
+                if total is not None:
+                    self.received += total.nbytes
+                    return total
+                command.log(
+                    "a worker that had been given up has written its numbers late: the same sum again, without them"
+                )
+        raise UserError(f"a sum was spoilt {MOST_ATTEMPTS} times by workers that had been given up and come back")
 
     def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
         return self._sums([(task, [call]) for task, call in calls], state)
@@ -164,6 +217,7 @@ class ParameterServerExecutor:
                 return self._schedule(key, calls)
 
             for _, result in self._in_order(len(pieces), schedule):
+                self.received += result.nbytes
                 yield result
 
     def _sent(self, task: Task) -> Task:
@@ -172,9 +226,9 @@ class ParameterServerExecutor:
             designs.put(task.design)
         return task
 
-    def _schedule(self, key: tuple, calls: Sequence[Call]) -> Any:
+    def _schedule(self, key: tuple, calls: Sequence[Call], slices: Sequence[tf.Tensor] = ()) -> Any:
         words = wire.pack([array for call in calls for array in call])
-        return self._servers.schedule(self._traced[key], (tf.constant(words),))
+        return self._servers.schedule(self._traced[key], (tf.constant(words), *slices))
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""

@@ -1,20 +1,22 @@
 """How the results of calls become one: in an order that follows from that of the calls alone, whoever makes them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 
-def pairwise(vectors: Iterable[np.ndarray]) -> np.ndarray:
+def add_to_first(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Their sum, in the place of the first if that can be written to."""
+    return np.add(first, second, out=first if first.flags.writeable else None)
+
+
+def pairwise(vectors: Iterable[Any], add: Callable[[Any, Any], Any] = add_to_first) -> Any:
     """The sum of vectors: each with its neighbour, then each two with the next two, and so on. It may write to them.
 
     So a run of 2^k vectors that begins at a multiple of 2^k can be summed elsewhere first, and the sum is the same bit for bit.
     """
-
-    def add(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return np.add(first, second, out=first if first.flags.writeable else None)
-
-    waiting: list[tuple[int, np.ndarray]] = []
+    waiting: list[tuple[int, Any]] = []
     for vector in vectors:
         total, number = vector, 1
         while waiting and waiting[-1][0] == number:

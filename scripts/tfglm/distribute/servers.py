@@ -80,6 +80,11 @@ class Servers:
         with self.waiting():
             return self._get(result)
 
+    def join(self) -> None:
+        """Wait until all that is scheduled has been run. Raises the error that made it impossible."""
+        with self.waiting():
+            self._coordinator.join()
+
     def fetch_all(self, function: Callable, calls: Sequence[tuple], spare: int) -> list[Any]:
         """Have a `tf.function` run by the workers with the arguments of each call; the results in the order of the calls.
 
@@ -137,16 +142,19 @@ class Servers:
             raise UserError(self._explain(error)) from error
 
     def _explain(self, error: tf.errors.OpError) -> str:
-        lost = _PS.search(error.message)
+        said, lost = _said(error.message), _PS.search(error.message)
+        # A ps that a failed task was to write to says that it has failed too.
+        if said:
+            return f"a task failed on a worker: {said}"
         if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
             return (
                 f"{self.ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
                 "roles.py, says why. Run the same command again: the fit resumes from the last sum that it completed"
             )
-        return f"a task failed on a worker: {own_words(error.message)}"
+        return f"a task failed on a worker: {error.message}"
 
 
-def own_words(message: str) -> str:
-    """The part of a TensorFlow error that the function's own error has said."""
+def _said(message: str) -> str:
+    """What a function itself has said of its error; '' if the error is none of a function."""
     own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
-    return own[1] if own else message
+    return own[1] if own else ""

@@ -56,10 +56,14 @@ class Task:
 @dataclass(frozen=True)
 class Division:
     """How workers share a sum: each has a run of `together` calls, a power of two, of one of the `portions`. These are tasks
-    whose vectors, one after the other, are that of the task."""
+    whose vectors, one after the other, are that of the task.
+
+    The chief adds what they return; or, if the `lengths` of the portions' vectors are given, the ps do (`distribute.slots`).
+    """
 
     together: int
     portions: tuple[Task, ...]
+    lengths: tuple[int, ...] = ()
 
     def pieces(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Task, Sequence[tuple[Any, ...]]]]:
         """What is given to a worker at once, (task, calls): all portions of the first run, then those of the next."""
@@ -73,8 +77,8 @@ class Division:
         return pairwise(np.concatenate(portions) if number > 1 else portions[0] for portions in runs)
 
 
-Divider = Callable[[Task, Sequence[tuple[Any, ...]], int, int], Division]
-"""Divides a task over calls among so many workers, at most so many calls in a run."""
+Divider = Callable[[Task, Sequence[tuple[Any, ...]], int, int, int], Division]
+"""Divides a task over calls among so many workers, at most so many calls in a run, on so many ps."""
 
 
 def divides(kind: str) -> Callable[[Divider], Divider]:
@@ -87,10 +91,11 @@ def divides(kind: str) -> Callable[[Divider], Divider]:
     return divide_by
 
 
-def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int) -> Division:
-    """How so many workers best share a sum, at most so many calls in a run; the sum is the same bit for bit for any division."""
+def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int, ps: int = 0) -> Division:
+    """How so many workers best share a sum, at most so many calls in a run; the sum is the same bit for bit for any division.
+    Without `ps` nobody but the caller can add."""
     if task.kind in _dividers:
-        return _dividers[task.kind](task, calls, workers, most)
+        return _dividers[task.kind](task, calls, workers, most, ps)
     return Division(calls_together(len(calls), workers, most), (task,))
 
 

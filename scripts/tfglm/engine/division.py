@@ -1,5 +1,5 @@
 """How workers share a pass: by its calls, and where these are fewer than workers, or their vectors so long that to bring each to
-the chief would take longer than the rows, by its sums too.
+who adds them would take longer than the rows, by its sums too. And who adds them: the chief, or the ps in slots.
 
 A worker with one portion of the sums reads the same rows as that with another, and makes the linear predictor anew; but its
 vector is shorter, and all vectors together are no longer than one. Each number is summed from the same rows in the same order
@@ -9,7 +9,7 @@ by whomever it is, so the sum is the same bit for bit for any division.
 import json
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,15 @@ SENT = 8e-9
 RECEIVED = 15e-9
 """Seconds for each number of a result on the chief: 0.1 for 53 MB."""
 
+IN_SLOT = 4e-9
+"""Seconds on a ps for each number that is written into a slot there, and added."""
+
+MOST_HELD = 2**26
+"""Numbers that a ps holds in slots: 0.5 GB. With what comes and goes it takes half as much again."""
+
+ASKED = 30e-3
+"""Seconds to have the ps add, and a part of what it takes to tell them how, once."""
+
 PIECE = 2e-3
 """Seconds on the chief to give a worker something to do, and to hear of its end."""
 
@@ -41,20 +50,29 @@ NO_MATTER = 0.01
 """Seconds by which a division has to be faster than one with fewer portions."""
 
 
+class Sharing(NamedTuple):
+    """How many calls are given out `together`, at which sums portions begin and end, and whether the ps add in `slots`."""
+
+    together: int
+    bounds: tuple[int, ...]
+    slots: bool
+
+
 @divides("pass")
-def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int) -> Division:
+def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int, ps: int) -> Division:
     """The division of a pass that is likely to be ready first; see `tasks.divide`."""
     whole = pass_of(task.design.text, json.loads(task.settings))
     assert isinstance(whole, Pass)
     rows = sum(int(np.sum(counts)) for _, _, _, counts, *_ in calls) / len(calls)
     sizes = np.array([size for _, size in whole.sums])
-    together, bounds = quickest(sizes, len(calls), rows, workers, most)
+    together, bounds, slots = quickest(sizes, len(calls), rows, workers, most, ps)
     portions = pairwise(bounds) if len(bounds) > 2 else ()
-    return Division(together, tuple(whole.portion(*of_portion).task for of_portion in portions) or (task,))
+    lengths = tuple(np.add.reduceat(sizes, bounds[:-1]).tolist()) if slots else ()
+    return Division(together, tuple(whole.portion(*of_portion).task for of_portion in portions) or (task,), lengths)
 
 
-def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int) -> tuple[int, tuple[int, ...]]:
-    """How many calls to give out together, `most` at most, and at which sums portions begin and end.
+def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int, ps: int = 0) -> Sharing:
+    """The sharing that is likely to be ready first; of those that take about as long the simplest.
 
     Parameters
     ----------
@@ -62,20 +80,27 @@ def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int
         The numbers of each sum, [sums].
     calls, rows
         How many calls there are, and the rows of one.
+    most
+        Calls that may be given out together.
+    ps
+        How many could add; with none the chief does.
     """
 
-    def cost(division: tuple[int, tuple[int, ...]]) -> tuple[float, int, int]:
-        together, bounds = division
-        return round(seconds(sizes, bounds, calls, together, rows, workers) / NO_MATTER), len(bounds), -together
+    def cost(sharing: Sharing) -> tuple[float, bool, int, int]:
+        likely = seconds(sizes, sharing, calls, rows, workers, ps)
+        return round(likely / NO_MATTER), sharing.slots, len(sharing.bounds), -sharing.together
 
-    divisions, together = [], 1
+    sharings, together = [], 1
     while together <= min(most, 2 * calls - 1):
         runs = -(-calls // together)
         # As many portions as leave no worker without one.
         for portions in {1, -(-workers // runs)}:
-            divisions.append((together, bounds_of(sizes, rows * together, portions)))
+            bounds = bounds_of(sizes, rows * together, portions)
+            sharings.append(Sharing(together, bounds, slots=False))
+            if runs > 1 and runs * int(sizes.sum()) <= ps * MOST_HELD:
+                sharings.append(Sharing(together, bounds, slots=True))
         together *= 2
-    return min(divisions, key=cost)
+    return min(sharings, key=cost)
 
 
 def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
@@ -96,10 +121,12 @@ def seconds_of_sums(sizes: np.ndarray, rows: float) -> np.ndarray:
     return rows * np.where(sizes > CACHED, OUTSIDE, SUM) + sizes * SENT
 
 
-def seconds(sizes: np.ndarray, bounds: Sequence[int], calls: int, together: int, rows: float, workers: int) -> float:
-    """How long a division is likely to take: the worker that is the last, and what the chief does."""
-    runs, portions = -(-calls // together), len(bounds) - 1
+def seconds(sizes: np.ndarray, sharing: Sharing, calls: int, rows: float, workers: int, ps: int) -> float:
+    """How long a pass is likely to take: the worker that is the last, and what the chief and the ps do; see `quickest`."""
+    together, bounds, slots = sharing
+    runs, portions, numbers = -(-calls // together), len(bounds) - 1, int(sizes.sum())
     of_portions = np.add.reduceat(seconds_of_sums(sizes, rows * together), bounds[:-1])
     longest = rows * together * ROW + float(of_portions.max())
     turns = -(-runs * portions // workers)
-    return turns * longest + runs * (int(sizes.sum()) * RECEIVED + portions * PIECE)
+    added = runs * numbers * IN_SLOT / ps + numbers * RECEIVED + ASKED if slots else runs * numbers * RECEIVED
+    return turns * longest + added + runs * portions * PIECE
