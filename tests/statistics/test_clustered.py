@@ -97,6 +97,12 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_matrices_of_rows(rho):
         assert spread.df == pytest.approx(exact.hotelling(np.eye(6)[chosen]), rel=1e-8)
         assert spread.share == pytest.approx(1.0)
     assert actual.hotelling(np.eye(6)[[4, 5]]).share < 0.2
+    # A cluster whose rows have no weight changes nothing.
+    empty = np.zeros((1, 6, 6))
+    also = Clustered(np.concatenate([empty, information]), np.eye(6)[0], rho)
+    np.testing.assert_array_equal(also.adjusted(np.concatenate([empty[0, :1], scores]))[0], 0.0)
+    np.testing.assert_allclose(also.satterthwaite(np.eye(6))[0], df, rtol=1e-12)
+    assert also.hotelling(np.eye(6)[[1, 4]]).df == pytest.approx(actual.hotelling(np.eye(6)[[1, 4]]).df, rel=1e-12)
 
 
 def test_rho_is_found_where_clusters_share_something():
