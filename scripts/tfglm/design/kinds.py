@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tfglm.config import DesignConfig, RowsConfig
 from tfglm.config.models import columns_of
 from tfglm.data.kinds import Kind
-from tfglm.design.formula import FormulaFactor, ParsedFormula, parse_factor
+from tfglm.design.formula import FormulaFactor, FormulaTerm, ParsedFormula, parse_factor
 from tfglm.design.terms import INTERCEPT
 from tfglm.design.transforms import SEVERAL
 from tfglm.errors import Problems, UserError, closest, nearest
@@ -48,7 +48,7 @@ def check_kinds(
         with problems.collected():
             check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
     with problems.collected():
-        check_codings(f"{where}.formula", settings, list(factors.values()), kinds)
+        check_codings(f"{where}.formula", settings, formula.terms, kinds)
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
         with problems.collected():
@@ -117,17 +117,22 @@ def check_factor(
 
 
 def check_codings(
-    where: str, settings: RowsConfig, factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]
+    where: str, settings: RowsConfig, terms: Sequence[FormulaTerm], kinds: Mapping[str, Kind | None]
 ) -> None:
-    """Raise UserError for a coding of levels where there are no reference levels either, and for two codings of one column."""
-    by_column: dict[str, str] = {}
-    for factor in factors:
+    """Raise UserError for a coding of levels where there are no reference levels either, for two codings of one column, and for a
+    factor that is there under two names."""
+    by_column: dict[str, FormulaFactor] = {}
+    alone: dict[str, str] = {}
+    for factor in {factor.name: factor for term in terms for factor in term.factors}.values():
         # Text is a factor without C() too.
         if not factor.categorical and (factor.calls or kinds.get(factor.column) != "text"):
             continue
-        if by_column.setdefault(factor.column, factor.name) != factor.name:
+        other = by_column.setdefault(factor.column, factor)
+        # A column of text may be C() in an interaction, as i() writes it, and not by itself; but not both by itself.
+        is_twice = FormulaTerm((factor,)) in terms and alone.setdefault(factor.column, factor.name) != factor.name
+        if is_twice or other.coding != factor.coding:
             raise UserError(
-                f"{where}: `{factor.column}` is coded in two ways, `{by_column[factor.column]}` and `{factor.name}`; choose one"
+                f"{where}: `{factor.column}` is coded in two ways, `{other.name}` and `{factor.name}`; choose one"
             )
         if factor.coding and not isinstance(settings, DesignConfig):
             raise UserError(f"{where}: `{factor.name}`: a network codes no levels; write C({factor.column})")

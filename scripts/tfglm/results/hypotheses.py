@@ -1,6 +1,7 @@
 """Joint tests of linear combinations of coefficients, and p-values that allow for many tests."""
 
 from collections.abc import Mapping, Sequence
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
@@ -55,11 +56,10 @@ def test(
     equals = np.array([row.get(EQUALS, 0.0) for row in rows])
     combination[:, estimated.reference] = 0.0
     chosen = independent(combination)
-    if len(independent(np.hstack([combination, equals[:, None]]))) > len(chosen):
-        raise UserError(
-            f"models.{estimated.design.model}.hypotheses.{name}: its rows contradict each other; what follows from some of them "
-            "is not what another says"
-        )
+    with_equals = independent(np.hstack([combination, equals[:, None]]))
+    if len(with_equals) > len(chosen):
+        place = next(place for place in with_equals if place not in chosen)
+        refuse_contradiction(f"models.{estimated.design.model}.hypotheses.{name}", combination, equals, place)
     if not chosen:
         return np.nan, np.nan, np.nan, np.nan, "its rows are of reference levels alone, which are 0"
     notes = []
@@ -76,6 +76,30 @@ def test(
         reference = of_rows_by_cluster(estimated, transformed, df)
         value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
     return df, value, reference.scale, reference.df, "; ".join(filter(None, [*notes, problem]))
+
+
+def refuse_contradiction(where: str, combination: np.ndarray, equals: np.ndarray, place: int) -> NoReturn:
+    """Raise UserError for the row of a hypothesis that the rows before it, or reference levels, make something else.
+
+    Parameters
+    ----------
+    where
+        The key of the hypothesis.
+    combination, equals
+        Of all its rows, [rows, coefficients] and [rows].
+    place
+        The row.
+    """
+    if not combination[place].any():
+        raise UserError(
+            f"{where}.{place + 1}: it is of reference levels alone, whose coefficients are 0, and so it is 0 and not "
+            f"{equals[place]:g}\n  take the row out, or choose another level under `reference` of the model"
+        )
+    before = np.linalg.lstsq(combination[:place].T, combination[place], rcond=None)[0] @ equals[:place]
+    raise UserError(
+        f"{where}: its rows contradict each other: from those before it follows that row {place + 1} is {before:.6g}, and it "
+        f'says {equals[place]:g}\n  take a row out, or correct what stands under `"="`'
+    )
 
 
 def independent(rows: np.ndarray) -> list[int]:

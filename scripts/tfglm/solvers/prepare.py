@@ -21,6 +21,10 @@ MOST_NULL_STEPS = 100
 """Newton steps for the intercept of the null model."""
 
 
+MOST_ROWS = 2.0**53
+"""That float64 counts exactly."""
+
+
 def count(workload: Workload, executor: Executor) -> Sums:
     """The sums of a counts pass: rows, weights and responses, of all rows and of each group. Raises UserError for responses that
     the family cannot have, and if no row has a weight."""
@@ -44,6 +48,11 @@ def count(workload: Workload, executor: Executor) -> Sums:
     if not counts["rows"]:
         raise UserError(
             f"models.{design.model}: no training row has a weight above 0; check `weights`, `frequency` and `trials`"
+        )
+    if counts["rows"] > MOST_ROWS:
+        raise UserError(
+            f"models.{design.model}.frequency: `{design.frequency}` adds up to {counts['rows']:.6g}, more than 2^53, up to which "
+            f"whole numbers are exact\n  divide it by a number under data.derive, and give that as `weights`"
         )
     return counts
 

@@ -102,9 +102,13 @@ def without_aliased_unpenalised(problem: Problem) -> tuple[Problem, State]:
 
 
 def sample_share(problem: Problem, limits: Limits) -> float:
-    """The share of the rows on which to take the first steps; 1 if there are too few for a sample to pay."""
+    """The share of the rows on which to take the first steps; 1 if there are too few for a sample to pay. Those of a file that
+    stand for many (`frequency`) are no more than they are."""
+    rows = float(problem.counts["rows"])
+    if problem.design.frequency:
+        rows = min(rows, problem.workload.rows)
     fewest = max(limits.sample_rows, limits.sample_rows_per_coefficient * problem.free_count)
-    share = max(limits.sample_share, fewest / float(problem.counts["rows"]))
+    share = max(limits.sample_share, fewest / rows)
     return float(share) if share <= limits.largest_sample else 1.0
 
 
