@@ -1,8 +1,7 @@
 """A model of what a pass costs, by rows, sums, workers, ps and links. Its constants are fitted to what `links.py` has measured.
 
 A pass goes through stages. The chief sends the calls; workers sum, each over its rows of its portion of the sums; their vectors
-go over the links, to the chief or into slots on the ps; there they are added; the chief receives them. With several turns these
-stages overlap as those of a pipeline do, but for a sum on the ps, which begins when all is there. How the sums and rows are
+go over the links, to the chief or into slots on the ps; there they are added; the chief receives them. How the sums and rows are
 divided, and who adds, is asked of the engine itself (engine/division.py), whose own constants this model measures anew.
 
 Processor seconds are counted for each role by itself, so that they do not depend on who shares a processor. The seconds of the
@@ -97,6 +96,8 @@ class Constants:
     """For which a pass waits besides."""
     turn: float
     """The same for each turn of the workers."""
+    asked: float
+    """The same where the ps are asked to add."""
     first: float
     """The first pass of its kind, which is traced and whose design is read."""
 
@@ -174,18 +175,17 @@ def stages(work: Work, cluster: Cluster, constants: Constants) -> dict[str, floa
 
 
 def overlapped(of_stages: Mapping[str, float], plan: Plan) -> float:
-    """Seconds of all stages, of which those before the sum is complete overlap: the next begins when the first turn of one has
-    ended."""
-    piped = ["compute", "transfer", *([] if plan.on_ps else ["receive"])]
-    in_turns = [of_stages[name] for name in piped]
-    after = sum(seconds for name, seconds in of_stages.items() if name not in piped)
-    return after + sum(in_turns) / plan.turns + max(in_turns) * (plan.turns - 1) / plan.turns
+    """Seconds of all stages. A vector goes to the chief while its worker sums the next one, so that these stages go on at the
+    same time but for one turn; into a slot the worker itself writes it, and the ps add when all is there."""
+    piped = [] if plan.on_ps else [of_stages[name] for name in ("compute", "transfer", "receive")]
+    hidden = (sum(piped) - max(piped, default=0.0)) * (plan.turns - 1) / plan.turns
+    return sum(of_stages.values()) - hidden
 
 
 def seconds(work: Work, cluster: Cluster, constants: Constants, first: bool = False) -> float:
     """What a pass takes by the clock."""
     plan = plan_of(work, cluster.workers, cluster.ps)
-    waits = constants.latency + plan.turns * constants.turn + first * constants.first
+    waits = constants.latency + plan.turns * constants.turn + plan.on_ps * constants.asked + first * constants.first
     return overlapped(stages(work, cluster, constants), plan) + waits
 
 
@@ -220,13 +220,20 @@ def fitted(measured: Sequence[Measurement]) -> Constants:
     chief = of_role(chief_terms, "chief_processor_s", SMALL)
     ps = of_role(ps_terms, "ps_processor_s", SMALL)
     sent = of_role(sent_terms, "chief_out_bytes", 1e4)
-    partial = Constants(*worker, *chief, *ps, *sent, latency=0.0, turn=0.0, first=0.0)
-    turns = [plan_of(each.work, each.cluster.workers, each.cluster.ps).turns for each in measured]
-    left = [each.seconds - seconds(each.work, each.cluster, partial) for each in measured]
-    waits = np.array([[1.0, of_each, each.first] for each, of_each in zip(measured, turns, strict=True)])
+    partial = Constants(*worker, *chief, *ps, *sent, latency=0.0, turn=0.0, asked=0.0, first=0.0)
+    left = np.array([each.seconds - seconds(each.work, each.cluster, partial, first=False) for each in measured])
+    waits = np.array([waits_terms(each) for each in measured])
     weights = 1 / (np.array([each.seconds for each in measured]) + SMALL)
-    latency, turn, first = nnls(waits * weights[:, None], np.array(left) * weights)[0]
-    return Constants(**asdict(partial) | {"latency": latency, "turn": turn, "first": first})
+    found = nnls(waits * weights[:, None], left * weights)[0]
+    return Constants(
+        **asdict(partial) | dict(zip(("latency", "turn", "asked", "first"), map(float, found), strict=True))
+    )
+
+
+def waits_terms(measured: Measurement) -> list[float]:
+    """What a pass waits for, by the constants latency, turn, asked and first."""
+    plan = plan_of(measured.work, measured.cluster.workers, measured.cluster.ps)
+    return [1.0, plan.turns, plan.on_ps, measured.first]
 
 
 SMALL = 5e-3

@@ -21,6 +21,7 @@ MEANINGS = {
     "ps_piece": ("a piece of work, on the ps", "ms", None),
     "latency": ("waits of a pass besides", "ms", None),
     "turn": ("waits of each turn of the workers", "ms", None),
+    "asked": ("waits until the ps have added", "ms", None),
     "first": ("the first pass of a kind, which is traced", "ms", None),
 }
 TIMES = {"ns": 1e9, "ms": 1e3}
@@ -205,7 +206,7 @@ def what_limits(links: Line) -> str:
     )
     return (
         f"An information pass of {coefficients(links)['wide']:,} coefficients with 64 workers consists of: {'; '.join(parts)}. "
-        "The stages overlap where workers have several turns. The chief receives "
+        "Stages may overlap where workers have several turns. The chief receives "
         f"{first['bytes_into_chief'] / 1e6:,.0f} MB of sums in it{on_ps}. Besides its passes a fit is "
         f"{first['solver_seconds']:.1f} s of solving on the chief."
     )
