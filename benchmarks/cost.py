@@ -64,10 +64,10 @@ class Plan:
 
 def plan_of(work: Work, workers: int, ps: int) -> Plan:
     """As the engine divides it."""
-    sizes = np.array(work.sizes)
-    together, bounds = division.quickest(sizes, work.calls, work.rows / work.calls, workers, MOST_TOGETHER)
+    sizes, rows = np.array(work.sizes), work.rows / work.calls
+    together, bounds, on_ps = division.quickest(sizes, work.calls, rows, workers, MOST_TOGETHER, ps)
     runs = -(-work.calls // together)
-    return Plan(together, tuple(bounds), runs, -(-runs * (len(bounds) - 1) // workers))
+    return Plan(together, bounds, runs, -(-runs * (len(bounds) - 1) // workers), on_ps)
 
 
 @dataclass(frozen=True)

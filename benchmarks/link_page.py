@@ -17,11 +17,11 @@ MEANINGS = {
     "received": ("a number that comes to the chief", "ns", "RECEIVED"),
     "piece": ("a piece of work, on the chief", "ms", "PIECE"),
     "chief_pass": ("a pass, on the chief", "ms", None),
-    "added": ("a number that the ps add", "ns", None),
+    "added": ("a number that the ps add", "ns", "IN_SLOT"),
     "ps_piece": ("a piece of work, on the ps", "ms", None),
     "latency": ("waits of a pass besides", "ms", None),
     "turn": ("waits of each turn of the workers", "ms", None),
-    "asked": ("waits until the ps have added", "ms", None),
+    "asked": ("waits until the ps have added", "ms", "ASKED"),
     "first": ("the first pass of a kind, which is traced", "ms", None),
 }
 TIMES = {"ns": 1e9, "ms": 1e3}
@@ -136,26 +136,35 @@ def reached(errors: Line) -> bool:
 
 
 def chief_and_workers(links: Line) -> str:
-    passes = [each for each in links["passes"] if each["pass"] == "information"]
-    wide = [each for each in passes if each["design"] == "wide"]
-    most, workers = max(each["chief_in_vectors"] for each in wide), sorted({each["workers"] for each in wide})
+    passes, sizes = [each for each in links["passes"] if each["pass"] == "information"], coefficients(links)
+    most = {
+        name: max((each for each in passes if each["design"] == name), key=lambda each: each["chief_in_vectors"])
+        for name in sizes
+    }
+    workers = sorted({each["workers"] for each in passes})
     large = [each for each in links["passes"] if each["rows"] == 10_000_000]
     short = [each for each in large if each["workers_with_work"] < each["workers"]]
-    idle = sorted({(each["pass"], each["design"], each["workers"], each["workers_with_work"]) for each in short})
-    sizes = coefficients(links)
+    idle: dict[tuple[int, int], set[str]] = {}
+    for each in short:
+        what = f"{each['pass']} passes of {sizes[each['design']]:,} coefficients"
+        idle.setdefault((each["workers_with_work"], each["workers"]), set()).add(what)
     without = "; ".join(
-        f"{busy} of {of_all} workers in {kind} passes of {sizes[name]:,} coefficients"
-        for kind, name, of_all, busy in idle
+        f"{some} of {of_all} in {', '.join(sorted(kinds))}" for (some, of_all), kinds in sorted(idle.items())
     )
     memory = links["memory_mb"]["workflow"]
     of_each = "; ".join(
         f"with {sizes[name]:,} coefficients {peaks['chief'] / 1000:.2f} and {peaks['ps'] / 1000:.2f} GB"
         for name, peaks in sorted(memory.items(), key=lambda item: sizes[item[0]])
     )
+    received = "; ".join(
+        f"of {sizes[name]:,} coefficients at most {one['chief_in_vectors']:.2f} times "
+        f"the {one['vector_bytes'] / 1e6:.2g} MB of one"
+        for name, one in sorted(most.items(), key=lambda item: -sizes[item[0]])
+    )
+    busy = f"there is not work for all workers, but for {without}" if idle else "every worker has work in every pass"
     return (
-        f"With {workers[0]} to {workers[-1]} workers the chief receives at most {most:.2f} times the "
-        f"{wide[0]['vector_bytes'] / 1e6:.0f} MB of one vector in an information pass of {sizes['wide']:,} coefficients. At 10 "
-        f"million rows {'every worker has work in every pass' if not idle else f'there is work for only {without}'}. "
+        f"With {workers[0]} to {workers[-1]} workers the chief receives in an information pass {received} vector (aimed at was "
+        f"1.2). At 10 million rows {busy}. "
         + (f"At most the chief and a ps hold, through the workflow: {of_each}. " if memory else "")
         + f"All fits of a model had the same coefficients, bit for bit: {'yes' if links['same_checkpoint'] else 'no'}."
     )
