@@ -122,7 +122,7 @@ def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str],
     when the roles of a roster have given up, and says who is missing, in which state, and where its log is.
     """
     begin = time.monotonic()
-    telling = begin + 5
+    telling, pause = begin + 5, 0.01
     while True:
         members = [member for path in files for member in _members(path)]
         missing = [member for member in members if member.state != "listening"]
@@ -138,7 +138,8 @@ def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str],
         if now > telling:
             tell(f"waiting for {whom}")
             telling = now + 5
-        time.sleep(0.2)
+        time.sleep(pause)
+        pause = min(0.2, 1.2 * pause)
 
 
 def addresses(members: Iterable[Announcement], role: Role) -> list[str]:
