@@ -18,6 +18,7 @@ from tfglm.config import TablesConfig
 from tfglm.report import papers
 from tfglm.results.coefficients import table as coefficient_table
 from tfglm.results.compare import Model, responses
+from tfglm.results.compare import table as compared
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.results.paper import Cell, paper_table
 
@@ -277,3 +278,22 @@ def test_the_reference_level_of_a_term_without_a_penalty_is_named(model_of, pena
     (reference,) = of_carrier["reference"].unique()
     assert values["carrier", reference] == Cell("reference")
     assert all(isinstance(values["carrier", level].value, float) for level in of_carrier["level"] if level != reference)
+
+
+def test_n_counts_the_rows_of_the_likelihood(frame, tmp_path):
+    """As nobs of the fit without the rows that are separated, on whose n BIC and the degrees of freedom rest."""
+    rows = frame.assign(late=np.where(frame["carrier"] == "B6", 1, frame["late"]))
+    file = ingest_frame(rows, tmp_path)
+    design, fit, _ = fit_files([file], "late ~ carrier + x", "binomial")
+    model = Model(fit.summary | {"model": "late"}, {}, coefficient_table(estimates_of(design, fit), 0.95), design)
+    kept = rows[rows["carrier"] != "B6"]
+    theirs = smf.glm("late ~ carrier + x", kept, family=sm.families.Binomial()).fit()
+    shown = paper_table([model], TablesConfig(), likelihood_ratio_tests([model]))
+    (n,) = [line.cells[0].value for line in shown.statistics if line.term == "n"]
+    assert n == theirs.nobs == len(kept) == fit.summary["rows_in_likelihood"]
+    assert fit.summary["df_residual"] == theirs.df_resid
+    assert fit.summary["bic"] == pytest.approx(theirs.bic_llf, rel=1e-10)
+    left_out = fit.summary["rows_of_separated_levels"]
+    assert fit.summary["rows"] == len(rows) == len(kept) + left_out
+    assert f"n of late does not count {left_out:,} rows that are separated." in shown.notes
+    assert compared([model]).set_index("term").loc["n", "late"] == len(kept)

@@ -10,7 +10,7 @@ from tfglm.errors import UserError
 from tfglm.families import LINKS
 
 STATISTICS = {
-    "n": "rows",
+    "n": "rows_in_likelihood",
     "coefficients": "coefficients",
     "log-likelihood": "log_likelihood",
     "deviance": "deviance",
@@ -98,8 +98,13 @@ def table(models: Sequence[Model]) -> pd.DataFrame:
 
 def statistics(model: Model) -> dict[str, float | None]:
     """What stands below the estimates of a model, by name."""
-    of_fit = {name: model.fit.get(key) for name, key in STATISTICS.items()}
+    of_fit = {name: figure(model.fit, key) for name, key in STATISTICS.items()}
     return of_fit | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
+
+
+def figure(fit: Mapping, key: str) -> float | None:
+    """What fit.json has under a key, None if nothing. A network leaves no row out of its likelihood, and counts all."""
+    return fit.get(key, fit.get("rows") if key == STATISTICS["n"] else None)
 
 
 def responses(models: Sequence[Model]) -> list[str]:

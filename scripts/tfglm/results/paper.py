@@ -9,7 +9,7 @@ import pandas as pd
 from tfglm.config import TablesConfig
 from tfglm.design.terms import of_any_class
 from tfglm.results.accuracy import SERIAL
-from tfglm.results.compare import HELD_OUT, STATISTICS, Model, response_of
+from tfglm.results.compare import HELD_OUT, STATISTICS, Model, figure, response_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 """Characters that no cell of a table can have."""
@@ -145,7 +145,7 @@ def statistics(models: Sequence[Model]) -> list[Line]:
         "absorbed factors": [", ".join(absorbed_factors(model.fit)) for model in models],
         "likelihood": ["Firth's, penalised" if model.fit.get("firth") else "" for model in models],
     }
-    values = {name: [model.fit.get(key) for model in models] for name, key in (STATISTICS | FIT).items()}
+    values = {name: [figure(model.fit, key) for model in models] for name, key in (STATISTICS | FIT).items()}
     values |= {name: [model.metrics.get(key) for model in models] for name, key in HELD_OUT.items()}
     lines = [
         Line(name, "", tuple(Cell(printable(text)) for text in cells)) for name, cells in texts.items() if any(cells)
@@ -184,6 +184,11 @@ def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) 
         )
         sentences.append(f"{', '.join(marks)}.")
     sentences += [f"{model.name}: {model.fit['formula']}." for model in models]
+    for model in models:
+        left_out = model.fit.get("rows", 0) - (figure(model.fit, STATISTICS["n"]) or 0)
+        if left_out:
+            what = "separated, or alone in their level" if absorbed_factors(model.fit) else "separated"
+            sentences.append(f"n of {model.name} does not count {left_out:,} rows that are {what}.")
     for test in tests[tests["problem"] == ""].to_dict("records"):
         p = "p < 0.0001" if test["p_value"] < 1e-4 else f"p = {test['p_value']:.4f}"
         sentences.append(

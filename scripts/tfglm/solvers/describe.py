@@ -95,6 +95,7 @@ def summary(
         "certificate": solution.certificate,
         "iterations": solution.iterations,
         "rows": int(counts["rows"]),
+        "rows_in_likelihood": int(problem.counts["rows"]),
         "rows_of_separated_levels": int(counts["rows"] - problem.counts["rows"]) - across,
         "rows_separated_across_terms": across,
         "coefficients": int(np.count_nonzero(fitted.status == FREE)),
