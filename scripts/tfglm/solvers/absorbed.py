@@ -194,8 +194,10 @@ class CellIndex:
 @dataclass(frozen=True)
 class Across:
     """Rows that terms and absorbed factors separate together, and that have left the likelihood. The `direction` [p] moves each
-    of these `rows` by 1 or more, and no other one. `held` and `null_vectors` are those of the problem that still had them."""
+    of these `rows` by 1 or more, and no other one. `workload`, `held` and `null_vectors` are those of the problem that still had
+    them."""
 
+    workload: Workload
     direction: np.ndarray
     rows: int
     held: np.ndarray
@@ -351,6 +353,10 @@ def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tupl
     design = problem.design
     try:
         separated = rectifier.separated(problem)
+        if separated and problem.across:
+            # Singletons and levels that have left since are not to be told apart.
+            earlier = problem.across.workload.without(problem.workload.excluded)
+            separated = rectifier.with_earlier(problem, replace(problem.across, workload=earlier), separated)
     except (rectifier.NotTold, scipy.linalg.LinAlgError):
         raise UserError(
             f"models.{design.model}.absorb: the estimates run off to infinity, and which rows are separated could not be told\n"
@@ -358,11 +364,11 @@ def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tupl
         ) from None
     if separated is None:
         return None
-    direction, rows = separated.direction, separated.rows
-    names = ", ".join(terms_in(design, np.abs(direction)))
-    reporter.tell(f"separated by {names} together, so left out of the likelihood: {rows:,} rows")
+    names = ", ".join(terms_in(design, np.abs(separated.direction)))
+    reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
     less, state = prepare(
         replace(problem.kept, workload=separated.workload, counts=separated.counts), problem.executor, reporter
     )
-    across = Across(direction, rows, problem.held, problem.null_vectors)
-    return replace(less, across=across, overlaps=True), state
+    first = problem.across or Across(problem.workload, separated.direction, 0, problem.held, problem.null_vectors)
+    across = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
+    return replace(less, across=across), state

@@ -29,17 +29,21 @@ def fit(workload: Workload, executor: Executor, counts: Sums, settings: SolverCo
     The covariance that is returned is that of the coefficients which are reported.
     """
     problem, state = prepare(Kept(workload, counts, {}, {}), executor, reporter)
-    try:
-        solution, factored = solve(problem, state, settings.max_iterations, reporter)
-    except Drifting as drifting:
+    before = 0
+    while True:
+        try:
+            solution, factored = solve(problem, state, settings.max_iterations, reporter)
+            break
+        except Drifting as drifting:
+            coefficients, before = drifting.coefficients, before + drifting.iterations
+        # Some rows are seen to be separated only once others have left.
         less = without_separated_rows(problem, reporter)
         if less:
             problem, state = less
         else:
             problem = replace(problem, overlaps=True)
-            state = problem.at(drifting.coefficients)
-        solution, factored = solve(problem, state, settings.max_iterations, reporter)
-        solution = replace(solution, iterations=solution.iterations + drifting.iterations)
+            state = problem.at(coefficients)
+    solution = replace(solution, iterations=solution.iterations + before)
     fitted = with_separation(estimates(solution, counts), problem)
     if solution.has_covariance:
         solution = replace(solution, certificate=certify(solution, fitted, factored))

@@ -22,9 +22,6 @@ MOST_SEPARATED_ROWS = 20_000
 """Rows, of those that differ in how the directions move them, of which a table of coefficients tells the signs of infinite
 estimates."""
 
-MOST_DOUBLINGS = 15
-"""Of a direction that moves rows by 1 or more, and by less than 1.5e-5 where it should by nothing."""
-
 DIGITS = 9
 """To which rows that are alike are told from others."""
 
@@ -94,7 +91,7 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
     try:
         separated = rectifier.separated(problem)
         if separated and problem.separation:
-            separated = with_earlier(problem, problem.separation, separated)
+            separated = rectifier.with_earlier(problem, problem.separation, separated)
     except rectifier.NotTold:
         raise UserError(
             f"models.{design.model}: the estimates run off to infinity, and which rows are separated could not be told\n"
@@ -125,19 +122,6 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
         null_loss=loss,
         separation=replace(first, direction=direction, rows=first.rows + separated.rows),
     )
-
-
-def with_earlier(problem: Problem, earlier: Separation, later: rectifier.Separated) -> rectifier.Separated:
-    """The same with a direction that separates rows that have left earlier too: a multiple of the one that did, which moves no
-    other row, and the later one. Raises rectifier.NotTold if rounding errors leave none."""
-    for power in range(MOST_DOUBLINGS):
-        direction = 2.0**power * earlier.direction + later.direction
-        if rectifier.moves_less(problem, earlier.workload, direction, earlier.direction):
-            continue
-        both = rectifier.left_by(problem, earlier.workload, direction)
-        if both.counts["rows"] == later.counts["rows"]:
-            return both
-    raise rectifier.NotTold
 
 
 def separated_rows(problem: Problem) -> np.ndarray:

@@ -16,6 +16,7 @@ Each step is one pass over the rows, with 0, 1 as weights and other responses. A
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +37,9 @@ DAMPING = 1e-11
 
 SHORTEST = 1e-9
 """Share of a step that is tried."""
+
+MOST_DOUBLINGS = 15
+"""Of a direction that moves rows by 1 or more, and by less than 1.5e-5 where it should by nothing."""
 
 MOST_STEPS, MOST_ROUNDS = 200, 50
 
@@ -65,6 +69,16 @@ class Separated:
     rows: int
 
 
+class Earlier(Protocol):
+    """What was separated before: a direction that did, and the workload that still had its rows."""
+
+    @property
+    def workload(self) -> Workload: ...
+
+    @property
+    def direction(self) -> np.ndarray: ...
+
+
 def separated(problem: Problem) -> Separated | None:
     """All rows that can be separated; None if none can. Raises NotTold if that cannot be told."""
     direction = separating_direction(problem)
@@ -82,6 +96,19 @@ def moves_less(problem: Problem, workload: Workload, direction: np.ndarray, othe
     """Whether a direction moves some row that another one separates by less than 1, or not to its side."""
     state = workload.state(direction) | {ROUNDS: other[None], LEAST: np.array([0.5])}
     return bool(workload.sum(problem.executor, "rectifier", state)["short_0"])
+
+
+def with_earlier(problem: Problem, earlier: Earlier, later: Separated) -> Separated:
+    """The same with a direction that separates rows that have left earlier too: a multiple of the one that did, which moves no
+    other row, and the later one. Raises NotTold if rounding errors leave none."""
+    for power in range(MOST_DOUBLINGS):
+        direction = 2.0**power * earlier.direction + later.direction
+        if moves_less(problem, earlier.workload, direction, earlier.direction):
+            continue
+        both = left_by(problem, earlier.workload, direction)
+        if both.counts["rows"] == later.counts["rows"]:
+            return both
+    raise NotTold
 
 
 def separating_direction(problem: Problem) -> np.ndarray | None:
