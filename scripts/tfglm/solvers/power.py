@@ -63,7 +63,9 @@ def given_means(solution: Solution, trial: np.ndarray) -> Shape:
         else:
             covariance = np.linalg.inv(-hessian)
             errors = np.sqrt(np.diag(covariance))
-            step = np.clip(covariance @ gradient, -LONGEST, LONGEST)
+            step = covariance @ gradient
+            # In its direction, along which the likelihood rises.
+            step = step / max(1.0, float(np.max(np.abs(step) / LONGEST)))
             if np.all(np.abs(step) <= PRECISE * errors):
                 dispersion, power = float(np.exp(middle[0])), float(middle[1])
                 return Shape("power", power, float(errors[1]), middle, 10 * PRECISE, dispersion, best)
@@ -73,6 +75,11 @@ def given_means(solution: Solution, trial: np.ndarray) -> Shape:
         if middle[1] == trial[1] and middle[1] in (LOWEST, HIGHEST):
             break
         step = trial - middle
+    if middle[1] not in (LOWEST, HIGHEST):
+        raise UserError(
+            f"models.{design.model}.power: the search for its estimate did not end in {MOST_STEPS} steps, the last at "
+            f"{middle[1]:.3g}; a response `{design.response}` of multiples of a number can do that\n  give power a number"
+        )
     like = "amounts above 0" if middle[1] > 1.5 else "counts"
     raise UserError(
         f"models.{design.model}.power: the likelihood of the response `{design.response}` has no maximum between {LOWEST} and "
