@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -186,3 +187,15 @@ def test_linters_have_nothing_to_say(linter):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(LINTERS[linter], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_result_job_of_several_threads_has_one_for_linear_algebra():
+    rules = [
+        rule for path in (REPOSITORY / "workflow" / "rules").glob("*.smk") for rule in path.read_text().split("\nrule ")
+    ]
+    several = [
+        rule for rule in rules if re.search(r"^    threads: ", rule, re.MULTILINE) and "{input.checkpoint}" in rule
+    ]
+    assert several
+    for rule in several:
+        assert "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 exec python" in rule
