@@ -58,7 +58,7 @@ def how_measured(links: Line) -> str:
         f"`make bench-links` ([links.json](../benchmarks/results/links.json)) fits logistic regressions of {of_designs} "
         "coefficients to up to 10 million rows on simulated nodes: network namespaces of one machine, one for the chief, one for "
         "each ps and each worker, whose links `tc` holds to 1 or 10 Gbit/s, both ways. A TCP stream has 0.93 to 0.96 of that. "
-        f"They share {machine['cores']} cores (load before: {machine['load_before']:.1f}), so more workers are no faster here. "
+        f"They share {machine['cores']} cores (load before: {machine['load_average']:.1f}), so more workers are no faster here. "
         "What can be measured here are processor seconds by role, bytes and waits, and from them follows what they would take on "
         "cores of their own. ps and workers are started once, and one chief after another fits with some of them, by the "
         "workflow's scripts. Seconds run from the first pass to the certificate; in brackets what the model below says. It was "

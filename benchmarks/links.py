@@ -244,16 +244,23 @@ def through_the_workflow(cluster: slurm_cluster.Cluster, setting: Setting, rows:
     }
 
 
-def measure(settings: Sequence[Setting], workflow: Sequence[tuple], rows: Sequence[int], rounds: int) -> dict:
-    """All that is measured: fits by chiefs one after another, and those through the workflow."""
+def measure(settings: Sequence[Setting], workflow: Sequence[tuple], rows: Sequence[int], rounds: int) -> None:
+    """Measure fits by chiefs one after another, and those through the workflow, and write all to MEASURED."""
     if lacking := slurm_cluster.missing():
         raise SystemExit(lacking)
+    measured: dict = {"by_hand": [], "by_workflow": [], "machine": scaling.machine()}
     DATA.mkdir(parents=True, exist_ok=True)
     designs = {(number, name): design(number, name) for number in rows for name in FORMULAS}
     for number in sorted({number for _, number, _ in workflow}):
         prepare_workflow(number)
     workers, ps = (max(getattr(setting, role) for setting in settings) for role in ("workers", "ps"))
-    by_hand, by_workflow = [], []
+
+    def note(kind: str, began: float, one: dict, what: str) -> None:
+        """Kept at once: should a later fit fail, `--again` takes what is there."""
+        measured[kind].append(one)
+        MEASURED.write_text(json.dumps(measured))
+        print(f"{what}: {time.perf_counter() - began:.0f} s", flush=True)
+
     with (
         tempfile.TemporaryDirectory(prefix="tfglm-links-") as own,
         slurm_cluster.cluster(Path(own) / "slurm", scaling.ENVIRONMENT, nodes=1 + ps + workers) as cluster,
@@ -265,14 +272,12 @@ def measure(settings: Sequence[Setting], workflow: Sequence[tuple], rows: Sequen
             for number in range(1, rounds + 1):
                 for setting in settings:
                     began = time.perf_counter()
-                    by_hand.append({"round": number, **vars(setting), "fits": roles.fits(setting, designs)})
-                    print(f"round {number}, {setting}: {time.perf_counter() - began:.0f} s", flush=True)
+                    of_round = {"round": number, **vars(setting), "fits": roles.fits(setting, designs)}
+                    note("by_hand", began, of_round, f"round {number}, {setting}")
         for setting, number, name in workflow:
-            by_workflow.append(through_the_workflow(cluster, setting, number, name))
-            print(
-                f"workflow, {setting}, {number} rows, {name}: {by_workflow[-1]['end_to_end_seconds']:.0f} s", flush=True
-            )
-    return {"by_hand": by_hand, "by_workflow": by_workflow, "machine": scaling.machine()}
+            began = time.perf_counter()
+            of_workflow = through_the_workflow(cluster, setting, number, name)
+            note("by_workflow", began, of_workflow, f"workflow, {setting}, {number:,} rows, {name}")
 
 
 def main() -> None:
@@ -282,11 +287,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "results" / "links.json")
     parser.add_argument("--again", action="store_true", help="measure nothing, but fit the model again")
     arguments = parser.parse_args()
-    load = os.getloadavg()[0]
     if not arguments.again:
-        measured = measure([*FITTED, *HELD_OUT], WORKFLOW, arguments.rows, arguments.rounds)
-        measured["machine"]["load_before"] = load
-        MEASURED.write_text(json.dumps(measured))
+        measure([*FITTED, *HELD_OUT], WORKFLOW, arguments.rows, arguments.rounds)
     figures = link_figures.figures(json.loads(MEASURED.read_text()), [vars(setting) for setting in HELD_OUT])
     arguments.output.write_text(link_figures.as_json(figures))
     print(json.dumps(figures["errors"], indent=2))
