@@ -63,7 +63,8 @@ def how_measured(links: Line) -> str:
         "cores of their own. ps and workers are started once, and one chief after another fits with some of them, by the "
         "workflow's scripts. Seconds run from the first pass to the certificate; in brackets what the model below says. It was "
         f"fitted without the clusters that are marked with *, and without all fits of {sizes['medium']:,} coefficients to 1 "
-        "million rows; which these would be was said before anything was measured."
+        "million rows. Which these are was settled before this run, though not before trial runs with 1 to 4 workers on a busy "
+        "machine, in which the model took its form."
     )
 
 
