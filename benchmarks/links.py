@@ -8,9 +8,9 @@ Starting 36 processes takes longer than most fits. So ps and workers are started
 starts, and one chief after another uses some of them, between which the links change: it fits each design to each table
 (measured_chief.py). Some fits go through the workflow with `--profile slurm` besides, where ps and chief share a node.
 
-What is in HELD_OUT, and TABLE_HELD_OUT on all clusters, has no part in fitting the constants. Both were settled before the run that
-is recorded, but not before trial runs on a busy machine, in which clusters of 1, 2 and 4 workers were looked at while the model
-took its form. `--again` fits the constants anew to what was measured last.
+What is in HELD_OUT, and TABLE_HELD_OUT on all clusters, has no part in fitting the constants. Both were settled before the run
+that is recorded, but not before trial runs on a busy machine, in which clusters of 1, 2 and 4 workers were looked at while the
+model took its form. `--again` fits the constants anew to what was measured last.
 """
 
 import argparse
