@@ -223,6 +223,24 @@ def test_levels_of_few_rows_are_merged():
     assert config.data.rare == {"town": 10} and formula(config) == "y ~ town + size"
 
 
+def test_the_event_is_what_says_yes_in_other_languages_too(folder):
+    x = RANDOM.normal(size=ROWS)
+    for name, yes, no in (("de", "Ja", "Nein"), ("fr", "oui", "non"), ("es", "Sí", "No")):
+        bought = np.where(np.arange(ROWS) % 3 == 0, no, yes).tolist()
+        (response,) = surveyed(written(f"{name}.csv", x=x, bought=bought))[0].models
+        assert response == f"bought_{yes.lower()}".replace("í", "")
+        assert "two-valued, yes or no" in Path(f"config/{name}.yaml").read_text()
+
+
+def test_text_of_which_every_value_is_rare_is_no_factor(folder):
+    """Merged, its levels would be one, which has no effect to estimate: the config would not run."""
+    blocks = [f"block {number % 12}" for number in range(ROWS // 4)]
+    size, y = RANDOM.normal(size=ROWS // 4), RANDOM.normal(size=ROWS // 4)
+    config, _, said = surveyed(written("blocks.csv", block=blocks, size=size, y=y))
+    assert formula(config) == "y ~ size" and not config.data.rare
+    assert "Left out: block: text of which no value has more than 9 rows, too few to tell anything" in said
+
+
 def test_covariates_that_determine_each_other_are_not_taken_together():
     state = np.array(chosen(ROWS, *"abcdef"))
     height = np.array([ord(each) for each in state]) ** 2.0

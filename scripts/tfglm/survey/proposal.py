@@ -29,8 +29,8 @@ OUTCOME = (
 """Names that a response often has."""
 TIME_OR_PLACE = "^(year|quarter|month|week|weekday|day|hour|lat|latitude|lon|lng|longitude)$"
 """Names of numbers that explain, and are not explained."""
-YES = frozenset(["1", "yes", "y", "true", "t", "positive"])
-NO = frozenset(["0", "no", "n", "false", "f", "negative"])
+YES = frozenset(["1", "yes", "y", "true", "t", "positive", "ja", "oui", "si", "sí", "sì", "sim"])
+NO = frozenset(["0", "no", "n", "false", "f", "negative", "nein", "nee", "nej", "non", "não"])
 OTHER_NUMBER = r"^(?=.*[0-9])(?=.*[.,'%$€£])[-+0-9.,' %$€£]+$"
 """A number that is written otherwise than the layout says, with groups of thousands, a per cent sign or a currency."""
 
@@ -126,6 +126,9 @@ def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, f
             size -= few - 1
             rare.add(name)
         reason = unsuitable(column, len(rows), any_levels=flights)
+        # Of these a fifth is kept back, and what is left of all levels might be rare.
+        if not reason and name in rare and column.frequent[0][1] < 2 * FEWEST_ROWS:
+            reason = f"text of which no value has more than {column.frequent[0][1]} rows, too few to tell anything"
         if column.name == calendar.date and calendar.derive:
             reason = f"a date; {' and '.join(calendar.derive)} are derived from it"
         # What is made of a date is not counted, or it would be left out of a table of many columns.
