@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import long_sums
 from processes import alive, wait_until
 from tfglm import command, tensorflow_setup
 from tfglm.data.shards import BLOCK_ROWS, IngestedFile
@@ -72,22 +73,6 @@ def divide(task: Task, calls: Sequence[tuple], workers: int, most: int, ps: int)
     )
 
 
-@registered("long")
-class Long:
-    """As many numbers as the design says."""
-
-    def __init__(self, design: str, settings: dict) -> None:
-        self.numbers = json.loads(design)["numbers"]
-
-    def __call__(self, state: dict, first: np.ndarray) -> np.ndarray:
-        return np.sin(first + np.arange(self.numbers))
-
-
-@divides("long")
-def divide_long(task: Task, calls: Sequence[tuple], workers: int, most: int, ps: int) -> Division:
-    return Division(1, (task,), (json.loads(task.design.text)["numbers"],) if ps else ())
-
-
 @registered("step")
 class Step:
     """An update that adds a number of its own to each entry; beside the difference it returns the number, and 7."""
@@ -119,8 +104,6 @@ OTHERS = {
 }
 UNKNOWN = Task("os:system", ONE_WAVE, json.dumps("touch executed"))
 W = np.linspace(1, 2, 1000)
-LONG, PASSES = 300_000, 50
-"""Numbers of a vector that is cut into slices, and how often one is summed."""
 ADDED = [1.0, 2.0, np.nan, 4.0, 8.0]
 """What each update adds."""
 
@@ -231,20 +214,11 @@ def serve_tasks(folder: Path) -> None:
     remote.serve(Designs.beside(folder))
 
 
-def in_slots(executor: "ParameterServerExecutor", ps: list[int]) -> Iterator[tuple[str, dict]]:
-    """Sums that the ps add: the bytes that come to the chief, the memory of the ps, and a sum while an earlier one is written."""
-    task = Task("long", Document.of(json.dumps({"numbers": LONG})))
-    of_pass = [(np.float64(number),) for number in range(6)]
-    alone = pairwise(Long(task.design.text, {})({}, *call) for call in of_pass)
-    same, received, held = [], [], []
-    for _ in range(PASSES):
-        before = executor.received
-        same.append(np.array_equal(executor.sum(task, of_pass, {"w": W}), alone))
-        received.append(executor.received - before)
-        held.append([resident(pid) for pid in ps])
-    yield "in slots", {"same": all(same), "received": max(received), "held": held}
-
+def written_late(executor: "ParameterServerExecutor") -> dict:
+    """A sum by the ps, into whose slots pieces of earlier sums are written once more before it is added: the second in slices of
+    another length."""
     scheduled: list[tuple] = []
+    late: list[tuple] = []
     schedule, added = executor._schedule, executor._slots.added
 
     def remember(*arguments: Any) -> Any:
@@ -252,26 +226,22 @@ def in_slots(executor: "ParameterServerExecutor", ps: list[int]) -> Iterator[tup
         return schedule(*arguments)
 
     def add_after_a_late_write(*arguments: Any) -> np.ndarray | None:
-        executor._slots.added = added
-        schedule(*late)
-        executor._servers.join()
+        if late:
+            executor._servers.fetch(schedule(*late.pop(0)))
         return added(*arguments)
 
     executor._schedule = remember
-    executor.sum(WAVES, calls(3), {"w": -W})
-    late = scheduled[1]
+    for earlier in ((WAVES, calls(3), {"w": -W}), (long_sums.TASK, long_sums.calls(17), {"w": W})):
+        scheduled.clear()
+        executor.sum(*earlier)
+        late.append(scheduled[0])
     scheduled.clear()
     executor._slots.added = add_after_a_late_write
     of_pass = calls(7)[3:]
     total = executor.sum(WAVES, of_pass, {"w": W})
-    executor._schedule = schedule
+    executor._schedule, executor._slots.added = schedule, added
     alone = pairwise(Waves(ONE_WAVE.text, {})({"w": W}, *call) for call in of_pass)
-    yield "written late", {"same": np.array_equal(total, alone), "scheduled": len(scheduled)}
-
-
-def resident(pid: int) -> float:
-    """MB of memory that a process has."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    return {"same": np.array_equal(total, alone), "scheduled": len(scheduled)}
 
 
 def chief(folder: Path) -> Iterator[tuple[str, dict]]:
@@ -286,7 +256,8 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
     np.savez(folder / "answers.npz", **ask(executor))
     yield "asked", {"designs": sorted(path.name for path in (folder / "designs").iterdir())}
 
-    yield from in_slots(executor, [member.pid for member in members if member.role == "ps"])
+    yield "in slots", long_sums.ask(executor, [member.pid for member in members if member.role == "ps"])
+    yield "written late", written_late(executor)
 
     asked: list[tuple[probe.Answer, float]] = []
     begun = time.monotonic()

@@ -174,9 +174,10 @@ def test_a_worker_answers_whatever_python_computes_in_it(cluster: tuple[Path, di
 def test_of_a_sum_in_slots_the_chief_receives_one_vector_and_the_ps_do_not_grow(cluster: tuple[Path, dict]) -> None:
     step = cluster[1]["in slots"]
     assert step["same"]
-    assert step["received"] <= 1.01 * 8 * executors.LONG
+    # By number of workers, of 45 calls.
+    assert list(step["received"].values()) == [1.0] * 5
     early, late = np.array(step["held"])[[10, -1]]
-    # Each sum writes 7 MB to each of them.
+    # Each sum writes 4 MB or more to each of them.
     assert np.all(late - early < 15)
 
 
@@ -185,8 +186,8 @@ def test_what_a_worker_writes_late_is_not_added(cluster: tuple[Path, dict]) -> N
     folder, steps = cluster
     assert steps["written late"]["same"]
     pieces = 2 * 3  # runs and portions
-    assert steps["written late"]["scheduled"] == 2 * pieces
-    assert (folder / "chief.log").read_text().count("has written its numbers late") == 1
+    assert steps["written late"]["scheduled"] == 3 * pieces
+    assert (folder / "chief.log").read_text().count("has written its numbers late") == 2
 
 
 def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) -> None:

@@ -72,13 +72,14 @@ def _sum_into_slot(
     shapes: Mapping[str, tuple[int, ...]],
     kinds: Sequence[wire.Kinds],
     sizes: Sequence[int],
-) -> Callable[..., None]:
+) -> Callable[..., tuple[()]]:
     """The same, but the worker writes the vector into a slot, whose slices are so long. The first word is the stamp."""
 
     @tf.function(autograph=False)
-    def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> None:
+    def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> tuple[()]:
         vector = remote.operation(task, shapes, kinds, variable.read_value(), words[1:])
         write(slices, tf.ensure_shape(vector, [sum(sizes)]), sizes, tf.cast(words[:1], tf.float64))
+        return ()
 
     return scheduled
 
@@ -179,17 +180,21 @@ class ParameterServerExecutor:
         with self._servers.readable():
             variable = self._put(state)
             shapes = {name: np.shape(value) for name, value in state.items()}
+
+            def schedule(slot: int) -> Any:
+                (task, of_piece), portion = pieces[slot], slot % len(division.portions)
+                sizes = self._slots.sizes(division.lengths[portion])
+                kinds = tuple(map(wire.kinds, of_piece))
+                key = task, tuple(shapes.items()), kinds, sizes
+                if key not in self._traced:
+                    self._traced[key] = _sum_into_slot(self._sent(task), variable, shapes, kinds, sizes)
+                stamp = np.array([stamps[slot]])
+                return self._schedule(key, [(stamp,), *of_piece], self._slots.slices(portion, slot, sizes))
+
             for _ in range(MOST_ATTEMPTS):
                 stamps = self._slots.stamps(len(pieces))
-                for slot, ((task, of_piece), stamp) in enumerate(zip(pieces, stamps, strict=True)):
-                    portion = slot % len(division.portions)
-                    sizes = self._slots.sizes(division.lengths[portion])
-                    kinds = tuple(map(wire.kinds, of_piece))
-                    key = task, tuple(shapes.items()), kinds, sizes
-                    if key not in self._traced:
-                        self._traced[key] = _sum_into_slot(self._sent(task), variable, shapes, kinds, sizes)
-                    self._schedule(key, [(np.array([stamp]),), *of_piece], self._slots.slices(portion, slot, sizes))
-                self._servers.join()
+                for _ in self._in_order(len(pieces), schedule):
+                    pass
                 total = self._slots.added(division.lengths, stamps)
                 if total is not None:
                     self.received += total.nbytes
@@ -230,7 +235,7 @@ class ParameterServerExecutor:
         words = wire.pack([array for call in calls for array in call])
         return self._servers.schedule(self._traced[key], (tf.constant(words), *slices))
 
-    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, np.ndarray]]:
+    def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
         """Schedule the calls with the numbers 0, 1, ...; their results in this order."""
         waiting: deque = deque()
         for place in range(number):

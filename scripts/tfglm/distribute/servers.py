@@ -80,11 +80,6 @@ class Servers:
         with self.waiting():
             return self._get(result)
 
-    def join(self) -> None:
-        """Wait until all that is scheduled has been run. Raises the error that made it impossible."""
-        with self.waiting():
-            self._coordinator.join()
-
     def fetch_all(self, function: Callable, calls: Sequence[tuple], spare: int) -> list[Any]:
         """Have a `tf.function` run by the workers with the arguments of each call; the results in the order of the calls.
 

@@ -106,7 +106,11 @@ class Slots:
         if key not in self._adding:
             self._adding[key] = self._function(lengths, len(stamps))
         with self._servers.waiting():
-            sums, found = self._adding[key]()
+            try:
+                sums, found = self._adding[key]()
+            except tf.errors.InvalidArgumentError:
+                # Slices of another length, of another pass, cannot be added.
+                return None
             total, last = np.empty(sum(lengths)), 0
             for each in sums:
                 first, last = last, last + each.shape[0] - 1
