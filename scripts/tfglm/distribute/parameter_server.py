@@ -54,14 +54,12 @@ def connect(
     return ParameterServerExecutor(servers, designs)
 
 
-def _sum_of_calls(
-    task: Task, variable: tf.Variable, shapes: Mapping[str, tuple[int, ...]], kinds: Sequence[wire.Kinds]
-) -> Callable[[tf.Tensor], tf.Tensor]:
-    """A task as a worker runs it: it reads the state from the ps and returns one float64 vector."""
+def _sum_of_calls(variable: tf.Variable) -> Callable[[tf.Tensor], tf.Tensor]:
+    """What a message names as a worker runs it: it reads the state from the ps and returns one float64 vector."""
 
-    @tf.function(autograph=False)
-    def scheduled(words: tf.Tensor) -> tf.Tensor:
-        return remote.operation(task, shapes, kinds, variable.read_value(), words)
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int64)])
+    def scheduled(message: tf.Tensor) -> tf.Tensor:
+        return remote.operation(variable.read_value(), message)
 
     return scheduled
 
@@ -73,11 +71,11 @@ def _sum_into_slot(
     kinds: Sequence[wire.Kinds],
     sizes: Sequence[int],
 ) -> Callable[..., tuple[()]]:
-    """The same, but the worker writes the vector into a slot, whose slices are so long. The first word is the stamp."""
+    """A task as a worker runs it that writes the vector into a slot, whose slices are so long. The first word is the stamp."""
 
     @tf.function(autograph=False)
     def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> tuple[()]:
-        vector = remote.operation(task, shapes, kinds, variable.read_value(), words[1:])
+        vector = remote.operation_of(task, shapes, kinds, variable.read_value(), words[1:])
         write(slices, tf.ensure_shape(vector, [sum(sizes)]), sizes, tf.cast(words[:1], tf.float64))
         return ()
 
@@ -110,7 +108,7 @@ def _updates(
 
     def update(kinds_of_call: wire.Kinds, words: tf.Tensor) -> tf.Tensor:
         state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
-        vector = remote.operation(task, {"state": shape}, [kinds_of_call], state, words)
+        vector = remote.operation_of(task, {"state": shape}, [kinds_of_call], state, words)
         difference = tf.reshape(vector[: math.prod(shape)], shape)
         # What is not finite would spoil the work of all; the chief sees it in what is returned.
         finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
@@ -151,7 +149,7 @@ class ParameterServerExecutor:
         self._servers, self._designs = servers, designs
         self.workers = servers.workers
         self._variables: dict[int, tf.Variable] = {}
-        self._traced: dict[tuple, Callable[..., Any]] = {}
+        self._traced: dict[Hashable, Callable[..., Any]] = {}
         self._slots = Slots(servers)
         self.received = 0
         """Bytes of results that have come to the chief."""
@@ -161,8 +159,8 @@ class ParameterServerExecutor:
     def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
         """See `Executor.sum`.
 
-        The state goes to the ps once; each call reads it from there. Calls of other shapes and types are traced anew: keep the
-        distinct ones few. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
+        The state goes to the ps once; each call reads it from there. States of another length are traced anew: keep the distinct
+        lengths few. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
 
         Raises UserError if a ps is lost or if the task itself fails on a worker, with the message of its error.
         Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
@@ -188,8 +186,8 @@ class ParameterServerExecutor:
                 key = task, tuple(shapes.items()), kinds, sizes
                 if key not in self._traced:
                     self._traced[key] = _sum_into_slot(self._sent(task), variable, shapes, kinds, sizes)
-                stamp = np.array([stamps[slot]])
-                return self._schedule(key, [(stamp,), *of_piece], self._slots.slices(portion, slot, sizes))
+                words = wire.pack([np.array([stamps[slot]]), *(array for call in of_piece for array in call)])
+                return self._schedule(key, words, self._slots.slices(portion, slot, sizes))
 
             for _ in range(MOST_ATTEMPTS):
                 stamps = self._slots.stamps(len(pieces))
@@ -212,14 +210,15 @@ class ParameterServerExecutor:
         with self._servers.readable():
             variable = self._put(state)
             shapes = {name: np.shape(value) for name, value in state.items()}
+            length = variable.shape[0]
+            if length not in self._traced:
+                self._traced[length] = _sum_of_calls(variable)
 
             def schedule(number: int) -> Any:
                 task, calls = pieces[number]
-                kinds = tuple(map(wire.kinds, calls))
-                key = task, tuple(shapes.items()), kinds
-                if key not in self._traced:
-                    self._traced[key] = _sum_of_calls(self._sent(task), variable, shapes, kinds)
-                return self._schedule(key, calls)
+                header = wire.header(self._sent(task), shapes, [wire.kinds(call) for call in calls])
+                message = wire.message(header, [array for call in calls for array in call])
+                return self._schedule(length, message)
 
             for _, result in self._in_order(len(pieces), schedule):
                 self.received += result.nbytes
@@ -231,8 +230,7 @@ class ParameterServerExecutor:
             designs.put(task.design)
         return task
 
-    def _schedule(self, key: tuple, calls: Sequence[Call], slices: Sequence[tf.Tensor] = ()) -> Any:
-        words = wire.pack([array for call in calls for array in call])
+    def _schedule(self, key: Hashable, words: np.ndarray, slices: Sequence[tf.Tensor] = ()) -> Any:
         return self._servers.schedule(self._traced[key], (tf.constant(words), *slices))
 
     def _in_order(self, number: int, schedule: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
@@ -274,7 +272,7 @@ class ParameterServerExecutor:
                 key = task, shared, weight, kinds
                 if key not in self._traced:
                     self._traced[key] = _updates(self._sent(task), shared, weight, kinds)
-                return self._schedule(key, [call for _, call in calls[turn]])
+                return self._schedule(key, wire.pack([array for _, call in calls[turn] for array in call]))
 
             for number, rests in self._in_order(len(turns), schedule):
                 yield list(enumerate(rests, turns[number].start))

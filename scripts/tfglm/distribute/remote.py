@@ -24,14 +24,31 @@ _GRAPH = tf.Graph()
 """TensorFlow forgets a Python function with the graph that it is in."""
 
 
-def operation(
+def operation(state: tf.Tensor, message: tf.Tensor) -> tf.Tensor:
+    """The operation that sums a task over some calls on a worker.
+
+    It is the same for all tasks: TensorFlow takes 10 ms to make a graph and to bring it to a worker, as long as a pass over the
+    rows of a small fit.
+
+    Parameters
+    ----------
+    state
+        The arrays of the state, one after the other, float64 [numbers].
+    message
+        The header and the arrays of the calls, as `wire.message` writes them, int64 [words].
+    """
+    (vector,) = tf.raw_ops.PyFunc(input=[state, message], token=TOKEN, Tout=[tf.float64])
+    return tf.ensure_shape(vector, [None])
+
+
+def operation_of(
     task: Task,
     shapes: Mapping[str, tuple[int, ...]],
     calls: Sequence[wire.Kinds],
     state: tf.Tensor,
     words: tf.Tensor,
 ) -> tf.Tensor:
-    """The operation that sums a task over some calls on a worker.
+    """The operation of one task, for graphs that have more in them.
 
     Parameters
     ----------
@@ -46,9 +63,8 @@ def operation(
     words
         The arrays of the calls, as `wire.pack` writes them, int64 [words].
     """
-    inputs = [tf.constant(wire.header(task, shapes, calls)), state, words]
-    (vector,) = tf.raw_ops.PyFunc(input=inputs, token=TOKEN, Tout=[tf.float64])
-    return tf.ensure_shape(vector, [None])
+    header = tf.constant(wire.message(wire.header(task, shapes, calls)))
+    return operation(state, tf.concat([header, words], 0))
 
 
 def run(header: bytes, state: np.ndarray, words: np.ndarray, designs: Designs) -> np.ndarray:
@@ -71,13 +87,14 @@ def run(header: bytes, state: np.ndarray, words: np.ndarray, designs: Designs) -
 def serve(designs: Designs) -> None:
     """Make this process answer `operation` by `run`."""
 
-    def answer(header: bytes, state: np.ndarray, words: np.ndarray) -> np.ndarray:
+    def answer(state: np.ndarray, message: np.ndarray) -> np.ndarray:
         try:
+            header, words = wire.opened(message)
             return run(header, state, words, designs)
         except UserError as error:
             raise ValueError(str(error)) from None
 
     with _GRAPH.as_default():
-        inputs = [tf.compat.v1.placeholder(kind) for kind in (tf.string, tf.float64, tf.int64)]
+        inputs = [tf.compat.v1.placeholder(kind) for kind in (tf.float64, tf.int64)]
         token = tf.numpy_function(answer, inputs, tf.float64).op.get_attr("token").decode()
     assert token == TOKEN

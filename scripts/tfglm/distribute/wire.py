@@ -56,6 +56,21 @@ def pack(arrays: Sequence[Any]) -> np.ndarray:
     return np.frombuffer(b"".join(content + b"\0" * (-len(content) % WORD) for content in raw), np.int64)
 
 
+def message(header: str, arrays: Sequence[Any] = ()) -> np.ndarray:
+    """A header, its length in bytes before it, and arrays, as one of 8-byte words."""
+    content = np.frombuffer(header.encode(), np.uint8)
+    return np.concatenate([[len(content)], pack([content]), pack(arrays)])
+
+
+def opened(words: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """The header of a `message`, and the words of its arrays. Raises UserError for a message that no chief writes."""
+    length = int(words[0]) if words.ndim == 1 and len(words) else -1
+    end = 1 + -(-length // WORD)
+    if not 0 <= length <= LONGEST_HEADER or end > len(words):
+        raise UserError(f"refused: a message of {words.size:,} words, with a header of {length:,} bytes")
+    return words[1:end].tobytes()[:length], words[end:]
+
+
 def unpack(of_kinds: Iterable[tuple[str, Sequence[int]]], words: np.ndarray) -> list[np.ndarray]:
     """What was packed."""
     arrays, first = [], 0

@@ -186,7 +186,7 @@ class AsynchronousTraining(TrainingOnServers):
     def _rows(self, number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The groups and the numbers of a unit's rows; see `served`."""
         kinds = (("<i8", (1,)),)
-        vector = remote.operation(self._task, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
+        vector = remote.operation_of(self._task, {}, [kinds], tf.zeros(0, tf.float64), tf.reshape(number, [1]))
         groups, numbers = self._widths
         count = tf.size(vector) // (groups + numbers)
         of_groups = tf.reshape(vector[: count * groups], [-1, groups])
