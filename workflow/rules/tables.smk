@@ -1,8 +1,12 @@
 # From the checkpoint to tables of coefficients, contrasts, paths and effects.
 
-# Which read the rows again; no number depends on it. Other results are made at the same time. Where jobs are sent elsewhere the cores
-# are not known.
-THREADS_TO_AVERAGE = max(1, min(8, (workflow.resource_settings.cores or 4) // 2))
+
+def threads_to_average(wildcards):
+    """Of a job that reads the rows again: one for each half GB of input. No number depends on it, and other results are made at the
+    same time. Where jobs are sent elsewhere the cores are not known."""
+    sources = [Path(file.source) for file in FILES.values() if not file.fetched]
+    size = sum(source.stat().st_size for source in sources if source.is_file())
+    return max(1, min(8, workflow.resource_settings.cores or 4, size // 2**29))
 
 
 rule tabulate_coefficients:
@@ -221,7 +225,7 @@ rule tabulate_margins:
         model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
-    threads: THREADS_TO_AVERAGE
+    threads: threads_to_average
     params:
         engine=ENGINE,
         settings=settings("adjusted_means", "confidence"),

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from tfglm.families.gaussian import Gaussian
 from tfglm.solvers.information import Blocks
 from tfglm.solvers.problem import Problem, State
 
@@ -57,7 +58,7 @@ class Damping:
 def of_columns(problem: Problem) -> Blocks:
     """The information matrix in which all rows weigh the same, but for their prior weights: that of linear regression."""
     design = problem.design
-    linear = replace(design, family="gaussian", link=None, theta=None, power=None)
+    linear = replace(design, family=Gaussian.name, link=None, theta=None, power=None)
     of_linear = replace(problem, workload=problem.workload.with_design(linear))
     return of_linear.at(np.zeros(design.size)).information
 
