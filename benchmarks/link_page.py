@@ -144,14 +144,12 @@ def chief_and_workers(links: Line) -> str:
     }
     workers = sorted({each["workers"] for each in passes})
     large = [each for each in links["passes"] if each["rows"] == 10_000_000]
-    short = [each for each in large if each["workers_with_work"] < each["workers"]]
-    idle: dict[tuple[int, int], set[str]] = {}
-    for each in short:
-        what = f"{each['pass']} passes of {sizes[each['design']]:,} coefficients"
-        idle.setdefault((each["workers_with_work"], each["workers"]), set()).add(what)
-    without = "; ".join(
-        f"{some} of {of_all} in {', '.join(sorted(kinds))}" for (some, of_all), kinds in sorted(idle.items())
-    )
+    busy: dict[int, set[str]] = {}
+    for each in large:
+        if each["workers_with_work"] < each["workers"]:
+            what = f"{each['pass']} passes of {sizes[each['design']]:,} coefficients"
+            busy.setdefault(each["workers_with_work"], set()).add(what)
+    kept = ", and ".join(f"{some} in {' and '.join(sorted(kinds))}" for some, kinds in sorted(busy.items()))
     memory = links["memory_mb"]["workflow"]
     of_each = "; ".join(
         f"with {sizes[name]:,} coefficients {peaks['chief'] / 1000:.2f} and {peaks['ps'] / 1000:.2f} GB"
@@ -162,10 +160,10 @@ def chief_and_workers(links: Line) -> str:
         f"the {one['vector_bytes'] / 1e6:.2g} MB of one"
         for name, one in sorted(most.items(), key=lambda item: -sizes[item[0]])
     )
-    busy = f"there is not work for all workers, but for {without}" if idle else "every worker has work in every pass"
+    work = f"no more workers have work than {kept}; in other passes all have" if busy else "every worker has work"
     return (
         f"With {workers[0]} to {workers[-1]} workers the chief receives in an information pass {received} vector (aimed at was "
-        f"1.2). At 10 million rows {busy}. "
+        f"1.2). At 10 million rows {work}. "
         + (f"At most the chief and a ps hold, through the workflow: {of_each}. " if memory else "")
         + f"All fits of a model had the same coefficients, bit for bit: {'yes' if links['same_checkpoint'] else 'no'}."
     )
