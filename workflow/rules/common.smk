@@ -225,6 +225,14 @@ def offset_of(wildcards):
     return [f"{RESULTS}/models/{offset}/{name}" for name in ("design.json", "checkpoint", "fit.json")] if offset else []
 
 
+def threads_to_average(wildcards):
+    """Of a job that reads the rows again: one for each half GB of input. No number depends on it, and other results are made at the
+    same time. Where jobs are sent elsewhere the cores are not known."""
+    sources = [Path(file.source) for file in FILES.values() if not file.fetched]
+    size = sum(source.stat().st_size for source in sources if source.is_file())
+    return max(1, min(8, workflow.resource_settings.cores or 4, size // 2**29))
+
+
 def threads_of_training(wildcards):
     """The processors that the devices of a network and its input keep busy."""
     network = model_of(wildcards)

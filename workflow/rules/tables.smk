@@ -1,14 +1,6 @@
 # From the checkpoint to tables of coefficients, contrasts, paths and effects.
 
 
-def threads_to_average(wildcards):
-    """Of a job that reads the rows again: one for each half GB of input. No number depends on it, and other results are made at the
-    same time. Where jobs are sent elsewhere the cores are not known."""
-    sources = [Path(file.source) for file in FILES.values() if not file.fetched]
-    size = sum(source.stat().st_size for source in sources if source.is_file())
-    return max(1, min(8, workflow.resource_settings.cores or 4, size // 2**29))
-
-
 rule tabulate_coefficients:
     input:
         **FIT,
