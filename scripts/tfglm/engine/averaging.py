@@ -20,15 +20,16 @@ def average(workload: Workload, averages: Sequence[Averages], coefficients: np.n
     Each shard is read once. Threads have pieces of the shards, whose sums are merged in their order: the number of threads
     changes no bit. `coefficients` [p] are those of the averages.
     """
+    empty = copy.deepcopy(averages)
 
     def of_piece(calls: Sequence[tuple]) -> tuple[float, Sequence[Averages]]:
-        # The design is the same for all.
-        own = copy.deepcopy(averages, {id(workload.design): workload.design})
+        own = copy.deepcopy(empty)
         return added(workload, calls, own, coefficients), own
 
     rows = 0.0
     with ThreadPoolExecutor(threads) as pool:
-        for of_rows, own in list(pool.map(of_piece, pieces(workload))):
+        # Merged as they come: with many coefficients those of all pieces would be gigabytes.
+        for of_rows, own in pool.map(of_piece, pieces(workload)):
             rows += of_rows
             for all_rows, more in zip(averages, own, strict=True):
                 all_rows.merge(more)
