@@ -9,7 +9,7 @@ way.
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,18 +64,13 @@ def _sum_of_calls(variable: tf.Variable) -> Callable[[tf.Tensor], tf.Tensor]:
     return scheduled
 
 
-def _sum_into_slot(
-    task: Task,
-    variable: tf.Variable,
-    shapes: Mapping[str, tuple[int, ...]],
-    kinds: Sequence[wire.Kinds],
-    sizes: Sequence[int],
-) -> Callable[..., tuple[()]]:
-    """A task as a worker runs it that writes the vector into a slot, whose slices are so long. The first word is the stamp."""
+def _sum_into_slot(variable: tf.Variable, sizes: Sequence[int]) -> Callable[..., tuple[()]]:
+    """The same, but the worker writes the vector into a slot, whose slices are so long. Before the message is the stamp."""
 
-    @tf.function(autograph=False)
+    # Of messages of any length.
+    @tf.function(autograph=False, reduce_retracing=True)
     def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> tuple[()]:
-        vector = remote.operation_of(task, shapes, kinds, variable.read_value(), words[1:])
+        vector = remote.operation(variable.read_value(), words[1:])
         write(slices, tf.ensure_shape(vector, [sum(sizes)]), sizes, tf.cast(words[:1], tf.float64))
         return ()
 
@@ -177,16 +172,14 @@ class ParameterServerExecutor:
         pieces = division.pieces(calls)
         with self._servers.readable():
             variable = self._put(state)
-            shapes = {name: np.shape(value) for name, value in state.items()}
 
             def schedule(slot: int) -> Any:
-                (task, of_piece), portion = pieces[slot], slot % len(division.portions)
+                portion = slot % len(division.portions)
                 sizes = self._slots.sizes(division.lengths[portion])
-                kinds = tuple(map(wire.kinds, of_piece))
-                key = task, tuple(shapes.items()), kinds, sizes
+                key = variable.shape[0], sizes
                 if key not in self._traced:
-                    self._traced[key] = _sum_into_slot(self._sent(task), variable, shapes, kinds, sizes)
-                words = wire.pack([np.array([stamps[slot]]), *(array for call in of_piece for array in call)])
+                    self._traced[key] = _sum_into_slot(variable, sizes)
+                words = np.concatenate([[stamps[slot]], self._message(*pieces[slot], state)])
                 return self._schedule(key, words, self._slots.slices(portion, slot, sizes))
 
             for _ in range(MOST_ATTEMPTS):
@@ -209,20 +202,22 @@ class ParameterServerExecutor:
         """The sum of `task(state, *call)` over the calls of each piece, (task, calls)."""
         with self._servers.readable():
             variable = self._put(state)
-            shapes = {name: np.shape(value) for name, value in state.items()}
             length = variable.shape[0]
             if length not in self._traced:
                 self._traced[length] = _sum_of_calls(variable)
 
             def schedule(number: int) -> Any:
-                task, calls = pieces[number]
-                header = wire.header(self._sent(task), shapes, [wire.kinds(call) for call in calls])
-                message = wire.message(header, [array for call in calls for array in call])
-                return self._schedule(length, message)
+                return self._schedule(length, self._message(*pieces[number], state))
 
             for _, result in self._in_order(len(pieces), schedule):
                 self.received += result.nbytes
                 yield result
+
+    def _message(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
+        """What a worker is to sum."""
+        shapes = {name: np.shape(value) for name, value in state.items()}
+        header = wire.header(self._sent(task), shapes, [wire.kinds(call) for call in calls])
+        return wire.message(header, [array for call in calls for array in call])
 
     def _sent(self, task: Task) -> Task:
         """The task, whose design the workers can read from now on."""
