@@ -25,7 +25,20 @@ END_BITS = 80
 """The end of a stream of bzip2: a mark of 48 bits, and the checksum of all blocks."""
 
 
-class GzipStream(io.RawIOBase):
+class PackedStream(io.RawIOBase):
+    """The content of a packed file, of which `_file` is what is closed with it."""
+
+    _file: Any
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class GzipStream(PackedStream):
     """The content of a .gz file of one or several members, whose checksums and lengths are compared.
 
     By ISA-L, which takes a third of zlib's time. The standard library's reader, and that of ISA-L's package, say no place.
@@ -42,13 +55,6 @@ class GzipStream(io.RawIOBase):
         self._member = isal_zlib.decompressobj(GZIP)
         self._waiting = b""
         self._read = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
     def readinto(self, buffer: Any, /) -> int:
         """As a raw stream does: some bytes, or none at the end."""
@@ -81,7 +87,7 @@ class GzipStream(io.RawIOBase):
         return f"behind byte {self._read - len(packed):,}"
 
 
-class Bzip2Stream(io.RawIOBase):
+class Bzip2Stream(PackedStream):
     """The content of a .bz2 file of one or several streams, unpacked by so many threads, whose checksums are compared.
 
     By indexed_bzip2, of which one thread takes 0.7 of the time of the standard library; each holds some 7 MB. It accepts whatever
@@ -97,13 +103,6 @@ class Bzip2Stream(io.RawIOBase):
         self._path = path
         self._file = indexed_bzip2.open(str(path), parallelization=threads)
         self._unended = END_BITS if threads == 1 else 0
-
-    def readable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
     def readinto(self, buffer: Any, /) -> int:
         """As a raw stream does: some bytes, or none at the end."""

@@ -56,7 +56,7 @@ def without_separated(workload: Workload, fitted: Fitted) -> Workload:
     design = workload.design
     separated, unknown = fitted.status == SEPARATED, without_estimate(design, fitted)
     of_separated: dict[tuple[str, ...], frozenset[int]] = {}
-    of_unknown = dict(of_separated)
+    of_unknown: dict[tuple[str, ...], frozenset[int]] = {}
     for part in design.parts:
         if not part.grouping:
             continue
