@@ -64,7 +64,7 @@ class Setting:
 
 FITTED = [
     *(Setting(1, 1, gigabits) for gigabits in (None, 1)),
-    *(Setting(2, 1, gigabits) for gigabits in (10,)),
+    Setting(2, 1, 10),
     *(Setting(4, ps, gigabits) for ps, gigabits in ((1, 1), (2, 10), (4, None))),
     *(Setting(8, ps, gigabits) for ps, gigabits in ((2, 1), (4, 10))),
     *(Setting(16, ps, gigabits) for ps, gigabits in ((1, 10), (4, None), (4, 1))),

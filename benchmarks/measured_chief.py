@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +106,6 @@ def sizes_of(task: Any) -> tuple[int, ...]:
     return tuple(size for _, size in pass_of(task.design.text, json.loads(task.settings)).sums)
 
 
-@contextlib.contextmanager
-def nothing() -> Iterator[None]:
-    yield
-
-
 def fitted(order: dict[str, Any], executor: Measured, meters: Meters) -> dict[str, Any]:
     """Fit one design as a chief does; what it took."""
     folder = Path(order["folder"])
@@ -143,7 +138,7 @@ def main(arguments: Namespace) -> None:
 
     files = [Path(path) for path in order["announcements"]]
     members = announce.gather(files, 300.0, command.log)
-    executor = parameter_server.connect(members, {path.parent for path in files}, 300.0, nothing)
+    executor = parameter_server.connect(members, {path.parent for path in files}, 300.0, contextlib.nullcontext)
     pids = {role: [member.pid for member in members if member.role == role] for role in ("ps", "worker")}
     meters = Meters(pids, order["cables"])
     measured = Measured(executor, meters)
