@@ -1,9 +1,10 @@
-"""What result jobs import, which is most of the time of a small one."""
+"""What jobs import, which is most of the time of a small one."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -76,3 +77,29 @@ def test_a_script_of_results_imports_what_it_uses_and_no_more(script):
     imported = imported_by(script)
     assert imported & SLOW == NEEDED[script]
     assert not imported & {"scipy.stats", "scipy.optimize"}
+
+
+INGEST = """
+import sys
+from pathlib import Path
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data.ingest import ingest
+columns = {"late": "integer", "delay": "number", "day": "date", "carrier": "string"}
+layout = Layout.model_validate({"columns": columns})
+settings = SelectionConfig.model_validate({"split": {"train": "late = 0", "evaluate": "TRUE"}, "columns": list(columns)})
+ingest(Path(sys.argv[1]), "flights", {"table": layout}, settings, Path(sys.argv[2]))
+print(*sys.modules, sep="\\n")
+"""
+
+
+@pytest.mark.parametrize("name", ["flights.csv", "flights.parquet"])
+def test_a_file_is_ingested_without_pandas(tmp_path, name):
+    """pyarrow imports it to make an array of something else, or something else of an array."""
+    rows = {"late": [0, None, 1], "delay": [0.5, None, 2.0], "carrier": ["AA", "NA", "UA"]}
+    table = pl.DataFrame(rows).with_columns(day=pl.Series(["2013-01-01", None, "2013-01-02"]).str.to_date())
+    path = tmp_path / name
+    table.write_parquet(path) if path.suffix == ".parquet" else table.write_csv(path, null_value="NA")
+    line = [sys.executable, "-c", INGEST, str(path), str(tmp_path / "shards")]
+    done = subprocess.run(line, cwd=SCRIPTS, capture_output=True, text=True, check=True)
+    assert "tfglm.data.ingest" in done.stdout.split()
+    assert "pandas.core" not in done.stdout.split()

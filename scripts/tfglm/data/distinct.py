@@ -1,7 +1,7 @@
 """Rows of a column as its distinct values and which of them each row has.
 
-Arrow arrays are made by polars here and in the other modules of ingest: `pyarrow.array` would import pandas, which takes longer
-than a small file.
+Arrow arrays are made and filled by polars here and in the other modules of ingest: `pyarrow.array` and `fill_null` would import
+pandas, which takes longer than a small file.
 """
 
 from collections.abc import Callable, Hashable
@@ -59,8 +59,8 @@ class Distinct:
         """An array as it is; nulls and NaN are missing values."""
         array = array.dictionary_encode()
         values = array.dictionary
-        indices = (array.indices.fill_null(-1) if array.null_count else array.indices).to_numpy()
-        if pa.types.is_floating(values.type) and (nan := np.isnan(values.to_numpy())).any():
+        indices = pl.Series(array.indices).fill_null(-1).to_numpy()
+        if pa.types.is_floating(values.type) and (nan := np.isnan(pl.Series(values).to_numpy())).any():
             indices = np.append(np.where(nan, -1, np.arange(len(nan))), -1).astype(np.int32).take(indices, mode="wrap")
         return cls(values, indices)
 

@@ -152,9 +152,9 @@ class ColumnEncoder:
     def _numbers(self, values: pa.Array) -> np.ndarray:
         """Integers as int64, others as float64, in which no zero is negative."""
         if self.kind == "number":
-            return values.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0
+            return pl.Series(values.cast(pa.float64())).to_numpy() + 0.0
         try:
-            return values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+            return pl.Series(values.cast(pa.int64())).to_numpy()
         except pa.ArrowInvalid as error:
             raise UserError(
                 f"column `{self.name}`: {error}; an integer has 64 bits with its sign\n"

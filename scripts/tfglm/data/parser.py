@@ -285,8 +285,8 @@ class Parser:
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-            missing = pc.is_in(array, pa.array(self.layout.missing, array.type))
-            array = pc.if_else(missing, pa.scalar(None, array.type), array)
+            missing = pl.Series(self.layout.missing, dtype=pl.String).to_arrow().cast(array.type)
+            array = pc.if_else(pc.is_in(array, missing), pa.nulls(1, array.type)[0], array)
         elif how.type == "date":
             array = array.cast(pa.date32())  # of a time with a zone, the day there
         column = Distinct.of(array)

@@ -276,7 +276,7 @@ def infinite_rows(column: Distinct) -> np.ndarray:
     """Which rows hold an infinite value, by their places."""
     if not pa.types.is_floating(column.values.type):
         return np.zeros(0, np.int64)
-    infinite = np.flatnonzero(np.isinf(column.values.to_numpy(False)))
+    infinite = np.flatnonzero(np.isinf(pl.Series(column.values).to_numpy()))
     return np.flatnonzero(np.isin(column.indices, infinite)) if len(infinite) else np.zeros(0, np.int64)
 
 

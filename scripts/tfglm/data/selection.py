@@ -152,7 +152,7 @@ _WHERE, _SPLIT = "where {}", "split {}"
 def note_first(first: np.ndarray, number: int, condition: Distinct, met: bool) -> None:
     """Set `first`, [rows], to the number of a condition where it was more and the condition is met, or is not; one that comes
     out missing is not."""
-    truth = np.append(condition.values.to_numpy() != 0, False)
+    truth = np.append(pl.Series(condition.values).to_numpy() != 0, False)
     table = np.where(truth == met, number, np.iinfo(first.dtype).max).astype(first.dtype)
     np.minimum(first, condition.through(table), out=first)
 

@@ -74,7 +74,7 @@ def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[
     if how.type != "string" and (is_text or pa.types.is_decimal(values.type)):
         return values_of(values.cast(pa.string()), how, decimal if is_text else ".")
     if how.type in ("integer", "clock") and pa.types.is_floating(values.type):
-        numbers = values.to_numpy(False)
+        numbers = pl.Series(values).to_numpy()
         none = ~((np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63))
         values = pl.Series(np.where(none, 0, numbers).astype(np.int64)).to_arrow()
     elif how.type in ("integer", "number", "clock") and values.type != ARROW_TYPES[how.type]:
@@ -83,7 +83,7 @@ def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[
     elif values.type != ARROW_TYPES[how.type]:
         values = values.cast(ARROW_TYPES[how.type])
     if how.type == "clock":
-        none = none | is_no_clock(values.to_numpy(False))
+        none = none | is_no_clock(pl.Series(values).to_numpy())
     return values, none
 
 
