@@ -286,7 +286,7 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
     alone = fit_classes(LocalExecutor(), *of_classes, folder / "alone")
     for name, each in {"on servers": executor, "resumed": LocalExecutor()}.items():
         journal = Journal(folder / "journal", "key", lambda message: None)
-        resuming = ResumingExecutor(each, journal, lambda was_there, seconds: recalled.append(was_there))
+        resuming = ResumingExecutor(each, journal, lambda was_there, seconds, of: recalled.append(was_there))
         yield f"classes {name}", {"same": fit_classes(resuming, *of_classes, folder / name) == alone}
         journal.settle()
     yield "classes", {"files": sorted(alone), "recalled": recalled}

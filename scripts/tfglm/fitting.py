@@ -14,7 +14,7 @@ from tfglm import command, digests, provenance
 from tfglm.config import Section, SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
-from tfglm.distribute.executor import Executor
+from tfglm.distribute.executor import Call, Executor
 from tfglm.roles import curves
 from tfglm.roles.progress import Progress
 from tfglm.solvers.reporter import Reporter
@@ -78,6 +78,7 @@ def _fit(
 ) -> None:
     from tfglm import checkpoint, resume
     from tfglm.engine import collapsed
+    from tfglm.engine.passes import rows_in
     from tfglm.engine.workload import Workload
     from tfglm.results.estimates import aliased_by_default, separated_by_default
     from tfglm.solvers.fit import fit as fit_design
@@ -87,11 +88,15 @@ def _fit(
     if of_collapsed:
         workload = collapsed.over(of_collapsed, rows)
         command.say(f"{design.model}: {collapsed.said(of_collapsed)}")
-    history = History(arguments.events, design.model, progress, workload.rows)
+    history = History(arguments.events, design.model, progress)
+
+    def passed(recalled: bool, seconds: float, calls: Sequence[Call]) -> None:
+        history.passed(recalled, seconds, rows_in(calls) if calls else workload.rows)
+
     journal = resume.Journal(arguments.journal, key(arguments), command.log)
     fitted = fit_design(
         workload,
-        resume.ResumingExecutor(executor, journal, history.passed),
+        resume.ResumingExecutor(executor, journal, passed),
         arguments.settings,
         history.reporter(),
         Workload(design, files, "evaluate"),
@@ -119,8 +124,8 @@ def _fit(
 class History:
     """What a fit records over time: rows of a CSV file, curves for TensorBoard, facts of its progress."""
 
-    def __init__(self, events: Path | None, model: str, progress: Progress, rows: int) -> None:
-        self._curves, self._model, self._progress, self._rows = curves.recorder(events), model, progress, rows
+    def __init__(self, events: Path | None, model: str, progress: Progress) -> None:
+        self._curves, self._model, self._progress = curves.recorder(events), model, progress
         self._lines: list[tuple] = [("seconds", "quantity", "step", "value")]
         self._passes = itertools.count(1)
         self._started = time.perf_counter()
@@ -135,11 +140,11 @@ class History:
         self._lines.extend((self.seconds(), name, step, value) for name, value in values.items())
         self._progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
 
-    def passed(self, recalled: bool, seconds: float) -> None:
-        """One more sum over the data is there."""
-        self._progress.passed(recalled, seconds, self._rows)
+    def passed(self, recalled: bool, seconds: float, rows: int) -> None:
+        """One more sum is there, over so many rows."""
+        self._progress.passed(recalled, seconds, rows)
         if seconds and not recalled:
-            self._lines.append((self.seconds(), "pass/rows a second", next(self._passes), self._rows / seconds))
+            self._lines.append((self.seconds(), "pass/rows a second", next(self._passes), rows / seconds))
 
     def reporter(self) -> Reporter:
         """What a solver tells of its work goes here, to the log and to the terminal."""

@@ -147,13 +147,17 @@ class Journal:
         self._note(f"warning: {self.folder} cannot be written ({error.strerror}): an interrupted fit starts over")
 
 
+Passed = Callable[[bool, float, Sequence[Call]], None]
+
+
 class ResumingExecutor:
     """An executor whose sums are kept in a journal, and read from it where an earlier fit has made them.
 
-    `passed` is told of each sum: whether it was recalled, and the seconds that it took.
+    `passed` is told of each sum: whether it was recalled, the seconds that it took, and its calls; of what several sums make, no
+    calls.
     """
 
-    def __init__(self, executor: Executor, journal: Journal, passed: Callable[[bool, float], None]) -> None:
+    def __init__(self, executor: Executor, journal: Journal, passed: Passed) -> None:
         self._executor, self._journal, self._passed = executor, journal, passed
 
     @property
@@ -170,12 +174,15 @@ class ResumingExecutor:
         for name, value in state.items():
             digest.update(name.encode() + np.ascontiguousarray(value, float).tobytes())
         question = f"{len(calls)} calls, {digest.hexdigest()}"
-        return self.remember(question, lambda: {"sum": self._executor.sum(task, calls, state)})["sum"]
+        return self._remember(question, lambda: {"sum": self._executor.sum(task, calls, state)}, calls)["sum"]
 
     def remember(self, question: str, make: Callable[[], Arrays]) -> Arrays:
+        return self._remember(question, make, ())
+
+    def _remember(self, question: str, make: Callable[[], Arrays], calls: Sequence[Call]) -> Arrays:
         began = time.monotonic()
         answer, recalled = self._journal.recall(question, make)
-        self._passed(recalled, time.monotonic() - began)
+        self._passed(recalled, time.monotonic() - began, calls)
         return answer
 
     def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:

@@ -109,7 +109,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("journal")
     for _ in range(2 if request.param == "resumed" else 1):
         journal = Journal(folder / "journal", "key", lambda message: None)
-        answers = ask(ResumingExecutor(executor, journal, lambda recalled, seconds: None))
+        answers = ask(ResumingExecutor(executor, journal, lambda recalled, seconds, of: None))
         journal.settle()
     return answers
 

@@ -8,6 +8,7 @@ from pools import design_of, ingest_frame
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
+from tfglm.engine.passes import rows_in
 from tfglm.engine.workload import Workload
 from tfglm.resume import Journal, ResumingExecutor
 from tfglm.solvers.fit import fit as fit_design
@@ -55,7 +56,7 @@ def fit(workload, folder, executor, key="key", solver=None, **limits):
     try:
         fitted = fit_design(
             workload,
-            ResumingExecutor(executor, journal, lambda recalled, seconds: None),
+            ResumingExecutor(executor, journal, lambda recalled, seconds, of: None),
             solver or SolverConfig(),
             Reporter(),
         )
@@ -155,3 +156,19 @@ def test_a_key_or_an_entry_that_has_changed_is_not_believed(setting, tmp_path):
     again, messages = fit(setting, tmp_path, anew)
     assert anew.made == whole.made and not messages
     np.testing.assert_array_equal(again.coefficients, exact.coefficients)
+
+
+def test_each_sum_tells_which_rows_it_went_through(tmp_path):
+    """A pass is a sum for each kind of files, here with few levels and with many."""
+    few, many = flights(1_000), flights(2_000)
+    few["plane"], many["plane"] = "N1", [f"N{number % 300}" for number in range(len(many))]
+    files = [ingest_frame(frame, tmp_path, name) for name, frame in {"few": few, "many": many}.items()]
+    design = design_of("late ~ carrier + plane", "binomial", merge(files), files)
+    rows = []
+    executor = ResumingExecutor(
+        LocalExecutor(),
+        Journal(tmp_path / "journal", "key", lambda message: None),
+        lambda recalled, seconds, calls: rows.append(rows_in(calls)),
+    )
+    fit_design(Workload(design, files, "train"), executor, SolverConfig(), Reporter())
+    assert set(rows) == {1_000, 2_000}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfglm.distribute.tasks import Division, Task, divides
-from tfglm.engine.passes import Pass, pass_of
+from tfglm.engine.passes import Pass, pass_of, rows_in
 
 ROW = 15e-9
 """Seconds to read a row and to make its linear predictor and its weight."""
@@ -63,7 +63,7 @@ def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int
     """The division of a pass that is likely to be ready first; see `tasks.divide`."""
     whole = pass_of(task.design.text, json.loads(task.settings))
     assert isinstance(whole, Pass)
-    rows = sum(int(np.sum(counts)) for _, _, _, counts, *_ in calls) / len(calls)
+    rows = rows_in(calls) / len(calls)
     sizes = np.array([size for _, size in whole.sums])
     together, bounds, slots = quickest(sizes, len(calls), rows, workers, most, ps)
     portions = pairwise(bounds) if len(bounds) > 2 else ()

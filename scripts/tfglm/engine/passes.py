@@ -368,6 +368,11 @@ class Passes:
         return {"along": along, **wrong, "left": rows.kept & ~(up | down)}
 
 
+def rows_in(calls: Iterable[Sequence[Any]]) -> int:
+    """How many rows some calls of a pass go through."""
+    return sum(int(np.sum(counts)) for _, _, _, counts, *_ in calls)
+
+
 def joined(blocks: Iterable[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Arrays of blocks one after the other."""
     listed = list(blocks)

@@ -60,7 +60,7 @@ def train(
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     training_units, held_out = Sources.of(vars(arguments)).units("train", "evaluate")
     folder = begun(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
-    history = fitting.History(arguments.events, design.model, progress, 0)
+    history = fitting.History(arguments.events, design.model, progress)
 
     def record(step: int, values: Mapping[str, float]) -> None:
         history.record(step, values)
