@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib.util
 import os
 import subprocess
 import sys
@@ -72,14 +73,22 @@ def quiet(gpus: bool = False) -> Iterator[None]:
             os.close(heard)
 
 
-def limit_threads() -> Any:
-    """Give this process one thread an operation, two operations at a time; return the same as a ConfigProto.
+def in_parts() -> None:
+    """From now on, the import of a module of TensorFlow brings that and what it needs, not all of TensorFlow: for a process that
+    computes nothing in Python. `import tensorflow` then gives a package with nothing in it."""
+    if "tensorflow" not in sys.modules and (spec := importlib.util.find_spec("tensorflow")):
+        sys.modules["tensorflow"] = importlib.util.module_from_spec(spec)
 
-    Parallelism comes from the number of workers. And the order in which several threads add is not determined, so a
-    second one could change the last bits of a sum.
-    """
+
+THREADS = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 2}
+"""Of a ConfigProto: one thread an operation, two operations at a time. Parallelism comes from the number of workers. And the
+order in which several threads add is not determined, so a second one could change the last bits of a sum."""
+
+
+def limit_threads() -> Any:
+    """Give this process THREADS; return them as a ConfigProto."""
     import tensorflow as tf
 
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)
-    return tf.compat.v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=2)
+    tf.config.threading.set_intra_op_parallelism_threads(THREADS["intra_op_parallelism_threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(THREADS["inter_op_parallelism_threads"])
+    return tf.compat.v1.ConfigProto(**THREADS)

@@ -115,10 +115,10 @@ def test_a_dead_role_comes_back_to_its_port_until_restarts_run_out(tmp_path: Pat
 
 def test_a_role_that_cannot_start_says_why(tmp_path: Path, stand_in: dict) -> None:
     (tmp_path / "stand_in" / "tensorflow.py").write_text("raise ImportError('no AVX')")
-    assert start_roles(tmp_path, "ps", 1, environment=stand_in).wait(20) == 1
-    assert "ImportError: no AVX" in (tmp_path / "pss-0.log").read_text()
-    with pytest.raises(UserError, match=r"ps 0 .* ended with code 2, after 3 restarts"):
-        listening(tmp_path / "pss.json")
+    assert start_roles(tmp_path, "worker", 1, environment=stand_in).wait(20) == 1
+    assert "ImportError: no AVX" in (tmp_path / "workers-0.log").read_text()
+    with pytest.raises(UserError, match=r"worker 0 .* ended with code 2, after 3 restarts"):
+        listening(tmp_path / "workers.json")
 
 
 def test_a_role_ends_when_no_chief_comes(tmp_path: Path, stand_in: dict) -> None:

@@ -78,18 +78,22 @@ def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         assert terminal.read() == f"error: the log {tmp_path} cannot be opened: Is a directory\n"
 
 
-STAND_IN = """
-from types import SimpleNamespace as Space
-ignore = lambda *_, **__: None
-threading = Space(set_intra_op_parallelism_threads=ignore, set_inter_op_parallelism_threads=ignore)
-config, compat = Space(threading=threading), Space(v1=Space(ConfigProto=ignore))
-distribute = Space(Server=lambda *_, **__: Space(target="grpc://127.0.0.1:4000"))
-"""
+STAND_IN = {
+    "__init__": "",
+    "core/protobuf/config_pb2": "ConfigProto = lambda **_: None",
+    "python/training/server_lib": (
+        "from types import SimpleNamespace\nServer = lambda *_, **__: SimpleNamespace(target='grpc://127.0.0.1:4000')\n"
+    ),
+}
+"""What a ps imports of TensorFlow, by module; it serves nothing."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_roles_end_although_their_logs_are_full(tmp_path: Path, number: int) -> None:
-    (tmp_path / "tensorflow.py").write_text(STAND_IN)
+    for name, text in STAND_IN.items():
+        module = tmp_path / "tensorflow" / f"{name}.py"
+        module.parent.mkdir(parents=True, exist_ok=True)
+        module.write_text(text)
     path = tmp_path / "pss.json"
     for name in ("pss.log", "pss-0.log", "pss-0.restart1.log"):
         full(tmp_path / name)

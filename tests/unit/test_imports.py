@@ -103,3 +103,11 @@ def test_a_file_is_ingested_without_pandas(tmp_path, name):
     done = subprocess.run(line, cwd=SCRIPTS, capture_output=True, text=True, check=True)
     assert "tfglm.data.ingest" in done.stdout.split()
     assert "pandas.core" not in done.stdout.split()
+
+
+def test_a_parameter_server_imports_of_tensorflow_little_more_than_the_server():
+    line = "import sys; from tfglm.roles import server; server.library('ps'); print(*sys.modules, sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", line], cwd=SCRIPTS, capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "tensorflow.python.training.server_lib" in imported
+    assert not imported & {"tensorflow.python.ops.math_ops", "tensorflow.python.eager.context"}

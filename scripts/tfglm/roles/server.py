@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tfglm import command, tensorflow_setup
 from tfglm.roles import announce, ending, forking
@@ -67,20 +67,19 @@ def serve(
 
     def load_all() -> None:
         with tensorflow_setup.quiet():
-            import tensorflow as tf  # noqa: F401
+            library(role)
         load()
 
     announcement = begin(role, parser, given, load_all)
-    import tensorflow as tf
-
     prepare(given.announce.parent)
+    make_server, config = library(role)
     # Kept in a variable: the server dies with the object.
-    server = tf.distribute.Server(
+    server = make_server(
         {role: {given.index: f"{given.host}:{given.port}"}},
         job_name=role,
         task_index=given.index,
         protocol="grpc",
-        config=tensorflow_setup.limit_threads(),
+        config=config,
     )
     address = server.target.removeprefix("grpc://")
     announce.write(given.announce, replace(announcement, state="listening", address=address))
@@ -89,6 +88,20 @@ def serve(
     # Not server.join(): it never returns, and Python's signal handlers never run beneath it.
     while True:
         time.sleep(0.5)
+
+
+def library(role: Role) -> tuple[Callable[..., Any], Any]:
+    """What makes a server, and its configuration. A ps keeps and adds numbers in C++, and imports no more of TensorFlow: in 0.4 s
+    of a processor instead of 1.5 s."""
+    if role == "ps":
+        tensorflow_setup.in_parts()
+        from tensorflow.core.protobuf.config_pb2 import ConfigProto
+        from tensorflow.python.training.server_lib import Server  # tf.distribute.Server
+
+        return Server, ConfigProto(**tensorflow_setup.THREADS)
+    import tensorflow as tf
+
+    return tf.distribute.Server, tensorflow_setup.limit_threads()
 
 
 EXAMPLE = """
