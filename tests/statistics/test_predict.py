@@ -130,6 +130,25 @@ def test_bins_have_equal_shares_of_a_sample_and_ties_stay_together(rows, bins):
     assert len(shares) == max(min(rows, bins), 1) and np.ptp(shares) <= 1
 
 
+@pytest.mark.parametrize(
+    "upper",
+    [
+        [],
+        [0.3],
+        np.random.default_rng(1).normal(size=999),
+        np.random.default_rng(2).standard_cauchy(999) ** 3,
+        np.random.default_rng(3).normal(size=999) * 1e-308,
+        [-np.inf, -1, 2, np.inf],
+        [0.5, np.nan],
+    ],
+)
+def test_the_bin_of_a_score_is_that_of_a_binary_search(upper):
+    upper = np.sort(np.array(upper, float))
+    scores = np.concatenate([upper, np.nextafter(upper, 9), np.nextafter(upper, -9), np.linspace(-3, 3, 99)])
+    scores = np.append(scores, [0.0, -0.0, 1e300, -1e300, np.inf, -np.inf, np.nan])
+    assert np.array_equal(histogram.Search(upper)(scores), np.searchsorted(upper, scores))
+
+
 def test_metrics_of_means_are_those_of_scikit_learn(rated):
     eta, _, weight = rated
     random = np.random.default_rng(2)

@@ -97,13 +97,13 @@ class Tally:
         """Points of the ROC and the precision-recall curve, at most CURVE_POINTS: an event is predicted from `threshold` on."""
         weight, events = self.scores.sums[::-1, 0], self.scores.sums[::-1, 1]
         predicted, hits = np.cumsum(weight), np.cumsum(events)
-        score = self.scores.score[::-1]
+        alarms, score = predicted - hits, self.scores.score[::-1]
         occupied = np.flatnonzero(weight > 0)
         chosen = np.unique(occupied[np.linspace(0, len(occupied) - 1, min(CURVE_POINTS, len(occupied))).astype(int)])
         return [
             {
                 "threshold": float(expit(score[place])),
-                "false_positive_rate": float((predicted - hits)[place] / (predicted - hits)[-1]),
+                "false_positive_rate": float(alarms[place] / alarms[-1]),
                 "recall": float(hits[place] / hits[-1]),
                 "precision": float(hits[place] / predicted[place]),
             }
