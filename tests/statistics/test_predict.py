@@ -76,7 +76,6 @@ def test_binomial_metrics_are_those_of_scikit_learn_and_statsmodels(rated, weigh
         "f1": sklearn_metrics.f1_score(y, guess, sample_weight=weight),
     }
     assert {name: report[name] for name in expected} == pytest.approx(expected, rel=1e-12)
-    assert report["auc"] == expected["auc"] and report["average_precision"] == expected["average_precision"]
     assert report["auc_bound"] == 0
     matrix = sklearn_metrics.confusion_matrix(y, guess, sample_weight=weight).ravel().tolist()
     assert [

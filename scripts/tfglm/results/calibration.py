@@ -8,27 +8,23 @@ from tfglm.results.histogram import Histogram
 
 def ranking(scores: Histogram) -> dict:
     """Area under the ROC curve and average precision. Pairs of an event and another row that share a bin with several scores
-    count half a pair, so the AUC is off by half their share at most.
+    count half a pair, so the AUC is off by half their share at most."""
+    from sklearn import metrics  # slow to import, and only rows with events need it
 
-    They are those of scikit-learn to the last bit, but that takes longer to import than most evaluations take."""
     weight, events = scores.sums[:, 0], scores.sums[:, 1]
     others = weight - events
     if not (events.sum() > 0 and others.sum() > 1e-9 * weight.sum()):
         return {"auc": None, "auc_bound": None, "average_precision": None}
+    bins = np.tile(np.arange(len(weight)), 2)
+    is_event = np.repeat([1, 0], len(weight))
+    weights = np.concatenate([events, np.maximum(others, 0.0)])
+    used = weights > 0
+    arguments = {"y_true": is_event[used], "y_score": bins[used], "sample_weight": weights[used]}
     tied = float((events * others)[scores.mixed].sum() / 2 / (events.sum() * others.sum()))
-    # Of all rows with a score from each on, the highest first.
-    filled = (events > 0) | (others > 0)
-    true, false = (np.cumsum(of_bins[filled][::-1]) for of_bins in (events, np.maximum(others, 0.0)))
-    precision, recall, fall_out = true / (true + false), true / true[-1], false / false[-1]
-    gained = np.diff(recall, prepend=0.0)
-    # Where the ROC curve does not bend, it needs no point.
-    bend = np.ones(len(true), bool)
-    bend[1:-1] = (np.diff(true, 2) != 0) | (np.diff(false, 2) != 0)
-    across, up = (np.concatenate([[0.0], along[bend]]) for along in (fall_out, recall))
     return {
-        "auc": float(np.trapezoid(up, across)),
+        "auc": float(metrics.roc_auc_score(**arguments)),
         "auc_bound": tied,
-        "average_precision": float(np.sum((gained * precision)[::-1])),
+        "average_precision": float(metrics.average_precision_score(**arguments)),
     }
 
 
