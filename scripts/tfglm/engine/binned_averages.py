@@ -17,8 +17,9 @@ from numpy.polynomial.chebyshev import chebinterpolate
 
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
-from tfglm.engine import kernels
+from tfglm.engine import moment_kernels
 from tfglm.engine.averages import Block, LevelMeans
+from tfglm.engine.moment_kernels import MOMENTS
 
 BINS_A_UNIT = 4
 """Of the linear predictor."""
@@ -37,8 +38,10 @@ class BinnedMeans(LevelMeans):
         super().__init__(design, factor, coefficients)
         (self._own,) = self._changed
         self._lowest = 0
+        # What multiplies the coefficient of an intercept is 1 in all rows.
+        self._summed = self._unchanged[np.any(self._unchanged[:, 1:] >= 0, axis=1)]
         # By coefficient, and last of all rows.
-        self._moments = np.zeros((design.size + 1, 0, kernels.MOMENTS))
+        self._moments = moment_kernels.zeros((design.size + 1, 0, MOMENTS))
 
     def add(self, block: Block) -> None:
         rest = block.linear_predictor(self._finite, self._unchanged)
@@ -50,14 +53,16 @@ class BinnedMeans(LevelMeans):
         self._make_room(int(np.floor(lowest * BINS_A_UNIT)), int(np.floor(highest * BINS_A_UNIT)))
         rest *= BINS_A_UNIT
         rest -= self._lowest
-        kernels.add_moments(self._moments, rest, block.weight, self._unchanged, block.groups, block.numbers)
+        moment_kernels.add_moments(self._moments, rest, block.weight, self._summed, block.groups, block.numbers)
 
     def _make_room(self, lowest: int, highest: int) -> None:
         """Have bins for a range of the linear predictor, in units of their width."""
         bins = self._moments.shape[1]
         before, after = max(0, self._lowest - lowest), max(0, highest + 1 - bins - self._lowest)
         if before or after:
-            self._moments = np.pad(self._moments, ((0, 0), (before, after), (0, 0)))
+            wider = moment_kernels.zeros((len(self._moments), before + bins + after, MOMENTS))
+            wider[:, before : before + bins] = self._moments
+            self._moments = wider
             self._lowest -= before
 
     def finish(self) -> None:
@@ -72,12 +77,12 @@ class BinnedMeans(LevelMeans):
             mean = self._family.mean(eta)
             return np.concatenate([mean, self._family.slope(eta, mean)], axis=2).reshape(len(t), -1)
 
-        polynomials = chebinterpolate(mean_and_slope, kernels.MOMENTS - 1).reshape(kernels.MOMENTS, bins, -1)
+        polynomials = chebinterpolate(mean_and_slope, MOMENTS - 1).reshape(MOMENTS, bins, -1)
         sums: np.ndarray = np.tensordot(self._moments, polynomials, axes=((2, 1), (0, 1)))
         self._total += sums[-1:, : self._levels]
         for number, part in enumerate(self._design.parts):
-            own = number == self._own
-            self._derivative[number] += sums[slice(-1, None) if own else part.where, self._levels :]
+            of_all = number == self._own or not (part.grouping or part.multiplier)
+            self._derivative[number] += sums[slice(-1, None) if of_all else part.where, self._levels :]
         self._moments = self._moments[:, :0]
 
 

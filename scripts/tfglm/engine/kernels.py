@@ -16,9 +16,6 @@ compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 RUN = 32
 """Rows that `in_runs` leaves together: row by row it took a seventh of an epoch. In a column they are a whole number of words."""
 
-MOMENTS = 8
-"""Sums of `add_moments` for each coefficient and bin."""
-
 
 @compiled
 def look_up(table, codes, out):
@@ -173,31 +170,6 @@ def add_by_level(sums, group, number, value):
         of_group = sums[np.uint64(group[i])]
         for level in range(value.shape[1]):
             of_group[level] += value[i, level] * number[i]
-
-
-@compiled
-def add_moments(sums, position, weight, parts, groups, numbers):
-    """Add rows to `sums` [coefficients + 1, bins, MOMENTS] of Chebyshev polynomials: of the row i weight[i] T_k(t) times what it
-    has of each coefficient, where `position` [rows] is its place among the bins and t goes from -1 to 1 in a bin; the last sums
-    are of the weight alone. `parts`, `groups` and `numbers` as `add_linear_predictor` takes them."""
-    values, last = np.empty(MOMENTS), len(sums) - 1
-    for i in range(len(position)):
-        bin = np.uint64(position[i])
-        t = 2 * (position[i] - bin) - 1
-        values[0], values[1] = weight[i], weight[i] * t
-        for k in range(2, MOMENTS):
-            values[k] = 2 * t * values[k - 1] - values[k - 2]
-        of_all = sums[last, bin]
-        for k in range(MOMENTS):
-            of_all[k] += values[k]
-        for part in range(len(parts)):
-            place, grouping, multiplier = np.uint64(parts[part, 0]), parts[part, 1], parts[part, 2]
-            if grouping >= 0:
-                place += np.uint64(groups[grouping, i])
-            number = numbers[multiplier, i] if multiplier >= 0 else 1.0
-            of_coefficient = sums[place, bin]
-            for k in range(MOMENTS):
-                of_coefficient[k] += values[k] * number
 
 
 @compiled
