@@ -66,6 +66,12 @@ def test_of_a_wide_model_all_workers_have_work_and_the_chief_receives_one_vector
     assert len(bounds) - 1 == workers
 
 
+def test_who_sums_the_two_longest_has_others_too() -> None:
+    """1 million rows in one call: left with all others, the second of two workers would have twice as much to do."""
+    longest = np.flatnonzero(WIDE.max() == WIDE)
+    assert division.quickest(WIDE, 1, 1e6, 2, parameter_server.MOST_TOGETHER).bounds[1] < longest[0]
+
+
 @pytest.mark.parametrize("workers", [8, 32])
 def test_of_a_wide_model_of_very_many_rows_the_chief_receives_a_vector_for_eight_calls(workers: int) -> None:
     """120 million rows in 46 calls: what the chief receives would take longer than the rows."""

@@ -19,20 +19,23 @@ from tfglm.engine.passes import Pass, pass_of, rows_in
 ROW = 15e-9
 """Seconds to read a row and to make its linear predictor and its weight."""
 
-SUM = 0.4e-9
-"""Seconds for each row and sum whose numbers stay in a processor's own cache."""
+SUM = 0.3e-9
+"""Seconds for each row and sum of one number."""
 
-OUTSIDE = 3e-9
-"""Seconds for each row and sum whose numbers do not."""
+FARTHER = 0.065e-9
+"""Seconds more for each doubling of a sum's numbers, which are then farther out in a processor's own caches."""
 
-CACHED = 1e5
-"""Numbers that do: 0.8 MB."""
+OUTSIDE = 11e-9
+"""Seconds for each row and sum whose numbers are outside of these."""
 
-SENT = 8e-9
+CACHED = 1e6
+"""Numbers that are not: 8 MB."""
+
+SENT = 4e-9
 """Seconds for each number of a result on the worker, which clears its memory and copies it to the network."""
 
-RECEIVED = 15e-9
-"""Seconds for each number of a result on the chief: 0.1 for 53 MB."""
+RECEIVED = 25e-9
+"""Seconds for each number of a result on the chief: 5e-9 in the memory of one machine, 64e-9 over a link of 1 Gbit/s."""
 
 IN_SLOT = 4e-9
 """Seconds on a ps for each number that is written into a slot there, and added."""
@@ -40,7 +43,7 @@ IN_SLOT = 4e-9
 MOST_HELD = 2**26
 """Numbers that a ps holds in slots: 0.5 GB. With what comes and goes it takes half as much again."""
 
-ASKED = 30e-3
+ASKED = 118e-3
 """Seconds to have the ps add, and a part of what it takes to tell them how, once."""
 
 PIECE = 2e-3
@@ -118,7 +121,7 @@ def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
 
 def seconds_of_sums(sizes: np.ndarray, rows: float) -> np.ndarray:
     """What each sum takes a worker, beside what all of a row takes, [sums]."""
-    return rows * np.where(sizes > CACHED, OUTSIDE, SUM) + sizes * SENT
+    return rows * np.where(sizes > CACHED, OUTSIDE, SUM + FARTHER * np.log2(sizes)) + sizes * SENT
 
 
 def seconds(sizes: np.ndarray, sharing: Sharing, calls: int, rows: float, workers: int, ps: int) -> float:
