@@ -5,12 +5,13 @@ import csv
 import hashlib
 import itertools
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import tfglm
-from tfglm import command, digests, provenance
+from tfglm import command, digests, provenance, tensorflow_setup
 from tfglm.config import Section, SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -45,6 +46,8 @@ def fit(arguments: argparse.Namespace, executor_of: Callable[[Progress], Executo
     """
 
     def with_executor(design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
+        # While others start.
+        threading.Thread(target=_take_memory, args=(design,), daemon=True).start()
         executor = executor_of(progress)
         progress.fitting()
         _fit(arguments, design, files, executor, progress)
@@ -67,6 +70,20 @@ def watched(arguments: argparse.Namespace, work: Callable[[Design, Sequence[Inge
     except Exception as error:
         progress.update(state="failed", reason=str(error))
         raise
+
+
+MOST_TOUCHED = 1 << 30
+"""Bytes."""
+
+
+def _take_memory(design: Design) -> None:
+    """Take the memory of the information matrix, in the forms in which a fit has it at the same time: two as they come, one put
+    together, the blocks of two steps, and what is made of them."""
+    from tfglm.engine.parts import eliminated_part
+
+    part = None if design.absorbed else eliminated_part(design)
+    eliminated = design.parts[part].size if part is not None else 0
+    tensorflow_setup.touch(min(6 * 8 * (design.reported_size - eliminated) * design.reported_size, MOST_TOUCHED))
 
 
 def _fit(
