@@ -19,6 +19,7 @@ from tfglm.engine import passes
 from tfglm.engine.cutting import Cutting
 from tfglm.engine.rectified import LEAST, ROUNDS
 from tfglm.engine.rows import LEFT_OUT, SEPARATED_LEVEL, UNSEEN_LEVEL
+from tfglm.engine.sums import Sum, SumLayout
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.information import assemble, factor, gradient, null_vectors
@@ -116,6 +117,25 @@ def test_solving_with_a_term_eliminated_equals_solving_the_whole(workload):
     inverse[len(blocks.dense) :, len(blocks.dense) :] += np.diag(1 / blocks.d)
     np.testing.assert_allclose(inverse, np.linalg.inv(whole), rtol=1e-8, atol=1e-12)
     assert len(null_vectors(blocks, design.size)[0]) == 0
+
+
+def test_four_sums_that_are_made_side_by_side_are_those_of_each_alone():
+    random = np.random.default_rng(3)
+    rows, sizes = 5000, {"few": 7, "many": 300, "too many": 5000}
+    groups = np.array([random.integers(0, size, rows) for size in sizes.values()], np.uint16)
+    values, numbers = {"weight": random.random(rows)}, random.normal(size=(4, rows))
+    products = [(), (0,), (1,), (2,), (3,)]  # one more than four
+    sums = {f"{group} {product}": Sum("weight", product, (group,)) for group in sizes for product in products}
+
+    def summed(sums: dict[str, Sum]) -> dict[str, np.ndarray]:
+        layout = SumLayout(sums, sizes)
+        vector = np.full(layout.size, 0.1)  # what is there already
+        layout.add(vector, values, lambda: numbers, groups)
+        return layout.unpack(vector)
+
+    together = summed(sums)
+    for name, sum_ in sums.items():
+        np.testing.assert_array_equal(together[name], summed({name: sum_})[name], strict=True)
 
 
 def test_counts_are_exact_and_leave_out_excluded_levels(workload, frame):

@@ -11,6 +11,9 @@ import numpy as np
 
 from tfglm.families import FAMILIES
 
+# Sums that lie side by side become one vector instruction.
+numba.config.SLP_VECTORIZE = 1
+
 compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 RUN = 32
@@ -132,6 +135,38 @@ def add_by_group(sums, jobs, groups, value):
 
 
 @compiled
+def add_four_by_group(sums, jobs, groups, first, second, third, fourth):
+    """Add four values, each [rows], to `sums` by group; `jobs` int64 [jobs, 6]: where the sums of a grouping start, of one value
+    after the other, its row in `groups` [groupings, rows], and its number of groups. While they are added, the four sums of a
+    group lie side by side, which takes half of the time or less; `add_by_group` gives the same bit for bit."""
+    rows = len(first)
+    values = np.empty(4 * rows)
+    for i in range(rows):
+        k = np.uint64(4) * np.uint64(i)
+        values[k], values[k + np.uint64(1)] = first[i], second[i]
+        values[k + np.uint64(2)], values[k + np.uint64(3)] = third[i], fourth[i]
+    beside = np.empty(4 * jobs[:, 5].max())
+    for job in range(len(jobs)):
+        group, size = groups[jobs[job, 4]], np.uint64(jobs[job, 5])
+        for value in range(4):
+            start = np.uint64(jobs[job, value])
+            for g in range(size):
+                beside[np.uint64(4) * g + np.uint64(value)] = sums[start + g]
+        for i in range(rows):
+            at, k = np.uint64(4) * np.uint64(group[i]), np.uint64(4) * np.uint64(i)
+            a, b = beside[at] + values[k], beside[at + np.uint64(1)] + values[k + np.uint64(1)]
+            c, d = (
+                beside[at + np.uint64(2)] + values[k + np.uint64(2)],
+                beside[at + np.uint64(3)] + values[k + np.uint64(3)],
+            )
+            beside[at], beside[at + np.uint64(1)], beside[at + np.uint64(2)], beside[at + np.uint64(3)] = a, b, c, d
+        for value in range(4):
+            start = np.uint64(jobs[job, value])
+            for g in range(size):
+                sums[start + g] = beside[np.uint64(4) * g + np.uint64(value)]
+
+
+@compiled
 def add_by_pair(sums, jobs, groups, value):
     """Add `value` [rows] to `sums` by pair of groups; `jobs` int64 [jobs, 4]: where the sums of a pair of groupings start, the
     rows of both in `groups` [groupings, rows], and the number of groups of the second."""
@@ -198,5 +233,6 @@ def load() -> None:
     for family in FAMILIES.values():
         family.load()
     add_by_group(eta, np.array([[0, 0]]), groups, eta)
+    add_four_by_group(eta, np.array([[0, 0, 0, 0, 0, 1]]), groups, eta, eta, eta, eta)
     add_by_pair(eta, np.array([[0, 0, 0, 1]]), groups, eta)
     add_by_triple(eta, np.array([[0, 0, 0, 0, 1, 1]]), groups, eta)

@@ -9,6 +9,12 @@ import numpy as np
 
 from tfglm.engine import kernels
 
+Product = tuple[str, tuple[int, ...]]
+"""A value and the numbers that it is multiplied by."""
+
+MOST_BESIDE = 1024
+"""Groups whose sums of four products are put side by side, for each block of rows: far fewer than rows."""
+
 
 @dataclass(frozen=True)
 class Sum:
@@ -53,14 +59,20 @@ class SumLayout:
         return tuple(self._sizes[group] for group in sum_.groups)
 
     @cached_property
-    def _products(self) -> dict[tuple[str, tuple[int, ...]], tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
+    def _products(self) -> dict[Product, tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
         """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group`,
         `add_by_pair` and `add_by_triple`."""
-        jobs: dict[tuple[str, tuple[int, ...]], list[list]] = {}
+        in_fours = {
+            (product, job[4]) for four, jobs in self._fours.items() for product in four for job in jobs.tolist()
+        }
+        jobs: dict[Product, list[list]] = {}
         for sum_, start in self._starts.items():
-            groupings = [self._groupings.index(group) for group in sum_.groups]
-            of_kind = jobs.setdefault((sum_.value, sum_.numbers), [[], [], [], []])[len(groupings)]
-            of_kind.append((start, *groupings, *(self._sizes[group] for group in sum_.groups[1:])))
+            product, groupings = (sum_.value, sum_.numbers), [self._groupings.index(group) for group in sum_.groups]
+            of_product = jobs.setdefault(product, [[], [], [], []])
+            if len(groupings) != 1 or (product, groupings[0]) not in in_fours:
+                of_product[len(groupings)].append(
+                    (start, *groupings, *(self._sizes[group] for group in sum_.groups[1:]))
+                )
         return {
             product: (
                 whole[0][0] if whole else None,
@@ -70,6 +82,20 @@ class SumLayout:
             )
             for product, (whole, single, pairs, triples) in jobs.items()
         }
+
+    @cached_property
+    def _fours(self) -> dict[tuple[Product, ...], np.ndarray]:
+        """Four products that are summed by the same groups, and the jobs of `kernels.add_four_by_group`."""
+        by_grouping: dict[Hashable, list[tuple[Product, int]]] = {}
+        for sum_, start in self._starts.items():
+            if len(sum_.groups) == 1 and self._sizes[sum_.groups[0]] <= MOST_BESIDE:
+                by_grouping.setdefault(sum_.groups[0], []).append(((sum_.value, sum_.numbers), start))
+        jobs: dict[tuple[Product, ...], list[tuple[int, ...]]] = {}
+        for group, products in by_grouping.items():
+            for first in range(0, len(products) - 3, 4):
+                four, starts = zip(*products[first : first + 4], strict=True)
+                jobs.setdefault(four, []).append((*starts, self._groupings.index(group), self._sizes[group]))
+        return {four: np.array(of_four, np.int64) for four, of_four in jobs.items()}
 
     def add(
         self,
@@ -115,6 +141,9 @@ class SumLayout:
                 kernels.add_by_pair(sums, pairs, groups, product(value, multipliers))
             if len(triples):
                 kernels.add_by_triple(sums, triples, groups, product(value, multipliers))
+        for four, jobs in self._fours.items():
+            values_of_four = (np.ascontiguousarray(product(*each), float) for each in four)
+            kernels.add_four_by_group(sums, jobs, groups, *values_of_four)
 
     def unpack(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """The sums by name, as views of the vector."""
