@@ -7,6 +7,8 @@ from tfglm.roles import server
 
 def load() -> None:
     """Load the tasks that the engine registers, while the others start too."""
+    from tensorflow.python.ops import script_ops  # noqa: F401  for `answers`, which starts a thread itself
+
     from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates
     from tfglm.networks import served  # noqa: F401  registers the rows of networks
 
@@ -15,10 +17,10 @@ def load() -> None:
 
 def prepare(folder: Path) -> None:
     """Answer the chief by these tasks, and by nothing else."""
-    from tfglm.distribute import remote
+    from tfglm.distribute import answers
     from tfglm.distribute.designs import Designs
 
-    remote.serve(Designs.beside(folder))
+    answers.serve(Designs.beside(folder))
 
 
 if __name__ == "__main__":

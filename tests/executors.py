@@ -207,11 +207,11 @@ def fit_classes(executor: Executor, design: Design, file: IngestedFile, folder: 
 
 def serve_tasks(folder: Path) -> None:
     """What a worker of the tests prepares."""
-    from tfglm.distribute import remote
+    from tfglm.distribute import answers
     from tfglm.distribute.designs import Designs
     from tfglm.engine import passes  # noqa: F401  registers those of a fit
 
-    remote.serve(Designs.beside(folder))
+    answers.serve(Designs.beside(folder))
 
 
 def written_late(executor: "ParameterServerExecutor") -> dict:

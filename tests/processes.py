@@ -39,3 +39,37 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+SERVER = "python/training/server_lib.py"
+
+STAND_IN = {
+    "__init__.py": "",
+    "core/protobuf/config_pb2.py": "ConfigProto = lambda **_: None\n",
+    "python/framework/dtypes.py": "float64 = int64 = None\n",
+    "python/framework/ops.py": (
+        "from contextlib import nullcontext\nfrom types import SimpleNamespace as Space\n"
+        "Graph = lambda: Space(as_default=nullcontext)\n"
+    ),
+    "python/ops/array_ops.py": "placeholder = lambda _: None\n",
+    "python/ops/script_ops.py": (
+        "from types import SimpleNamespace as Space\n"
+        "numpy_function = lambda *_: Space(op=Space(get_attr=lambda _: b'pyfunc_0'))\n"
+    ),
+    SERVER: (
+        "from types import SimpleNamespace as Space\n"
+        "def Server(cluster, job_name, task_index, **_):\n"
+        "    host, port = cluster[job_name][task_index].split(':')\n"
+        "    return Space(target=f'grpc://{host}:{port if int(port) else 4000 + task_index}')\n"
+    ),
+}
+"""What a ps and a worker import of TensorFlow, by file; the server serves nothing."""
+
+
+def stand_in_for_tensorflow(folder: Path) -> Path:
+    """Put STAND_IN into a folder, for its path to be one of Python's; the file with the server, which all processes import."""
+    for name, text in STAND_IN.items():
+        path = folder / "tensorflow" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "tensorflow" / SERVER

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
@@ -86,7 +85,7 @@ def quiet(gpus: bool = False) -> Iterator[None]:
 
 def in_parts() -> None:
     """From now on, the import of a module of TensorFlow brings that and what it needs, not all of TensorFlow: for a process that
-    computes nothing in Python. `import tensorflow` then gives a package with nothing in it."""
+    makes no graphs. `import tensorflow` then gives a package with nothing in it."""
     if "tensorflow" not in sys.modules and (spec := importlib.util.find_spec("tensorflow")):
         sys.modules["tensorflow"] = importlib.util.module_from_spec(spec)
 
@@ -96,10 +95,9 @@ THREADS = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 2}
 order in which several threads add is not determined, so a second one could change the last bits of a sum."""
 
 
-def limit_threads() -> Any:
-    """Give this process THREADS; return them as a ConfigProto."""
+def limit_threads() -> None:
+    """Give this process THREADS."""
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(THREADS["intra_op_parallelism_threads"])
     tf.config.threading.set_inter_op_parallelism_threads(THREADS["inter_op_parallelism_threads"])
-    return tf.compat.v1.ConfigProto(**THREADS)

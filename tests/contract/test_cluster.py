@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from processes import ENVIRONMENT, SCRIPTS, alive, end, start_roles, wait_until
+from processes import ENVIRONMENT, SCRIPTS, SERVER, alive, end, stand_in_for_tensorflow, start_roles, wait_until
 from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import announce
@@ -19,24 +19,9 @@ from tfglm.roles.announce import Announcement, Roster
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> dict[str, str]:
-    """An environment in which `import tensorflow` gives a stand-in that serves nothing, at once."""
-    module = tmp_path / "stand_in" / "tensorflow.py"
-    module.parent.mkdir()
-    module.write_text(
-        "from contextlib import nullcontext\n"
-        "from types import SimpleNamespace as Space\n"
-        "def server(cluster, job_name, task_index, **_):\n"
-        "    host, port = cluster[job_name][task_index].split(':')\n"
-        "    return Space(target=f'grpc://{host}:{port if int(port) else 4000 + task_index}')\n"
-        "ignore = lambda *_, **__: None\n"
-        "threading = Space(set_intra_op_parallelism_threads=ignore, set_inter_op_parallelism_threads=ignore)\n"
-        "config, distribute = Space(threading=threading), Space(Server=server)\n"
-        "compat = Space(v1=Space(ConfigProto=ignore, placeholder=ignore))\n"
-        "Graph, Tensor = lambda: Space(as_default=nullcontext), None\n"
-        "string = float64 = int64 = None\n"
-        "numpy_function = lambda *_: Space(op=Space(get_attr=lambda _: b'pyfunc_0'))\n"
-    )
-    return {**ENVIRONMENT, "PYTHONPATH": f"{module.parent}:{SCRIPTS}"}
+    """An environment in which TensorFlow is a stand-in that serves nothing, at once."""
+    stand_in_for_tensorflow(tmp_path / "stand_in")
+    return {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path / 'stand_in'}:{SCRIPTS}"}
 
 
 def listening(roster: Path) -> list[Announcement]:
@@ -114,11 +99,11 @@ def test_a_dead_role_comes_back_to_its_port_until_restarts_run_out(tmp_path: Pat
 
 
 def test_a_role_that_cannot_start_says_why(tmp_path: Path, stand_in: dict) -> None:
-    (tmp_path / "stand_in" / "tensorflow.py").write_text("raise ImportError('no AVX')")
-    assert start_roles(tmp_path, "worker", 1, environment=stand_in).wait(20) == 1
-    assert "ImportError: no AVX" in (tmp_path / "workers-0.log").read_text()
-    with pytest.raises(UserError, match=r"worker 0 .* ended with code 2, after 3 restarts"):
-        listening(tmp_path / "workers.json")
+    (tmp_path / "stand_in" / "tensorflow" / SERVER).write_text("raise ImportError('no AVX')")
+    assert start_roles(tmp_path, "ps", 1, environment=stand_in).wait(20) == 1
+    assert "ImportError: no AVX" in (tmp_path / "pss-0.log").read_text()
+    with pytest.raises(UserError, match=r"ps 0 .* ended with code 2, after 3 restarts"):
+        listening(tmp_path / "pss.json")
 
 
 def test_a_role_ends_when_no_chief_comes(tmp_path: Path, stand_in: dict) -> None:
@@ -171,8 +156,8 @@ def test_a_role_keeps_its_memory_and_has_one_thread_whatever_snakemake_says(tmp_
 
 def imports_in(stand_in: dict, more: str = "") -> Path:
     """The file to which the stand-in for TensorFlow writes the id of each process that imports it, before it does `more`."""
-    module = Path(stand_in["PYTHONPATH"].split(":")[0], "tensorflow.py")
-    imported = module.with_name("imported")
+    folder = Path(stand_in["PYTHONPATH"].split(":")[0])
+    module, imported = folder / "tensorflow" / SERVER, folder / "imported"
     marking = f"import os\nwith open({str(imported)!r}, 'a') as file: print(os.getpid(), file=file)\n{more}\n"
     module.write_text(marking + module.read_text())
     return imported

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chiefs import chief, wait_for_children
-from processes import ENVIRONMENT, SCRIPTS, alive, wait_until
+from processes import ENVIRONMENT, SCRIPTS, alive, stand_in_for_tensorflow, wait_until
 from tfglm.roles import announce
 from tfglm.roles.announce import Announcement
 
@@ -78,22 +78,9 @@ def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
         assert terminal.read() == f"error: the log {tmp_path} cannot be opened: Is a directory\n"
 
 
-STAND_IN = {
-    "__init__": "",
-    "core/protobuf/config_pb2": "ConfigProto = lambda **_: None",
-    "python/training/server_lib": (
-        "from types import SimpleNamespace\nServer = lambda *_, **__: SimpleNamespace(target='grpc://127.0.0.1:4000')\n"
-    ),
-}
-"""What a ps imports of TensorFlow, by module; it serves nothing."""
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_roles_end_although_their_logs_are_full(tmp_path: Path, number: int) -> None:
-    for name, text in STAND_IN.items():
-        module = tmp_path / "tensorflow" / f"{name}.py"
-        module.parent.mkdir(parents=True, exist_ok=True)
-        module.write_text(text)
+    stand_in_for_tensorflow(tmp_path)
     path = tmp_path / "pss.json"
     for name in ("pss.log", "pss-0.log", "pss-0.restart1.log"):
         full(tmp_path / name)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from processes import SERVER, stand_in_for_tensorflow
 from slurm_runs import ENVIRONMENT, ROOT
 from tfglm.errors import UserError
 from tfglm.roles import announce, launch, pending
@@ -73,15 +74,11 @@ def stand_ins(tmp_path: Path) -> dict[str, str]:
     for name, program in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{program}\n")
         (tmp_path / name).chmod(0o755)
-    # A ps imports parts of it alone.
-    tensorflow = tmp_path / "stand_in" / "tensorflow"
-    for package in (tensorflow, tensorflow / "core"):
-        package.mkdir(parents=True)
-        (package / "__init__.py").write_text("import time\ntime.sleep(60)\n")
+    stand_in_for_tensorflow(tmp_path / "stand_in").write_text("import time\ntime.sleep(60)\n")
     return {
         **ENVIRONMENT,
         "PATH": f"{tmp_path}:{ENVIRONMENT['PATH']}",
-        "PYTHONPATH": f"{tensorflow.parent}:{ROOT / 'scripts'}",
+        "PYTHONPATH": f"{tmp_path / 'stand_in'}:{ROOT / 'scripts'}",
         "ASKED": str(tmp_path / "asked"),
         "SLURM_JOB_ID": "7",
     }
@@ -143,7 +140,7 @@ def test_on_a_single_node_the_processes_are_started_without_a_step(tmp_path: Pat
 
 
 def test_what_a_task_died_of_reaches_the_roster(tmp_path: Path, stand_ins: dict[str, str]) -> None:
-    (tmp_path / "stand_in" / "tensorflow" / "__init__.py").write_text("raise ImportError('no AVX')\n")
+    (tmp_path / "stand_in" / "tensorflow" / SERVER).write_text("raise ImportError('no AVX')\n")
     assert start_roles(tmp_path, stand_ins).wait(20) == 1
     roster = announce.read(tmp_path / "workers.json")
     assert isinstance(roster, Roster)

@@ -7,6 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from processes import ENVIRONMENT, end, start_roles, wait_until
+from tfglm.roles import announce
+
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 RESULTS = {
@@ -105,9 +108,14 @@ def test_a_file_is_ingested_without_pandas(tmp_path, name):
     assert "pandas.core" not in done.stdout.split()
 
 
-def test_a_parameter_server_imports_of_tensorflow_little_more_than_the_server():
-    line = "import sys; from tfglm.roles import server; server.library('ps'); print(*sys.modules, sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", line], cwd=SCRIPTS, capture_output=True, text=True, check=True)
-    imported = set(done.stdout.split())
-    assert "tensorflow.python.training.server_lib" in imported
-    assert not imported & {"tensorflow.python.ops.math_ops", "tensorflow.python.eager.context"}
+@pytest.mark.parametrize("role", ["ps", "worker"])
+def test_servers_import_parts_of_tensorflow_and_only_once(role, tmp_path):
+    running = start_roles(tmp_path, role, 2, environment=ENVIRONMENT | {"PYTHONPROFILEIMPORTTIME": "1"})
+    try:
+        wait_until((tmp_path / f"{role}s.json").exists, 10, "the roster")
+        announce.gather([tmp_path / f"{role}s.json"], 60, print)
+    finally:
+        assert end(running) == 0
+    first, other = ((tmp_path / f"{role}s-{index}.log").read_text() for index in (0, 1))
+    assert "tensorflow.python.training.server_lib" in first and "tensorflow._api" not in first
+    assert "tensorflow.python.training.server_lib" not in other

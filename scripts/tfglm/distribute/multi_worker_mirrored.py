@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tfglm import command, tensorflow_setup
-from tfglm.distribute import remote, tasks, wire
+from tfglm.distribute import answers, tasks, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
 from tfglm.distribute.group import Group, Message
@@ -122,7 +122,7 @@ def part(asked: Message, index: int, designs: Designs) -> Message | None:
     lengths, content = np.split(asked.words, [len(headers) + 1])
     state, *words_of_pieces = np.split(content, np.cumsum(lengths)[:-1])
     try:
-        vector = remote.run(headers[index].encode(), state.view(np.float64), words_of_pieces[index], designs)
+        vector = answers.run(headers[index].encode(), state.view(np.float64), words_of_pieces[index], designs)
     except UserError as error:
         return Message(str(error), np.zeros(0, np.int64))
     return Message("", np.ascontiguousarray(vector, np.float64).view(np.int64))

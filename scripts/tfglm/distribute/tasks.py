@@ -3,7 +3,7 @@
 A task travels as words: its kind, the digest of its design and its settings. Whoever runs it finds the function here by its
 kind, where the module that defines it has registered it:
 
-    scripts/worker.py -> remote.serve -> tasks.run -> @registered("pass") in engine/passes.py,
+    scripts/worker.py -> answers.serve -> tasks.run -> @registered("pass") in engine/passes.py,
                                                       @registered("update") in engine/updates.py
 """
 

@@ -1,7 +1,7 @@
 """One import for all processes of a role on a machine: the first imports what they need, and the others are forked from it.
 
-The import takes 1.5 s of a processor, and what it leaves in memory is then there once. A process is forked while the first has a
-single thread: TensorFlow computes nothing yet, and has drawn no random number, from which a server takes its identity.
+The import takes up to 1.5 s of a processor, and what it leaves in memory is then there once. A process is forked while the first
+has a single thread: TensorFlow computes nothing yet, and has drawn no random number, from which a server takes its identity.
 
 What is forked becomes a child of `roles.py`, as the first is: whose parent has ended goes to the nearest ancestor that asks for
 such processes. So each is watched and ended by itself, and none needs the first any more.

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from tfglm import command, tensorflow_setup
 from tfglm.roles import announce, ending, forking
@@ -67,19 +67,24 @@ def serve(
 
     def load_all() -> None:
         with tensorflow_setup.quiet():
-            library(role)
-        load()
+            # For it serves in C++: what it needs takes 0.4 s of a processor to import, and all of TensorFlow 1.5 s.
+            tensorflow_setup.in_parts()
+            from tensorflow.python.training import server_lib  # noqa: F401
+
+            load()
 
     announcement = begin(role, parser, given, load_all)
+    from tensorflow.core.protobuf.config_pb2 import ConfigProto
+    from tensorflow.python.training.server_lib import Server  # tf.distribute.Server
+
     prepare(given.announce.parent)
-    make_server, config = library(role)
     # Kept in a variable: the server dies with the object.
-    server = make_server(
+    server = Server(
         {role: {given.index: f"{given.host}:{given.port}"}},
         job_name=role,
         task_index=given.index,
         protocol="grpc",
-        config=config,
+        config=ConfigProto(**tensorflow_setup.THREADS),
     )
     address = server.target.removeprefix("grpc://")
     announce.write(given.announce, replace(announcement, state="listening", address=address))
@@ -88,20 +93,6 @@ def serve(
     # Not server.join(): it never returns, and Python's signal handlers never run beneath it.
     while True:
         time.sleep(0.5)
-
-
-def library(role: Role) -> tuple[Callable[..., Any], Any]:
-    """What makes a server, and its configuration. A ps keeps and adds numbers in C++, and imports no more of TensorFlow: in 0.4 s
-    of a processor instead of 1.5 s."""
-    if role == "ps":
-        tensorflow_setup.in_parts()
-        from tensorflow.core.protobuf.config_pb2 import ConfigProto
-        from tensorflow.python.training.server_lib import Server  # tf.distribute.Server
-
-        return Server, ConfigProto(**tensorflow_setup.THREADS)
-    import tensorflow as tf
-
-    return tf.distribute.Server, tensorflow_setup.limit_threads()
 
 
 EXAMPLE = """
