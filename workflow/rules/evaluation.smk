@@ -13,6 +13,8 @@ rule evaluate:
         f"{LOGS}/models/{{model}}/evaluate.log",
     benchmark:
         f"{TIMINGS}/evaluate/{{model}}.tsv"
+    # First of what follows a fit: pictures wait for it, and behind it marginal effects for all cores.
+    priority: 1
     conda:
         "../envs/tfglm.yaml"
     params:
