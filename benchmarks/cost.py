@@ -72,7 +72,8 @@ def plan_of(work: Work, workers: int, ps: int) -> Plan:
 
 @dataclass(frozen=True)
 class Constants:
-    """Seconds, but for the two of bytes. Those that have a name in engine/division.py mean the same there."""
+    """Seconds, but for the two of bytes. Those that have a name in engine/division.py mean the same there, but for `sum`, which
+    the engine takes for longer the more numbers a sum has."""
 
     row: float
     sum: float

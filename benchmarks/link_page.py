@@ -10,7 +10,7 @@ SHOWN = [(1_000_000, "wide"), (10_000_000, "narrow"), (10_000_000, "medium"), (1
 
 MEANINGS = {
     "row": ("a row and portion: reading it, its linear predictor and weight", "ns", "ROW"),
-    "sum": ("a row and sum whose numbers stay in a processor's cache", "ns", "SUM"),
+    "sum": ("a row and sum whose numbers stay in a processor's cache", "ns", None),
     "outside": ("a row and sum whose numbers do not", "ns", "OUTSIDE"),
     "sent": ("a number of a result, on the worker", "ns", "SENT"),
     "worker_piece": ("a piece of work, on the worker", "ms", None),
@@ -170,7 +170,7 @@ def chief_and_workers(links: Line) -> str:
 
 
 def table_of_constants(links: Line) -> str:
-    lines = ["| seconds of | fitted | in `engine/division.py` |", "|---|---|---|"]
+    lines = ["| seconds of | fitted | in `engine/division.py` then |", "|---|---|---|"]
     for name, (meaning, unit, of_engine) in MEANINGS.items():
         if links["constants"][name]:
             known = f"{TIMES[unit] * links['constants_of_the_engine'][of_engine]:.3g} {unit}" if of_engine else ""
