@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from pools import estimates_of, fit_design, ingest_frame
 from tfglm.config import CollapseConfig, ModelConfig, SolverConfig, collapse_of
-from tfglm.data.collapse import ROWS, collapse
+from tfglm.data.collapse import collapse
+from tfglm.data.collapsed import ROWS
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.build import build_design

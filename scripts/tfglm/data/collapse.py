@@ -9,7 +9,6 @@ Of responses with a normal likelihood only number, mean and sum of squares matte
 are n / 2 rows with m - sqrt(v) and n / 2 with m + sqrt(v), which have the same three.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,19 +19,14 @@ import polars as pl
 from tfglm import digests
 from tfglm.config import CollapseConfig
 from tfglm.data import folds, shards, tally_loops
+from tfglm.data.collapsed import NAME, ROWS, identity, sum_name
 from tfglm.data.dictionary import Dictionary
-from tfglm.data.encoding import EXACT_BELOW, LEVELS_SCHEMA, code_type, survives_float32
+from tfglm.data.encoding import LEVELS_SCHEMA, code_type, survives_float32
 from tfglm.data.ingest import replaced
-from tfglm.data.kinds import Kind
+from tfglm.data.kinds import EXACT_BELOW, Kind
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
 from tfglm.data.tally import Keys, Tally
 from tfglm.data.training_rows import decoded, usable
-
-NAME = "collapsed"
-"""What collapsed rows are called in place of an input file."""
-
-ROWS = "collapsed.rows"
-"""The column with the number of rows that a row stands for. No column of the data has such a name, nor that of `sum_name`."""
 
 MOST_SHARE = 0.5
 """Rows that are left, in all: with more a fit reads the rows as they are. A row with a count costs a fit a little more than
@@ -43,16 +37,6 @@ AT_ONCE = 2**15
 
 MOST_KEYS = 2**24
 """Rows that agree in nothing, at most: 16 bytes or more are held of each."""
-
-
-def sum_name(frequency: str) -> str:
-    """The column with the sum of a column `frequency`."""
-    return f"{frequency}.sum"
-
-
-def identity(data: Sequence[str]) -> str:
-    """What rows were collapsed, by the digests of the manifests that they are of."""
-    return hashlib.sha256("".join(data).encode()).hexdigest()
 
 
 def collapse(

@@ -9,8 +9,7 @@ import polars as pl
 
 from tfglm import digests
 from tfglm.config import SPLITS
-from tfglm.data.encoding import EXACT_BELOW
-from tfglm.data.kinds import ABSENT, RARE, Kind
+from tfglm.data.kinds import ABSENT, EXACT_BELOW, RARE, Kind
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
 

@@ -10,13 +10,10 @@ import pyarrow as pa
 from tfglm.config import SPLITS
 from tfglm.data import lookups, shards
 from tfglm.data.distinct import Distinct, Recent
-from tfglm.data.kinds import Kind
+from tfglm.data.kinds import EXACT_BELOW, Kind
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.shards import StoredColumn, raw_type
 from tfglm.errors import UserError
-
-EXACT_BELOW = 2**53
-"""Integers of this size or less are floats without rounding."""
 
 
 def kind_of(values: pa.Array) -> Kind:

@@ -13,3 +13,6 @@ MEANINGS = {
 
 RARE, ABSENT = "(rare)", "(missing)"
 """How the level of rare values and the level of missing values are written. They come after all others."""
+
+EXACT_BELOW = 2**53
+"""Integers of this size or less are floats without rounding."""

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from tfglm.data.collapse import ROWS, identity, sum_name
+from tfglm.data.collapsed import ROWS, identity, sum_name
 from tfglm.data.shards import IngestedFile
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow.experimental.numpy as tnp
 
-from tfglm.data.encoding import EXACT_BELOW
+from tfglm.data.kinds import EXACT_BELOW
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
