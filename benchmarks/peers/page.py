@@ -47,7 +47,8 @@ each runs, as short as its own documentation has it. This page is made of [peers
 - duckreg sums rows that are equal; continuous numbers make all rows different.
 - "not finished" and "more than" say which limit of time or memory ended a run.
 
-Seconds are {repeats}, on {machine}.
+Seconds are {repeats}, on {machine}. What is not measured anew is kept, so works and
+programs may be from different hours, in which the machine was not equally fast: small ratios say little.
 
 ![Seconds from the CSV file to the coefficients, by program](peers.svg)
 """
