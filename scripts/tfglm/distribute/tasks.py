@@ -4,7 +4,7 @@ A task travels as words: its kind, the digest of its design and its settings. Wh
 kind, where the module that defines it has registered it:
 
     scripts/worker.py -> answers.serve -> tasks.run -> @registered("pass") in engine/passes.py,
-                                                      @registered("update") in engine/updates.py
+                                                       @registered("update") in engine/updates.py
 """
 
 import functools

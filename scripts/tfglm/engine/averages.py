@@ -302,9 +302,8 @@ class MeanSlope(Averages):
             if number in self._changed:
                 part = self._design.parts[number]
                 table = self._coefficients[part.where]
-                change += (table[block.group(number)] if part.grouping else table) * by_multiplier[
-                    self._parts[number, 2]
-                ]
+                coefficient = table[block.group(number)] if part.grouping else table
+                change += coefficient * by_multiplier[self._parts[number, 2]]
         return change
 
     def _add_derivative(
@@ -321,7 +320,8 @@ class MeanSlope(Averages):
             part = self._design.parts[number]
             value = second * block.number(number) if part.multiplier else second
             if number in self._changed:
-                value += first * by_multiplier[self._parts[number, 2]]
+                # Not in place: `second` is of the other parts too.
+                value = value + first * by_multiplier[self._parts[number, 2]]
             if part.grouping:
                 job = np.array([[part.where.start, self._parts[number, 1]]])
                 kernels.add_by_group(derivative, job, block.groups, value)
