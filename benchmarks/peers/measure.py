@@ -1,5 +1,6 @@
 """Runs one program on one work, within limits of time and memory, and writes what it took and how good its answer is.
 
+A program that a limit has ended with fewer of the same rows is not started.
 Memory is the largest sum of the proportional set sizes of the program and all its descendants, looked at five times a second.
 """
 
@@ -17,6 +18,7 @@ import psutil
 from judge import judge
 
 HERE = Path(__file__).resolve().parent
+FEWER = "with fewer rows "
 
 
 def memory_of(process: psutil.Process) -> float:
@@ -66,6 +68,14 @@ def run(arguments: argparse.Namespace) -> dict:
     return {"ended": ended, "seconds": time.perf_counter() - started, "peak_gb": peak}
 
 
+def ended_with_fewer(run: Path | None) -> str | None:
+    """How a limit ended the same program on fewer of the same rows, or None, in which case it has to be run."""
+    ended = json.loads(run.read_text())["ended"] if run else "finished"
+    if ended == "finished" or ended.startswith("failed"):
+        return None
+    return ended if ended.startswith(FEWER) else FEWER + ended
+
+
 def processor_name() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -76,7 +86,8 @@ def processor_name() -> str:
 def main(arguments: argparse.Namespace) -> None:
     shutil.rmtree(arguments.folder, ignore_errors=True)
     arguments.folder.mkdir(parents=True)
-    result = run(arguments)
+    ended = ended_with_fewer(arguments.fewer)
+    result = {"ended": ended, "seconds": None, "peak_gb": None} if ended else run(arguments)
     if result["ended"] == "finished":
         # Of the program itself: seconds to read and to fit, versions.
         result |= json.loads((arguments.folder / "said.json").read_text())
@@ -94,6 +105,7 @@ if __name__ == "__main__":
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--fewer", type=Path, help="what this wrote of the program with fewer of the same rows")
     parser.add_argument("--folder", type=Path, required=True, help="where the program writes; made anew")
     parser.add_argument("--result", type=Path, required=True)
     main(parser.parse_args())

@@ -45,7 +45,8 @@ each runs, as short as its own documentation has it. This page is made of [peers
 - **errors**: whether standard errors came with it (yes), and whether the program could have clustered ones (clustered).
 - pyfixest absorbs the factors, which is what it is made for, so it has coefficients of the numbers alone, and no likelihood.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" say which limit of time or memory ended a run.
+- "not finished" and "more than" say which limit of time or memory ended a run; "with fewer rows", that it ended the same program
+  on a tenth of these rows, so that it was not started on all of them.
 
 Seconds are {repeats}, on {machine}. What is not measured anew is kept, so works and
 programs may be from different hours, in which the machine was not equally fast: small ratios say little.
@@ -69,7 +70,8 @@ def row(peer: str, entry: dict, highest: float | None, repeats: int) -> str:
     """A line of the table of a work, which says so if the program ran less often than others."""
     name = NAMES[peer] + (" (one run)" if entry["repeats"] < repeats else "")
     if entry["ended"] != "finished":
-        return f"| {name} | {entry['ended'].partition(':')[0]} | | | {entry['peak_gb']:.1f} | | | |"
+        memory = "" if entry["peak_gb"] is None else f"{entry['peak_gb']:.1f}"
+        return f"| {name} | {entry['ended'].partition(':')[0]} | | | {memory} | | | |"
     likelihood = entry.get("log_likelihood")
     below = "" if likelihood is None or highest is None else f"{max(0.0, highest - likelihood):.3g}"
     difference = entry.get("largest_difference_in_std_errors")
@@ -91,7 +93,7 @@ def table(work: str, what: dict, entries: dict) -> str:
     """The heading and the table of a work, the fastest first."""
     likelihoods = [entry["log_likelihood"] for entry in entries.values() if "log_likelihood" in entry]
     highest, repeats = max(likelihoods, default=None), max(entry["repeats"] for entry in entries.values())
-    finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"]))
+    finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"] or 0))
     lines = [
         f"## {title(work, what)}\n",
         "| program | all | read | fit | memory, GB | below maximum | difference | errors |",
