@@ -63,7 +63,7 @@ MAY_IMPORT = {
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 
-COMMON = {"addresses", "command", "digests", "errors", "tensorflow_setup"}
+COMMON = {"addresses", "command", "digests", "errors", "loops", "tensorflow_setup"}
 
 
 def imports(path: Path) -> set[str]:
@@ -112,6 +112,46 @@ def test_what_the_snakefile_imports_is_light():
     for name in ("announce", "launch", "memory", "network", "pending", "tpu"):
         modules = imports(PACKAGE / "roles" / f"{name}.py")
         assert {module.split(".")[0] for module in modules} <= {"tfglm", *sys.stdlib_module_names}
+
+
+def compiled_parts(module: ast.Module) -> list[ast.AST]:
+    """What numba compiles of a module: bodies of functions, and functions of other modules."""
+    parts: list[ast.AST] = []
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef) and {"compiled", "intrinsic"} & {
+            ast.unparse(d) for d in node.decorator_list
+        }:
+            parts += node.body
+        elif (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func) == "compiled"
+        ):
+            parts += node.value.args
+    return parts
+
+
+def test_a_compiled_loop_uses_nothing_of_another_file():
+    """numba, which keeps what it compiled, would not see a change there (tfglm/loops.py)."""
+    files, used = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        module = ast.parse(path.read_text())
+        elsewhere = {
+            alias.asname or alias.name
+            for node in module.body
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("tfglm")
+            for alias in node.names
+        }
+        for part in compiled_parts(module):
+            files.add(path.name)
+            used |= {
+                f"{path.name}: {name.id}"
+                for name in ast.walk(part)
+                if isinstance(name, ast.Name) and name.id in elsewhere
+            }
+    assert len(files) >= 9
+    # Where a hash table puts its keys changes no result.
+    assert used == {"tally_loops.py: GOLDEN", "tally_loops.py: folds"}
 
 
 def test_no_file_is_too_long_to_read_at_a_stretch():

@@ -4,13 +4,12 @@ LLVM compares 64 bytes by one to four vector instructions, whatever the processo
 operations are written in LLVM's language.
 """
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+from tfglm.loops import compiled
 
 VECTOR = 64
 """Bytes that are compared at once. So many must be readable behind the lines."""

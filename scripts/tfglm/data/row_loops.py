@@ -1,9 +1,8 @@
 """The compiled loops over rows of ingest: what NumPy does with indices of eight bytes, and one step at a time."""
 
-import numba
 import numpy as np
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+from tfglm.loops import compiled
 
 LANES = 4
 """Counts that are kept apart: where the same code comes again, the processor would wait for the last one to be written."""

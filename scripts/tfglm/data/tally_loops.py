@@ -1,13 +1,12 @@
 """The compiled loops that find rows which agree, in a hash table of keys with open addressing (Knuth, The Art of Computer
 Programming, 6.4, algorithm L)."""
 
-import numba
 import numpy as np
 
 from tfglm.data import folds
 from tfglm.data.folds import GOLDEN
+from tfglm.loops import compiled
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
 mixed = compiled(folds.mixed)
 
 

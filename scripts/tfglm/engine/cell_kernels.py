@@ -6,7 +6,7 @@ int32 [a power of two] has the numbers, -1 where there is none, and `keys` int64
 
 import numpy as np
 
-from tfglm.engine.kernels import compiled
+from tfglm.loops import compiled
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4)."""

@@ -6,15 +6,10 @@ Nothing here is reordered: each sum is added row by row.
 Groups are unsigned, because numba would have to test other indices for those that count from the end.
 """
 
-import numba
 import numpy as np
 
 from tfglm.families import FAMILIES
-
-# Sums that lie side by side become one vector instruction.
-numba.config.SLP_VECTORIZE = 1
-
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+from tfglm.loops import compiled
 
 RUN = 32
 """Rows that `in_runs` leaves together: row by row it took a seventh of an epoch. In a column they are a whole number of words."""

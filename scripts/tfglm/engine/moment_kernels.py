@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tfglm.engine.kernels import compiled
+from tfglm.loops import compiled
 
 MOMENTS = 8
 """Sums for each coefficient and bin."""

@@ -1,9 +1,8 @@
 """The loop over the rows of a logistic regression, in which a fit spends much of its time; compiled by numba once a machine."""
 
-import numba
 import numpy as np
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+from tfglm.loops import compiled
 
 LANES = 16
 """Sums that a loop makes side by side, of every 16th row each: what adds to one sum has to wait for the addition before."""

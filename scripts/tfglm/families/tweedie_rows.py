@@ -2,10 +2,9 @@
 
 import math
 
-import numba
 import numpy as np
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+from tfglm.loops import compiled
 
 NEGLIGIBLE = 40.0
 """By how much the logarithm of a term is less than that of the largest, from which on terms are left out."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
+
+from tfglm.loops import compiled
 
 BINS = 2**20
 """Up to so many different scores are told apart."""
@@ -51,7 +52,7 @@ class Search:
         return places
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def search(upper: np.ndarray, first: np.ndarray, parts_a_unit: float, scores: np.ndarray, places: np.ndarray) -> None:
     """Set `places` [rows] to the first entries of `upper` that are no less than the scores; those of part k begin at first[k]."""
     for i in range(len(scores)):
