@@ -1,15 +1,16 @@
 """Runs one program on one work, within limits of time and memory, and writes what it took and how good its answer is.
 
 A program that a limit has ended with fewer of the same rows is not started.
+
 Memory is the largest sum of the proportional set sizes of the program and all its descendants, looked at five times a second.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -30,6 +31,15 @@ def memory_of(process: psutil.Process) -> float:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return total / 1e9
+
+
+def end(process: psutil.Process) -> None:
+    """End a process and all its descendants: servers, too, that it has put into process groups of their own."""
+    of_all = [process, *process.children(recursive=True)]
+    for each in of_all:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    psutil.wait_procs(of_all)
 
 
 def command(arguments: argparse.Namespace) -> list[str]:
@@ -59,8 +69,7 @@ def run(arguments: argparse.Namespace) -> dict:
             elif time.perf_counter() - started > arguments.seconds:
                 ended = f"not finished in {arguments.seconds:g} s"
             if ended != "finished":
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+                end(process)
             time.sleep(0.2)
     if child.returncode and ended == "finished":
         lines = log.read_text(errors="replace").strip().splitlines() or ["no word"]

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import polars as pl
+import psutil
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
@@ -89,6 +90,38 @@ def test_every_peer_has_a_program_and_an_environment():
         if "environment" in peer:
             lines = (PEERS / "environments" / f"{peer['environment']}.txt").read_text().split()
             assert all("==" in line for line in lines), name
+
+
+SERVER = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+pathlib.Path(sys.argv[3], "server").write_text(str(child.pid))
+time.sleep(600)
+"""
+"""A program that does not end, with a server in a session of its own."""
+
+
+def measured(folder, *more):
+    """What measure.py says of that program, if 3 seconds are its limit."""
+    program, result = folder / "fit_server.py", folder / "result.json"
+    program.write_text(SERVER)
+    files = [f"--{name}={folder / name}" for name in ("table", "work", "folder")]
+    limits = ["--cores=1", "--seconds=3", "--memory=4", f"--python={sys.executable}", *more]
+    line = [sys.executable, str(PEERS / "measure.py"), *limits, f"--program={program}", *files, f"--result={result}"]
+    subprocess.run(line, check=True)
+    return json.loads(result.read_text())
+
+
+def test_a_program_that_a_limit_ends_leaves_no_server_and_is_not_started_on_more_rows(tmp_path):
+    first = measured(tmp_path)
+    assert first["ended"] == "not finished in 3 s" and first["seconds"] > 3
+    server = int((tmp_path / "folder" / "server").read_text())
+    assert not psutil.pid_exists(server) or psutil.Process(server).status() == psutil.STATUS_ZOMBIE
+    fewer = tmp_path / "fewer.json"
+    for ended in ("not finished in 3 s", "with fewer rows not finished in 3 s"):
+        fewer.write_text(json.dumps(first | {"ended": ended}))
+        assert measured(tmp_path, f"--fewer={fewer}")["ended"] == "with fewer rows not finished in 3 s"
+        assert not (tmp_path / "folder" / "server").exists()
 
 
 def test_the_page_is_what_was_measured():
