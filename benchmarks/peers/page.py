@@ -46,8 +46,8 @@ each runs, as short as its own documentation has it. This page is made of [peers
 - pyfixest absorbs the factors, which is what it is made for, so it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" say which limit of time or memory ended a run; "with fewer rows", that it ended the same program
-  on a tenth of these rows, so that it was not started on all of them.
+- "not finished" and "more than" say which limit of time or memory ended a run; "with fewer rows", that it had ended the same
+  program on a tenth or a hundredth of these rows, so that it was not started on all of them.
 
 Seconds are {repeats}, on {machine}. What is not measured anew is kept, so works and
 programs may be from different hours, in which the machine was not equally fast: small ratios say little.
