@@ -151,9 +151,10 @@ def watch_queue():
 
 
 onstart:
-    # At least: the chief starts when the roles have written their addresses, and where a job first activates a conda environment,
-    # that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each tenth of that time, and each
-    # second at most; and not as a profile of the workflow, which would overrule the 60 s of those in profiles/.
+    # At least: the chief starts when the roles have written their addresses, which on a busy machine may take longer than the 5 s
+    # of Snakemake, and where a job first activates a conda environment longer still. Not more than needed, as Snakemake looks
+    # again after a tenth of that time, or after a second if that is longer; and not as a profile of the workflow, which would
+    # overrule the 60 s of those in profiles/.
     patience = 20 if workflow.deployment_settings.deployment_method else 10
     workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, patience)
     check_machine()
