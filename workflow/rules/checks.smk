@@ -151,12 +151,10 @@ def watch_queue():
 
 
 onstart:
-    # At least: the chief starts when the roles have written their addresses, which on a busy machine may take longer than the 5 s
-    # of Snakemake, and where a job first activates a conda environment longer still. Not more than needed, as Snakemake looks
-    # again after a tenth of that time, or after a second if that is longer; and not as a profile of the workflow, which would
-    # overrule the 60 s of those in profiles/.
-    patience = 20 if workflow.deployment_settings.deployment_method else 10
-    workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, patience)
+    # At least: the chief starts when the roles have written their addresses, and on a busy machine, from a slow disk, or where a
+    # job first activates an environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each
+    # tenth of that time; and not as a profile of the workflow, which would overrule the 60 s of those in profiles/.
+    workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
     check_machine()
     check_nodes()
     watch_queue()
