@@ -72,8 +72,7 @@ def plan_of(work: Work, workers: int, ps: int) -> Plan:
 
 @dataclass(frozen=True)
 class Constants:
-    """Seconds, but for the two of bytes. Those that have a name in engine/division.py mean the same there, but for `sum`, which
-    the engine takes for longer the more numbers a sum has."""
+    """Seconds, but for the two of bytes. Those that have a name in engine/division.py mean the same there."""
 
     row: float
     sum: float
@@ -105,11 +104,11 @@ class Constants:
 
 def worker_terms(work: Work, plan: Plan) -> list[float]:
     """What the workers do in all, by the constants row, sum, outside, sent and worker_piece."""
-    outside = sum(size > division.CACHED for size in work.sizes)
+    sizes = np.array(work.sizes)
     return [
         plan.portions * work.rows,
-        (len(work.sizes) - outside) * work.rows,
-        outside * work.rows,
+        float(division.seconds_of_sums(sizes, work.rows, 1, 0, 0).sum()),
+        float(division.seconds_of_sums(sizes, work.rows, 0, 1, 0).sum()),
         plan.runs * sum(work.sizes),
         plan.pieces,
     ]
@@ -148,7 +147,7 @@ def busiest_worker(work: Work, plan: Plan, constants: Constants) -> float:
     """Seconds of the worker that is the last."""
     rows = work.rows / work.calls * min(plan.together, work.calls)
     sizes = np.array(work.sizes)
-    of_sums = rows * np.where(sizes > division.CACHED, constants.outside, constants.sum) + sizes * constants.sent
+    of_sums = division.seconds_of_sums(sizes, rows, constants.sum, constants.outside, constants.sent)
     longest = float(np.add.reduceat(of_sums, plan.bounds[:-1]).max())
     return plan.turns * (rows * constants.row + longest + constants.worker_piece)
 

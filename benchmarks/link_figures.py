@@ -63,7 +63,7 @@ def figures(measured: Mapping[str, Any], held_out: Sequence[Mapping[str, Any]]) 
         "constants": asdict(constants) | {"solver_fit": solver[0], "solver_number": solver[1]},
         "constants_of_the_engine": {
             name: getattr(division, name)
-            for name in ("ROW", "OUTSIDE", "SENT", "RECEIVED", "IN_SLOT", "ASKED", "PIECE")
+            for name in ("ROW", "SUM", "OUTSIDE", "SENT", "RECEIVED", "IN_SLOT", "ASKED", "PIECE")
         },
         "errors": {
             kind: {

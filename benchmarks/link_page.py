@@ -10,7 +10,7 @@ SHOWN = [(1_000_000, "wide"), (10_000_000, "narrow"), (10_000_000, "medium"), (1
 
 MEANINGS = {
     "row": ("a row and portion: reading it, its linear predictor and weight", "ns", "ROW"),
-    "sum": ("a row and sum whose numbers stay in a processor's cache", "ns", None),
+    "sum": ("a row, sum and doubling of its numbers, which stay in a processor's caches", "ns", "SUM"),
     "outside": ("a row and sum whose numbers do not", "ns", "OUTSIDE"),
     "sent": ("a number of a result, on the worker", "ns", "SENT"),
     "worker_piece": ("a piece of work, on the worker", "ms", None),

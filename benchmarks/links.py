@@ -79,7 +79,7 @@ WORKFLOW = [
     (Setting(4, 1, 1), 1_000_000, "wide"),
     (Setting(4, 2, 10), 10_000_000, "wide"),
     (Setting(8, 2, 1), 10_000_000, "medium"),
-    (Setting(16, 4, 10), 10_000_000, "wide"),
+    (Setting(16, 3, 10), 10_000_000, "wide"),
 ]
 """Fits through the workflow: where, how many rows, which formula."""
 

@@ -14,7 +14,7 @@ import cost
 from cost import Cluster, Constants, Measurement, Work
 
 KNOWN = Constants(
-    row=1e-8, sum=4e-10, outside=6e-9, sent=3e-9, worker_piece=4e-3, received=6e-9, piece=2e-3, chief_pass=1e-3,
+    row=1e-8, sum=5e-11, outside=6e-9, sent=3e-9, worker_piece=4e-3, received=6e-9, piece=2e-3, chief_pass=1e-3,
     added=8e-9, ps_piece=1e-3, ps_pass=5e-4, row_bytes=0.02, piece_bytes=1e4, latency=2e-3, turn=1e-3, asked=2e-2, first=1e-2,
 )  # fmt: skip
 WIDE = Work((10, 22 * 8000, 8000 * 350, 8000 * 350), 8800, 10_000_000, 4)

@@ -116,9 +116,11 @@ def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
     return (0, *cuts.tolist(), len(ends))
 
 
-def seconds_of_sums(sizes: np.ndarray, rows: float) -> np.ndarray:
+def seconds_of_sums(
+    sizes: np.ndarray, rows: float, cached: float = SUM, outside: float = OUTSIDE, sent: float = SENT
+) -> np.ndarray:
     """What each sum takes a worker, beside what all of a row takes, [sums]."""
-    return rows * np.where(sizes > CACHED, OUTSIDE, SUM * np.log2(sizes)) + sizes * SENT
+    return rows * np.where(sizes > CACHED, outside, cached * np.log2(sizes)) + sizes * sent
 
 
 def seconds(sizes: np.ndarray, sharing: Sharing, calls: int, rows: float, workers: int, ps: int) -> float:
