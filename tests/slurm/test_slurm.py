@@ -132,6 +132,18 @@ def never(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
+def refused(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The same, and a fit in it that asks a node for more processes than it has processors."""
+    folder = tmp_path_factory.mktemp("refused") / "checkout"
+    shutil.copytree(local, folder, symlinks=True)
+    configure(folder, ps=1, workers=8)
+    line = ["--retries", "0", "--forcerun", "chief", "--", FIT]
+    with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
+        yield folder, running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
 def on_gpu(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Another copy, and a run in it whose network is to be trained on a GPU, which the nodes have by name only."""
     folder = tmp_path_factory.mktemp("gpu") / "checkout"
@@ -144,7 +156,9 @@ def on_gpu(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def waiting(no_network: Running, one_process: Running, on_gpu: Running, hour: Running, never: Running) -> None:
+def waiting(
+    no_network: Running, one_process: Running, on_gpu: Running, hour: Running, never: Running, refused: Running
+) -> None:
     """All runs of this module that wait for SLURM, each of which would be begun by the first test that asks for it."""
 
 
@@ -217,6 +231,18 @@ def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Clu
         output
     )  # when, and at the end
     assert [job["JobState"] for job in cluster.jobs(folder)] == ["CANCELLED"]
+
+
+def test_a_group_of_jobs_that_sbatch_refuses_ends_the_run_with_its_reason(cluster: Cluster, refused: Running) -> None:
+    folder, running = refused
+    code, output = finish(folder, running)
+    assert code == 1, output
+    reason = (
+        "chief, ps, workers (late): SLURM sbatch failed. The error message was 'sbatch: error: CPU count per node can "
+        "not be satisfied\n"
+    )
+    assert output.count(reason) == 2, output  # when, and at the end
+    assert of_the_cluster(cluster.jobs(folder)) == []
 
 
 def test_one_process_fits_and_trains_the_same_as_here(

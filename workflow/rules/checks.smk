@@ -5,6 +5,8 @@ import json
 import shutil
 import subprocess
 
+from snakemake.jobs import GroupJob
+
 from tfglm.config import column_problems, offered_columns
 from tfglm.config.files import no_such_file
 from tfglm.data.packages import located
@@ -139,7 +141,7 @@ def check_nodes():
         )
 
 
-# Why the scheduler will never start a job: repeated at the end of the run.
+# Why the scheduler will never start a job, or a group of jobs has failed: repeated at the end of the run.
 GIVEN_UP = []
 
 
@@ -150,6 +152,24 @@ def watch_queue():
         pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
 
 
+def tell_why_groups_fail():
+    """Have Snakemake say why a group of jobs has failed, as it does of single jobs: it drops the executor's words, such as those of an
+    sbatch that refuses the job (https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/456)."""
+    log_error = GroupJob.log_error
+
+    def log_error_with_reason(group, msg=None, **further):
+        if msg:
+            rules = sorted({job.rule.name for job in group.jobs})
+            of = sorted({value for job in group.jobs for value in job.wildcards})
+            reason = f"{', '.join(rules)} ({', '.join(of)}): {msg.partition('    sbatch call:')[0].strip()}"
+            logger.error(reason)
+            if reason not in GIVEN_UP:
+                GIVEN_UP.append(reason)
+        log_error(group, msg, **further)
+
+    GroupJob.log_error = log_error_with_reason
+
+
 onstart:
     # At least: the chief starts when the roles have written their addresses, and on a busy machine, from a slow disk, or where a
     # job first activates an environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each
@@ -158,6 +178,7 @@ onstart:
     check_machine()
     check_nodes()
     watch_queue()
+    tell_why_groups_fail()
 
 
 onerror:
