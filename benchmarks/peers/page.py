@@ -90,13 +90,14 @@ def row(peer: str, entry: dict, highest: float | None, repeats: int) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(work: str, what: dict, entries: dict) -> str:
-    """The heading and the table of a work, the fastest first."""
+def table(work: str, what: dict, entries: dict, most: int) -> str:
+    """The heading and the table of a work, the fastest first; others may have run up to `most` times."""
     likelihoods = [entry["log_likelihood"] for entry in entries.values() if "log_likelihood" in entry]
     highest, repeats = max(likelihoods, default=None), max(entry["repeats"] for entry in entries.values())
     finished = sorted(entries.items(), key=lambda each: (each[1]["ended"] != "finished", each[1]["seconds"] or 0))
     lines = [
         f"## {title(work, what)}\n",
+        *(["One run of each program.\n"] if repeats == 1 < most else []),
         "| program | all | read | fit | memory, GB | below maximum | difference | errors |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
         *(row(peer, entry, highest, repeats) for peer, entry in finished),
@@ -132,9 +133,9 @@ def page(results: dict, config: dict) -> str:
         if missing
         else []
     )
-    told = f"medians of {repeats} runs, of one where it says so" if repeats > 1 else "those of a single run"
+    told = f"medians of {repeats} runs, or of one where it says so" if repeats > 1 else "those of a single run"
     head = TEXT.format(repeats=told, machine=machine)
-    return "\n".join([head, *left, *(table(work, config["works"][work], results[work]) for work in works)])
+    return "\n".join([head, *left, *(table(work, config["works"][work], results[work], repeats) for work in works)])
 
 
 def draw(results: dict, config: dict, path: Path) -> None:
