@@ -9,6 +9,7 @@ import statsmodels.api as sm
 
 from pools import fit_frame, table_of
 from tfglm.config import SolverConfig
+from tfglm.errors import UserError
 
 SPAN = 24
 """Of the offset, on the logarithmic scale."""
@@ -64,6 +65,27 @@ def test_so_does_one_with_absorbed_factors(tmp_path):
     of_x = table_of(design, fitted).loc[("x", "")]
     assert fitted.summary["converged"] and abs(of_x["estimate"] - exact.params["x"]) <= 1e-6 * exact.bse["x"]
     assert of_x["std_error"] == pytest.approx(exact.bse["x"], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("family", "link", "offset", "message"),
+    [
+        ("poisson", "log", 800.0, "so large for some rows that with link log their mean in the model with the"),
+        (
+            "gamma",
+            "inverse",
+            -5.0,
+            "with link inverse the linear predictor has to be above 0, and the offset takes it below",
+        ),
+    ],
+)
+def test_an_offset_with_which_no_intercept_has_finite_means_is_refused(tmp_path, family, link, offset, message):
+    frame = pd.concat([counts(1, "groups")] * 5, ignore_index=True).assign(exposure=0.0)
+    frame["count"] += 1
+    frame.loc[7, "exposure"] = offset
+    with pytest.raises(UserError, match=message) as error:
+        fit_frame(frame, "count ~ x", family, tmp_path, offset="exposure", link=link, frequency="times")
+    assert str(error.value).startswith("models.m.offset: ")
 
 
 LIMITED = SolverConfig(max_iterations=1)

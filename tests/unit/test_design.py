@@ -30,6 +30,7 @@ FRAME = pd.DataFrame(
         "same": [7] * 6,
         "zero": [0, 0, 1, 2, 3, 4],
         "negative": [-1, 0, 1, 2, 3, 4],
+        "passengers": [120, 90, 310, 45, 150, 200],
     }
 )
 
@@ -136,6 +137,10 @@ KEYS_REFUSED = {
     "frequencies with fractions": ({"frequency": "delay"}, "models.m.frequency: `delay` must hold whole numbers"),
     "offset is text": ({"offset": "carrier"}, "models.m.offset: `carrier` is no number"),
     "offset is several": ({"offset": "poly(delay, 2)"}, "models.m.offset: `poly(delay, 2)` is more than one number"),
+    "offset without its logarithm": (
+        {"offset": "passengers", "family": "poisson"},
+        "models.m.offset: `passengers` is added to the linear predictor as it is, and with link log its standard deviation, ",
+    ),
     "one cluster": ({"std_errors": "cluster(same)"}, "models.m.std_errors: `same` has only the value `7`"),
     "counts below zero": (
         {"family": "poisson", "formula": "negative ~ carrier"},

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig
+from tfglm.config.families import LINKS
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, labels, training_values
@@ -36,6 +37,10 @@ from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES
+
+WIDEST_OFFSET = 20.0
+"""Standard deviation of an offset that a link makes a power of e: the means of two rows then differ by a factor of e^20, half a
+billion, and the information of all rows but a few is lost in that of these."""
 
 MOST_COMBINATIONS = 2**26
 """Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
@@ -292,6 +297,14 @@ class _DesignBuilder:
         offset = self.numeric_factor(factor, self.column(factor.column, where), where)
         if offset.width > 1:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
+        link = self.settings.link or LINKS[self.settings.family][0]
+        if link in ("log", "logit", "probit", "cloglog") and offset.scale[0] > WIDEST_OFFSET:
+            logarithm = f"`offset: log({factor.name})`" if not factor.calls else "the logarithm of it"
+            raise UserError(
+                f"{where}: `{factor.name}` is added to the linear predictor as it is, and with link {link} its standard "
+                f"deviation, {offset.scale[0]:,.4g}, is too large for that\n  an exposure, such as people or hours, belongs "
+                f"there as {logarithm}"
+            )
         return offset
 
     def folds(self) -> Folds | None:

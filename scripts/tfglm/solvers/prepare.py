@@ -141,10 +141,16 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
             step /= 2
             intercept += step
         else:
+            if family.positive_predictor:
+                raise UserError(
+                    f"models.{design.model}.offset: with link {family.link_name} the linear predictor has to be above 0, and the "
+                    f"offset takes it below for some rows of the model with the intercept alone\n  use link: log, or leave the "
+                    f"offset out"
+                )
             raise UserError(
-                f"models.{design.model}.offset: with link {family.link_name} the linear predictor has to be above 0, and the "
-                f"offset takes it below for some rows of the model with the intercept alone\n  use link: log, or leave the "
-                f"offset out"
+                f"models.{design.model}.offset: the offset is so large for some rows that with link {family.link_name} their "
+                f"mean in the model with the intercept alone is infinite\n  give an exposure as its logarithm, or leave such "
+                f"rows out in data.where"
             )
         coefficients = coefficients.copy()
         coefficients[design.constant] = intercept
