@@ -302,7 +302,7 @@ class _DesignBuilder:
             logarithm = f"`offset: log({factor.name})`" if not factor.calls else "the logarithm of it"
             raise UserError(
                 f"{where}: `{factor.name}` is added to the linear predictor as it is, and with link {link} its standard "
-                f"deviation, {offset.scale[0]:,.4g}, is too large for that\n  an exposure, such as people or hours, belongs "
+                f"deviation, {offset.scale[0]:,.0f}, is too large for that\n  an exposure, such as people or hours, belongs "
                 f"there as {logarithm}"
             )
         return offset
