@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import faulthandler
 import gc
 import io
 import os
@@ -146,6 +147,8 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
             io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), errors="backslashreplace", write_through=True)
             for descriptor in (1, 2)
         )
+    # Of a crash in a library nothing else would say where it was. To the descriptor 2, as a test may have taken sys.stderr.
+    faulthandler.enable(2)
     try:
         main(arguments)
         end_live()

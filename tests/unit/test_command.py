@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import signal
 import subprocess
 import sys
 import termios
@@ -26,14 +27,21 @@ command.run(main, command.parser("").parse_args())
 """
 
 
+SCRIPTS = {"PYTHONPATH": str(Path(__file__).parents[2] / "scripts")}
+
+
+def script(tmp_path: Path, ending: str) -> list[str]:
+    """The command line of such a script."""
+    return [sys.executable, "-c", SCRIPT.format(ending=ending), "--log", str(tmp_path / "log")]
+
+
 def said(tmp_path: Path, ending: str, *, terminal: bool) -> tuple[str, list[str]]:
     """What such a script writes on its error stream, and the lines of its log without the time."""
-    line = [sys.executable, "-c", SCRIPT.format(ending=ending), "--log", tmp_path / "log"]
+    line = script(tmp_path, ending)
     reading, writing = pty.openpty() if terminal else os.pipe()
     if terminal:
         termios.tcsetwinsize(writing, (24, 40))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "scripts")}
-    done = subprocess.Popen(line, stderr=writing, env=environment)
+    done = subprocess.Popen(line, stderr=writing, env=os.environ | SCRIPTS)
     done.wait()
     os.close(writing)
     written = b""
@@ -79,3 +87,16 @@ def test_beside_a_display_live_lines_are_in_the_log_alone_and_errors_take_its_pl
     assert logged == ["begins", "iteration 1", LONG, "waited", "error: mend this"]
     text, _ = said(tmp_path, "1 / 0", terminal=terminal)
     assert f"\n{clear}error: ZeroDivisionError" in text
+
+
+def test_where_a_library_crashes_is_in_the_log(tmp_path):
+    line = script(tmp_path, "import ctypes; ctypes.string_at(0)")
+    assert (
+        subprocess.run(line, env=os.environ | SCRIPTS, stderr=subprocess.DEVNULL, check=False).returncode
+        == -signal.SIGSEGV
+    )
+    logged = (tmp_path / "log").read_text()
+    assert (
+        "Fatal Python error: Segmentation fault" in logged
+        and ' in string_at\n  File "<string>", line 9 in main' in logged
+    )
