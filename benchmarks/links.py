@@ -81,7 +81,7 @@ WORKFLOW = [
     (Setting(8, 2, 1), 10_000_000, "medium"),
     (Setting(16, 3, 10), 10_000_000, "wide"),
 ]
-"""Fits through the workflow: where, how many rows, which formula."""
+"""Fits through the workflow: where, how many rows, which formula. Chief and ps share a node, which has four processors."""
 
 
 def design(rows: int, name: str) -> Path:

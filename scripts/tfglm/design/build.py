@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig
-from tfglm.config.families import LINKS
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, labels, training_values
@@ -36,11 +35,11 @@ from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
-from tfglm.families import FAMILIES
+from tfglm.families import FAMILIES, family_of
 
 WIDEST_OFFSET = 20.0
-"""Standard deviation of an offset that a link makes a power of e: the means of two rows then differ by a factor of e^20, half a
-billion, and the information of all rows but a few is lost in that of these."""
+"""Standard deviation of an offset of which the mean is an exponential, or nearly so: two rows then differ by a factor of e^20,
+half a billion, and the information of all rows but a few is lost in that of these."""
 
 MOST_COMBINATIONS = 2**26
 """Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
@@ -297,13 +296,13 @@ class _DesignBuilder:
         offset = self.numeric_factor(factor, self.column(factor.column, where), where)
         if offset.width > 1:
             raise UserError(f"{where}: `{factor.name}` is more than one number")
-        link = self.settings.link or LINKS[self.settings.family][0]
-        if link in ("log", "logit", "probit", "cloglog") and offset.scale[0] > WIDEST_OFFSET:
+        family = family_of(self.settings.family, self.settings.link)
+        if not (family.quadratic or family.positive_predictor) and offset.scale[0] > WIDEST_OFFSET:
             logarithm = f"`offset: log({factor.name})`" if not factor.calls else "the logarithm of it"
             raise UserError(
-                f"{where}: `{factor.name}` is added to the linear predictor as it is, and with link {link} its standard "
-                f"deviation, {offset.scale[0]:,.0f}, is too large for that\n  an exposure, such as people or hours, belongs "
-                f"there as {logarithm}"
+                f"{where}: `{factor.name}` is added to the linear predictor as it is, and with link {family.link_name} its "
+                f"standard deviation, {offset.scale[0]:,.0f}, is too large for that\n  an exposure, such as people or hours, "
+                f"belongs there as {logarithm}"
             )
         return offset
 
