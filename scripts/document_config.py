@@ -1,4 +1,4 @@
-"""Writes what is generated from tfglm.config: the JSON schema, and the tables of keys in config/README.md."""
+"""Writes what is generated from tfglm.config: the JSON schema, and the page of all keys, docs/config/reference.md."""
 
 import argparse
 import json
@@ -13,8 +13,7 @@ from tfglm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "workflow/schemas/config.schema.json"
-README = ROOT / "config/README.md"
-BEGIN, END = "<!-- keys:begin -->", "<!-- keys:end -->"
+PAGE = ROOT / "docs/config/reference.md"
 
 
 def rows(node: Node, root: Node, path: str = "") -> Iterator[str]:
@@ -39,14 +38,11 @@ def table(root: Node) -> str:
 
 def generated() -> dict[Path, str]:
     """Path -> the text that the file should have."""
-    before, _, rest = README.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise UserError(f"{README}: the lines `{BEGIN}` and `{END}` must be there, to put the tables between")
-    tables = f"### The config\n\n{table(schema())}\n\n### A layout\n\n{table(Layout.model_json_schema())}"
+    about = "`python scripts/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md)."
+    tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
     return {
         SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-        README: f"{before}{BEGIN}\n{tables}\n{END}{after}",
+        PAGE: f"# Every key\n\n{about}\n\n{tables}\n",
     }
 
 

@@ -1,7 +1,6 @@
-"""What MkDocs is told beyond docs/: the pages that lie elsewhere in the repository, and links between all of them.
+"""MkDocs hooks: pages from outside docs/, and links between all pages.
 
-config/README.md becomes a page for each group of its table of contents, and one for the reference of all keys. Other files that
-a page links to are copied beside the pages.
+README files, the changelog and the like become pages of the site. Other files that a page links to are copied beside the pages.
 """
 
 import os
@@ -13,93 +12,55 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 REPOSITORY = Path(__file__).parents[2]
-CONFIG = "config/README.md"
 PAGES = {
     "README.md": "index.md",
+    "config/README.md": "config/index.md",
     "profiles/README.md": "profiles.md",
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
 }
-"""Files of the repository, and the pages that they are."""
+"""Files of the repository, and the pages that they become."""
 
 LINK = re.compile(r"(?<=\]\()([^)\s#]*)(#[^)\s]*)?(?=\))")
-
-
-def slug(heading: str, separator: str = "-") -> str:
-    """The anchor of a heading, as GitHub makes it."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", separator)
-
-
-def how_tos(text: str) -> dict[str, str]:
-    """The pages that config/README.md is divided into: one for each group of its table of contents, and one of every key."""
-    sections = {slug(section.splitlines()[0]): section for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]}
-    contents = text[: text.index("\n## ")]
-    pages = {}
-    for group, entries in re.findall(r"^- (\w+): ((?:.+\n?(?!- ))+)", contents, flags=re.MULTILINE):
-        anchors = re.findall(r"\]\(#([^)]+)\)", entries)
-        parts = [f"## {sections.pop(anchor)}" for anchor in anchors]
-        pages[f"how-to/{group.lower()}.md"] = f"# {group}\n\n{''.join(parts)}"
-    keys = sections.pop("every-key")
-    if sections:
-        raise ValueError(f"{CONFIG}: sections that are in no group of its table of contents: {', '.join(sections)}")
-    title, _, rest = keys.partition("\n")
-    pages["reference.md"] = f"# {title}\n{rest}".replace("\n### ", "\n## ")
-    return pages
-
-
-def anchors_of(pages: dict[str, str]) -> dict[str, str]:
-    """The page on which each heading is."""
-    return {
-        slug(heading): name
-        for name, text in pages.items()
-        for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
-    }
-
-
-HOW_TOS = how_tos((REPOSITORY / CONFIG).read_text())
-ANCHORS = anchors_of(HOW_TOS)
 COPIED: set[str] = set()
 
 
-def target(path: str, anchor: str) -> str:
-    """Where on the site a file of the repository is, and its anchor if it has one."""
-    if path == CONFIG:
-        return f"{ANCHORS[anchor[1:]]}{anchor}" if anchor else "how-to/data.md"
+def target(path: str) -> str:
+    """The path on the site of a file of the repository."""
     if path in PAGES:
-        return PAGES[path] + anchor
+        return PAGES[path]
     if path.startswith("docs/"):
-        return path.removeprefix("docs/") + anchor
+        return path.removeprefix("docs/")
     COPIED.add(path)
     return path
 
 
 def relinked(text: str, source: str, page: str) -> str:
-    """The text of a file of the repository, with its links as they are on a page of the site."""
+    """The text of a file of the repository, with the links that its page on the site needs."""
 
     def replace(match: re.Match) -> str:
         path, anchor = match[1], match[2] or ""
-        if "://" in path or not (path or anchor):
+        if "://" in path or not path:
             return match[0]
-        there = os.path.normpath(PurePosixPath(source).parent / path) if path else source
-        return os.path.relpath(target(there, anchor), PurePosixPath(page).parent)
+        there = os.path.normpath(PurePosixPath(source).parent / path)
+        return os.path.relpath(target(there), PurePosixPath(page).parent) + anchor
 
     return LINK.sub(replace, text)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that do not lie in docs/, and the files that pages link to."""
-    sources = {page: ((REPOSITORY / path).read_text(), path) for path, page in PAGES.items()}
-    sources |= {page: (text, CONFIG) for page, text in HOW_TOS.items()}
-    for page, (text, source) in sources.items():
-        files.append(File.generated(config, page, content=relinked(text, source, page)))
-    for page in (REPOSITORY / "docs").glob("*.md"):
-        relinked(page.read_text(), f"docs/{page.name}", page.name)
+    """Add the pages from outside docs/, and the files that pages link to."""
+    for path, page in PAGES.items():
+        files.append(File.generated(config, page, content=relinked((REPOSITORY / path).read_text(), path, page)))
+    for page in (REPOSITORY / "docs").rglob("*.md"):
+        name = str(page.relative_to(REPOSITORY / "docs"))
+        relinked(page.read_text(), f"docs/{name}", name)
     for path in sorted(COPIED):
         files.append(File.generated(config, path, abs_src_path=str(REPOSITORY / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The pages of docs/ link to the repository as well."""
+    """Mend the links from a page of docs/ to the repository."""
     name = page.file.src_uri
     return relinked(markdown, f"docs/{name}", name) if (REPOSITORY / "docs" / name).exists() else markdown

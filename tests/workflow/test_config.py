@@ -57,7 +57,11 @@ def test_derived_columns_of_the_shipped_layouts(layout):
 
 EXAMPLES = [
     (f"{page}, example {number}", yaml.safe_load(text))
-    for page in ("README.md", "config/README.md")
+    for page in (
+        "README.md",
+        "config/README.md",
+        *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/config").glob("*.md")),
+    )
     for number, text in enumerate(re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL), 1)
 ]
 

@@ -14,31 +14,25 @@ import pytest
 from tfglm.report.glossary import WORDS
 
 REPOSITORY = Path(__file__).parents[2]
+PAGES_OF_THE_CONFIG = sorted((REPOSITORY / "docs/config").glob("*.md"))
 DOCUMENTS = (
     "README.md",
     "config/README.md",
     "profiles/README.md",
     "CHANGELOG.md",
-    "docs/glossary.md",
-    "docs/architecture.md",
-    "docs/wide_and_deep.md",
-    "docs/scaling.md",
-    "docs/benchmarks.md",
-    "docs/peers.md",
-    "docs/failures.md",
-    "docs/installation.md",
-    "docs/security.md",
-    "docs/statistics.md",
-    "docs/strategies.md",
-    "docs/tutorial.md",
     "CONTRIBUTING.md",
+    *sorted(str(page.relative_to(REPOSITORY)) for page in (REPOSITORY / "docs").rglob("*.md")),
 )
 
 
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """The anchors of a page's headings."""
+    return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -46,18 +40,21 @@ def test_links_lead_somewhere(document):
     page = REPOSITORY / document
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
     for link in (link for link in links if not link.startswith("https://")):
-        path, _, anchor = link.partition("#")
+        path, _, fragment = link.partition("#")
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+        assert not fragment or fragment in anchors(target), link
 
 
-def test_the_table_of_contents_of_the_config_has_every_section():
-    """Of which the site is made (docs/site/pages.py)."""
-    contents, _, sections = (REPOSITORY / "config/README.md").read_text().partition("\n## ")
-    headings = re.findall(r"^## (.+)$", "## " + sections, flags=re.MULTILINE)
-    linked = re.findall(r"\(#([^)]+)\)", contents)
-    assert sorted(linked) == sorted(re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings)
+def test_the_contents_of_the_config_link_to_every_page_and_every_question():
+    linked = re.findall(r"\]\(\.\./docs/config/([^)]+)\)", (REPOSITORY / "config/README.md").read_text())
+    questions = [
+        f"{page.name}#{anchor(heading)}"
+        for page in PAGES_OF_THE_CONFIG
+        for heading in re.findall(r"^## (.+\?)$", page.read_text(), flags=re.MULTILINE)
+    ]
+    assert len(questions) > 30
+    assert {page.name for page in PAGES_OF_THE_CONFIG} | set(questions) == set(linked)
 
 
 def test_the_architecture_names_files_that_are_there():
@@ -199,6 +196,8 @@ def test_the_table_of_fits_on_slurm_has_the_figures_that_were_measured():
 def test_the_table_of_strategies_has_the_figures_that_were_measured():
     measured = json.loads((REPOSITORY / "benchmarks" / "results" / "strategies.json").read_text())["medians"]
     rows = re.findall(
-        r"^\|.*\| ([\d.]+) \| ([\d.]+) \|$", (REPOSITORY / "config" / "README.md").read_text(), re.MULTILINE
+        r"^\|.*\| ([\d.]+) \| ([\d.]+) \|$",
+        (REPOSITORY / "docs" / "config" / "network_strategies.md").read_text(),
+        re.MULTILINE,
     )
     assert rows == [(f"{each['start_seconds']:.1f}", f"{each['step_ms']:.1f}") for each in measured.values()]

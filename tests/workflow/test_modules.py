@@ -54,7 +54,7 @@ def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(finished, 
     theirs["fit"] = ["late_arrival"]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"regression": theirs}))
     (snippet,) = re.findall(
-        r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "config" / "README.md").read_text(), re.DOTALL
+        r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "docs/config/running.md").read_text(), re.DOTALL
     )
     (tmp_path / "Snakefile").write_text(snippet)
     here = ("--snakefile", str(tmp_path / "Snakefile"))

@@ -65,6 +65,6 @@ def test_no_page_asks_another_site_for_anything(site):
 
 
 def test_all_of_the_documentation_is_on_the_site(site):
-    words = (site / "how-to" / "models.html").read_text() + (site / "how-to" / "data.html").read_text()
+    words = (site / "config" / "formulas.html").read_text() + (site / "config" / "files.html").read_text()
     assert "How do I write a formula?" in words and "How is a CSV file read?" in words
-    assert "models.&lt;name&gt;.formula" in (site / "reference.html").read_text()
+    assert "models.&lt;name&gt;.formula" in (site / "config" / "reference.html").read_text()

@@ -41,7 +41,7 @@ def check_header(path: Path, header: Sequence[str]) -> None:
     """Raise UserError for a file that is no table with a line of names."""
     if has_images(path):
         raise UserError(
-            f"{path}: holds images; config/README.md (How do I train on images?) says what to write for them"
+            f"{path}: holds images; docs/config/networks.md (How do I train on images?) says what to write for them"
         )
     if len(header) == 1:
         raise UserError(

@@ -263,7 +263,7 @@ def response_of(columns: Sequence[Column], rows: pl.DataFrame) -> Response:
             return as_response(candidates[-1], rows, reason + others)
     raise UserError(
         "no column could be a response: none has two values, ten rows of each, or is a number of more than "
-        f"{FEW_VALUES} values\n  derive one: config/README.md (How do I derive a column?)"
+        f"{FEW_VALUES} values\n  derive one: docs/config/data.md (How do I derive a column?)"
     )
 
 

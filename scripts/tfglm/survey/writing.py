@@ -51,7 +51,7 @@ def config_text(
     """
     lines = [
         f"# Written by `snakemake init` after a look at {looked_at}.",
-        "# config/README.md of tfglm explains every key.",
+        "# docs/config/reference.md of tfglm explains every key.",
         "#",
         *(f"# {line}".rstrip() for line in account(columns)),
         "",
