@@ -1,6 +1,9 @@
 """Functions of numbers in formulas against R and formulaic, through fit, prediction, effects, curves and export."""
 
+import itertools
 import json
+import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,7 @@ from formulaic import model_matrix
 from scipy.special import expit
 
 from pools import estimates_of, fit_files, ingest_frame, table_of
+from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
 from tfglm.design.transforms import apply, is_outside, learn
 from tfglm.results import effects, export, predict
@@ -162,3 +166,157 @@ def test_terms_of_one_column_are_one_curve(frame, tmp_path):
     expected = effects.curves(estimates_of(*other[:2]), other[2], 0.95)
     for column in ("effect", "std_error", "ci_lower", "ci_upper"):
         np.testing.assert_allclose(curve[column], expected[column], rtol=1e-6, atol=1e-9)
+
+
+OF_NUMBERS = {"log": np.log, "log2": np.log2, "log10": np.log10, "exp": np.exp, "sqrt": np.sqrt, "abs": np.abs}
+POSITIONS = np.array([0.3, 0.7, 1.1, 1.9, 2.6, 3.4, 4.1, 5.3, 6.2])
+
+
+class AsInR:
+    """Arithmetic of one column by R's rules: `^` binds tighter than a sign before it, and from the right."""
+
+    def __init__(self, text: str, x: np.ndarray):
+        self.tokens, self.x = re.findall(r"[\d.]+|\w+|\S", text), x
+        self.value = self.sum()
+        assert not self.tokens
+
+    def take(self, *wanted: str) -> str | None:
+        return self.tokens.pop(0) if self.tokens and self.tokens[0] in wanted else None
+
+    def sum(self):
+        value = self.product()
+        while sign := self.take("+", "-"):
+            value = value + self.product() if sign == "+" else value - self.product()
+        return value
+
+    def product(self):
+        value = self.signed()
+        while sign := self.take("*", "/"):
+            value = value * self.signed() if sign == "*" else value / self.signed()
+        return value
+
+    def signed(self):
+        if sign := self.take("+", "-"):
+            return -self.signed() if sign == "-" else self.signed()
+        base = self.atom()
+        return base ** self.signed() if self.take("^") else base
+
+    def atom(self):
+        token = self.tokens.pop(0)
+        if token == "(" or token in OF_NUMBERS:
+            assert token == "(" or self.take("(")
+            value = self.sum()
+            assert self.take(")")
+            return value if token == "(" else OF_NUMBERS[token](value)
+        return self.x if token == "x" else self.x.dtype.type(token)
+
+
+def expression(draw: random.Random, depth: int) -> str:
+    """Arithmetic of x, nested up to `depth` times."""
+    shape = draw.choice("x1") if depth == 0 else draw.choice("++-*/^^^^(--fx1")
+    if shape in "x1":
+        return "x" if shape == "x" else draw.choice(["1", "2", "3", "10", "0.5", "1.25"])
+    inner = expression(draw, depth - 1)
+    if shape == "f":
+        return f"{draw.choice(list(OF_NUMBERS))}({inner})"
+    if shape == "(" or draw.random() < 0.4:
+        inner = f"({inner})"
+    if shape in "(-" and draw.random() < 0.5:
+        return inner if shape == "(" else f"-{inner}"
+    blank = draw.choice(["", " "])
+    return inner + blank + shape.replace("(", "^") + blank + expression(draw, depth - 1)
+
+
+@pytest.fixture(scope="module")
+def arithmetic() -> dict[str, np.ndarray]:
+    """2,000 expressions with their values at POSITIONS, which are different and could be computed to ten digits."""
+    draw, kept = random.Random(5), {}
+    while len(kept) < 2000:
+        text = expression(draw, 5)
+        try:
+            with np.errstate(all="raise"):
+                values, near = (AsInR(text, x).value + np.zeros(9) for x in (POSITIONS, POSITIONS * (1 + 1e-13)))
+        except FloatingPointError:
+            continue
+        size, apart = np.abs(values), np.diff(np.sort(values)).min()
+        if min(size.min(), apart) > 1e-6 and size.max() < 1e6 and (np.abs(near - values) < 1e-10 * size).all():
+            kept[text] = values
+    return kept
+
+
+FUNCTIONS = {
+    "I": ("I(2 * (", ")^2)", lambda values: 2 * values**2),
+    "log": ("log(1 + (", ")^2)", lambda values: np.log(1 + values**2)),
+    "exp": ("exp(-(", ")^2)", lambda values: np.exp(-(values**2))),
+    "sqrt": ("sqrt((", ")^2)", np.abs),
+    "scale": ("scale(", ")", None),
+    "center": ("center(", ")", None),
+    "poly": ("poly(", ", 2)", None),
+    "bs": ("bs(", ", df=4)", None),
+    "ns": ("ns(", ", df=2)", None),
+    "cc": ("cc(", ", knots=[1.5, 2], lower_bound=-4, upper_bound=4)", None),
+}
+"""What stands before and after what each is applied to, and its values, unless it learns from them."""
+
+
+def test_powers_next_to_parentheses_are_those_of_r_in_every_function(arithmetic):
+    without_slope = 0
+    rows, step, precise = np.arange(1, 10), np.longdouble(1e-7), POSITIONS.astype(np.longdouble)
+    of_column = {
+        name: parse(f"y ~ {before}x{after}", "f").terms[0].factors[0].calls
+        for name, (before, after, known) in FUNCTIONS.items()
+        if not known
+    }
+    for (text, values), name in zip(arithmetic.items(), itertools.cycle(FUNCTIONS), strict=False):
+        before, after, known = FUNCTIONS[name]
+        inner, outer = parse(f"y ~ I({text}) + {before}{text}{after}", "f").terms
+        learnt, columns = learn(inner.factors[0].calls, POSITIONS, rows, "f")
+        np.testing.assert_allclose(columns[:, 0], values, rtol=1e-9, err_msg=text)
+        # The label is the same arithmetic, and so is the slope.
+        np.testing.assert_allclose(
+            AsInR(inner.name.removeprefix("I"), POSITIONS).value, values, rtol=1e-9, err_msg=text
+        )
+        numerical = (AsInR(text, precise + step).value - AsInR(text, precise - step).value) / (2 * step)
+        (slopes,) = derivative(learnt, POSITIONS)
+        if np.isfinite(slopes).all():
+            np.testing.assert_allclose(slopes, numerical.astype(float), rtol=1e-6, atol=1e-6, err_msg=text)
+        else:
+            # A negative base, of which the exponent is a whole number by rounding alone.
+            without_slope += 1
+        columns = learn(outer.factors[0].calls, POSITIONS, rows, "f")[1]
+        if known:
+            expected = known(values)[:, None]
+        else:
+            # As of a column that has these values.
+            order = np.argsort(values)
+            expected = learn(of_column[name], values[order], rows[order], "f")[1][np.argsort(order)]
+        np.testing.assert_allclose(columns, expected, rtol=1e-9, atol=1e-9, err_msg=f"{before}{text}{after}")
+    assert without_slope < 5
+
+
+POWERS = "y ~ I(x^(1/3)) + I((x - 10)^2) + log((x + 1)^2) + I(2^(x/10)) + scale((x - 5)^2)"
+
+
+def test_estimates_and_effects_of_powers_next_to_parentheses_are_those_of_their_columns(tmp_path):
+    draw = np.random.default_rng(7)
+    x = draw.uniform(0.1, 30, 200)
+    square = (x - 5) ** 2
+    columns = [np.ones(200), np.cbrt(x), (x - 10) ** 2, 2 * np.log(x + 1), 2 ** (x / 10)]
+    matrix = np.column_stack([*columns, (square - square.mean()) / square.std(ddof=1)])
+    slopes = [
+        0 * x,
+        x ** (-2 / 3) / 3,
+        2 * (x - 10),
+        2 / (x + 1),
+        np.log(2) / 10 * 2 ** (x / 10),
+        2 * (x - 5) / square.std(ddof=1),
+    ]
+    y = matrix @ [1, 2, 0.01, -1, 0.5, 0.3] + draw.normal(size=200)
+    files = [ingest_frame(pd.DataFrame({"y": y, "x": x}), tmp_path)]
+    design, fitted, _ = fit_files(files, POWERS, "gaussian")
+    exact = np.linalg.lstsq(matrix, y, rcond=None)[0]
+    table = table_of(design, fitted)
+    np.testing.assert_allclose(table["estimate"], exact, rtol=1e-6)
+    assert table.index.get_level_values(0).tolist() == ["Intercept", *(term.name for term in design.terms[1:])]
+    effects = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects
+    assert effects["estimate"].tolist() == pytest.approx([np.mean(np.column_stack(slopes) @ exact)], rel=1e-6)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 COLUMN = "x"
 """Stands for the column in a tree."""
@@ -61,9 +62,14 @@ def tree_of(node: ast.AST) -> tuple[Any, set[str]]:
             return folded(OPERATORS[type(symbol)], first, second), some | others
         case ast.Call(function, [argument], []) if ast.unparse(function).removeprefix("np.") in FUNCTIONS:
             tree, columns = tree_of(argument)
-            if isinstance(tree, float):
-                raise ValueError(f"`{ast.unparse(node)}` is a function of no column")
-            return (ast.unparse(function).removeprefix("np."), tree), columns
+            name = ast.unparse(function).removeprefix("np.")
+            if not isinstance(tree, float):
+                return (name, tree), columns
+            with np.errstate(all="ignore"):
+                constant = float(getattr(np, name)(tree))
+            if not math.isfinite(constant):
+                raise ValueError(f"{name}({tree:g}) is no finite number")
+            return constant, columns
     raise ValueError(
         f"`{ast.unparse(node)}` is no arithmetic, which consists of numbers, a column, + - * / ^ and {', '.join(FUNCTIONS)}"
     )
@@ -109,7 +115,8 @@ def slope(tree: Any, x: np.ndarray) -> np.ndarray:
     if symbol == "*":
         return du * v + u * dv
     if symbol == "/":
-        return (du * v - u * dv) / v**2
-    of_base = v * u ** (v - 1) * du
-    # Of a constant exponent the logarithm of the base does not matter, which may be negative.
-    return of_base if isinstance(second, float | int) else of_base + u**v * np.log(u) * dv
+        return du / v - u / v * (dv / v)
+    # What does not change has no part, though the logarithm of a negative base, or a root's slope at 0, is not finite.
+    with np.errstate(all="ignore"):
+        of_base = np.where(du == 0, 0.0, v * u ** (v - 1) * du)
+        return of_base + np.where(dv == 0, 0.0, xlogy(u**v, u) * dv)

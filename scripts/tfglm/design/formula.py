@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfglm.design import arithmetic
-from tfglm.design.hints import hints
+from tfglm.design.hints import QUOTED, hints
 from tfglm.design.terms import INTERCEPT
 from tfglm.design.transforms import TRANSFORMS, Call
 from tfglm.errors import Problems, UserError, short
@@ -84,6 +84,8 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     from formulaic.parser.types import Factor as ParsedFactor
 
     shown = short(formula)
+    # Before formulaic formats calls as Python, where ^ binds weaker than + and loses the parentheses of (x - 1)^2.
+    formula = in_python(formula)
     try:
         products = most_products(DefaultFormulaParser().get_ast(formula))
         parsed = Formula(formula) if products <= MOST_PRODUCTS else None
@@ -107,7 +109,9 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     for term in parsed.rhs:
         with problems.collected():
             if str(term) != "1":
-                factors = [each for factor in term.factors for each in parse_factors(factor.expr, str(term), where)]
+                factors = [
+                    each for factor in term.factors for each in parse_factors(factor.expr, as_in_r(str(term)), where)
+                ]
                 # `i(month, x)` and `x` may have a factor in common.
                 terms.append(FormulaTerm(tuple({factor.name: factor for factor in factors}.values())))
                 if terms[-1].name == INTERCEPT:
@@ -229,9 +233,7 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
     if not expression.startswith(tuple("0123456789(")) and expression.isidentifier():
         return FormulaFactor(expression, expression)
     try:
-        # In R ^ is a power.
-        powers = expression if re.search("['\"]", expression) else expression.replace("^", "**")
-        node = ast.parse(powers, mode="eval").body
+        node = ast.parse(in_python(expression), mode="eval").body
         name = as_in_r(ast.unparse(node))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
@@ -251,6 +253,11 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
     if not isinstance(node, ast.Name) or not calls:
         raise not_supported(term, where)
     return FormulaFactor(name, node.id, calls=tuple(reversed(calls)))
+
+
+def in_python(formula: str) -> str:
+    """A formula with `**` for R's `^`, except in quotes."""
+    return re.sub(rf"{QUOTED.pattern}|\^", lambda match: "**" if match[0] == "^" else match[0], formula)
 
 
 def as_in_r(name: str) -> str:

@@ -2,7 +2,8 @@
 
 import re
 
-BARE = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
+QUOTED = re.compile(r"`[^`]*`|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+"""A level or a name in quotes."""
 
 HINTS = {
     r"\b(?:as[._])?factor\(": "for factor(month) write C(month)",
@@ -59,7 +60,7 @@ RENAMING = (
 
 def hints(formula: str) -> list[str]:
     """What to write instead in a formula that was refused, as far as that can be told; the likeliest two."""
-    bare = BARE.sub(" ", formula)
+    bare = QUOTED.sub(" ", formula)
     terms = bare
     while (outside := re.sub(r"\([^()]*\)", "", terms)) != terms:
         terms = outside

@@ -76,7 +76,10 @@ def learn(
             raise UserError(f"{where}: {call.function}() cannot be applied to the several columns inside it")
         transform = TRANSFORMS[call.function]
         try:
-            values_learnt = transform.learn(columns[0], rows, call.options)
+            # What is inside may not rise with the column, and may have the same value twice.
+            distinct, places = (columns[0], None) if not learnt else np.unique(columns[0], return_inverse=True)
+            occurring = rows if places is None else np.bincount(places, rows)
+            values_learnt = transform.learn(distinct, occurring, call.options)
             if moments and not learnt and call.function in ("scale", "center"):
                 values_learnt = _scale(
                     *moments, {**call.options, **({"scale": False} if call.function == "center" else {})}
