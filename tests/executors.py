@@ -189,14 +189,13 @@ def classes(folder: Path) -> tuple[Design, IngestedFile]:
 def fit_classes(executor: Executor, design: Design, file: IngestedFile, folder: Path) -> dict[str, str]:
     """The digests of what a fit of them writes, by name. A call is a block."""
     from tfglm import checkpoint, digests
-    from tfglm.config import SolverConfig
     from tfglm.engine.cutting import Cutting
     from tfglm.engine.workload import Workload
     from tfglm.solvers.fit import fit
-    from tfglm.solvers.reporter import Reporter
+    from tfglm.solvers.run import Run
 
     workload = Workload(design, [file], "train", cutting=Cutting(rows_per_call=BLOCK_ROWS))
-    fitted = fit(workload, executor, SolverConfig(), Reporter())
+    fitted = fit(workload, Run(executor))
     checkpoint.save(fitted, design, folder)
     digests.write_json(folder / "fit.json", fitted.summary)
     return {path.name: digests.of(path) for path in sorted(folder.iterdir())}

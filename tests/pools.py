@@ -19,8 +19,7 @@ from tfglm.results import coefficients
 from tfglm.results.estimates import Estimates, estimated
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
-from tfglm.solvers.limits import DEFAULTS, Limits
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Limits, Reporter, Run
 
 CR1 = Limits(largest_cr2=0)
 """Standard errors by cluster as statsmodels has them; CR2 is compared in test_clustered."""
@@ -85,7 +84,7 @@ def fit_files(
     tell=lambda message: None,
     solver: SolverConfig | None = None,
     executor: LocalExecutor | None = None,
-    limits: Limits = DEFAULTS,
+    limits: Limits | None = None,
     **settings,
 ) -> tuple[Design, Fitted, Dictionary]:
     """Fit one model to ingested files in this process; `settings` are other keys of the model."""
@@ -100,11 +99,11 @@ def fit_design(
     tell=lambda message: None,
     solver: SolverConfig | None = None,
     executor: LocalExecutor | None = None,
-    limits: Limits = DEFAULTS,
+    limits: Limits | None = None,
 ) -> Fitted:
     workload, held_out = Workload(design, files, "train"), Workload(design, files, "evaluate")
-    reporter = Reporter(tell, tell, tell)
-    return fit(workload, executor or LocalExecutor(), solver or SolverConfig(), reporter, held_out, limits)
+    run = Run(executor or LocalExecutor(), solver or SolverConfig(), Reporter(tell, tell, tell), limits or Limits())
+    return fit(workload, run, held_out)
 
 
 def fit_frame(frame: pd.DataFrame, formula: str, family: str, folder: Path, **settings) -> tuple[Design, Fitted]:

@@ -6,14 +6,13 @@ import numpy as np
 import pandas as pd
 
 from pools import design_of, estimates_of, ingest_frame
-from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.rows import MISSING_VALUE
 from tfglm.engine.workload import Workload
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fit import fit
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 ROWS_OF_A_FILE = 60_000
 
@@ -71,7 +70,7 @@ class Replicates:
 
     def estimates(self, response: np.ndarray) -> Estimates:
         """Those of a fit to these responses of the rows."""
-        fitted = fit(self.workload.answering(response), self.executor, SolverConfig(), Reporter())
+        fitted = fit(self.workload.answering(response), Run(self.executor))
         return estimates_of(self.design, fitted)
 
     def fit(self, response: np.ndarray) -> np.ndarray:

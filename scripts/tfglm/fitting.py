@@ -18,7 +18,7 @@ from tfglm.design.design import Design
 from tfglm.distribute.executor import Call, Executor
 from tfglm.roles import curves
 from tfglm.roles.progress import Progress
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Reporter, Run
 
 
 def parser(description: str, section: type[Section] = SolverConfig) -> argparse.ArgumentParser:
@@ -113,11 +113,9 @@ def _fit(
     journal = resume.Journal(arguments.journal, key(arguments), command.log)
     fitted = fit_design(
         workload,
-        resume.ResumingExecutor(executor, journal, passed),
-        arguments.settings,
-        history.reporter(),
-        Workload(design, files, "evaluate"),
-        rows=rows if collapsed.lacks_clusters(workload, rows) else None,
+        Run(resume.ResumingExecutor(executor, journal, passed), arguments.settings, history.reporter()),
+        held_out=Workload(design, files, "evaluate"),
+        rows_of_errors=rows if collapsed.lacks_clusters(workload, rows) else None,
     )
     command.log(f"fitted in {history.seconds():.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)

@@ -12,7 +12,7 @@ from tfglm.engine.passes import rows_in
 from tfglm.engine.workload import Workload
 from tfglm.resume import Journal, ResumingExecutor
 from tfglm.solvers.fit import fit as fit_design
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 
 class Killed(Exception):
@@ -56,9 +56,7 @@ def fit(workload, folder, executor, key="key", solver=None, **limits):
     try:
         fitted = fit_design(
             workload,
-            ResumingExecutor(executor, journal, lambda recalled, seconds, of: None),
-            solver or SolverConfig(),
-            Reporter(),
+            Run(ResumingExecutor(executor, journal, lambda recalled, seconds, of: None), solver or SolverConfig()),
         )
     finally:
         journal.settle()
@@ -170,5 +168,5 @@ def test_each_sum_tells_which_rows_it_went_through(tmp_path):
         Journal(tmp_path / "journal", "key", lambda message: None),
         lambda recalled, seconds, calls: rows.append(rows_in(calls)),
     )
-    fit_design(Workload(design, files, "train"), executor, SolverConfig(), Reporter())
+    fit_design(Workload(design, files, "train"), Run(executor))
     assert set(rows) == {1_000, 2_000}

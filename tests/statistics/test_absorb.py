@@ -10,7 +10,7 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, table_of
-from tfglm.config import ModelConfig, SolverConfig
+from tfglm.config import ModelConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.cutting import Cutting
@@ -22,7 +22,7 @@ from tfglm.results.joint import joint_tests
 from tfglm.results.nested import likelihood_ratio_tests
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import EMPTY, SEPARATED
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FAMILIES = {"gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson()}
@@ -288,7 +288,7 @@ def test_the_number_of_calls_moves_no_estimate(flights, tmp_path):
     for rows in (2**20, 2**12):
         cutting = Cutting(rows_per_call=rows, rows_per_sum=1e-3)
         workload = Workload(design, [file], "train", cutting=cutting)
-        found.append(fit(workload, LocalExecutor(), SolverConfig(), Reporter()))
+        found.append(fit(workload, Run(LocalExecutor())))
     whole, cut = (table_of(design, each) for each in found)
     difference = np.abs(whole.loc[COVARIATES, "estimate"] - cut.loc[COVARIATES, "estimate"])
     assert np.max(difference / whole.loc[COVARIATES, "std_error"]) < 1e-9

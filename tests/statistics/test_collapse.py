@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from pools import estimates_of, fit_design, ingest_frame
-from tfglm.config import CollapseConfig, ModelConfig, SolverConfig, collapse_of
+from tfglm.config import CollapseConfig, ModelConfig, collapse_of
 from tfglm.data.collapse import collapse
 from tfglm.data.collapsed import ROWS
 from tfglm.data.dictionary import merge
@@ -23,7 +23,7 @@ from tfglm.results.joint import joint_tests
 from tfglm.results.margins import margins
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 ROWS_OF_FILES = (1100, 2900)
 PATH = {"select": "cross_validation", "l1_ratio": 0.5, "folds": 3, "number": 4}
@@ -119,7 +119,7 @@ def collapsed_file(files, dictionary, settings: CollapseConfig, folder) -> Inges
 
 
 def fit_to(workload: Workload, rows: Workload | None, held_out: Workload) -> Fitted:
-    return fit(workload, LocalExecutor(), SolverConfig(), Reporter(), held_out, rows=rows)
+    return fit(workload, Run(LocalExecutor()), held_out, rows)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, metrics, predict
 from tfglm.results.margins import margins
-from tfglm.solvers.limits import Limits
+from tfglm.solvers.run import Limits
 
 ONLINE = {"epochs": 3, "batch_size": 64, "learning_rate": 0.05}
 

@@ -20,7 +20,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results import coefficients, joint, metrics, predict
 from tfglm.results.reference import Reference
-from tfglm.solvers.limits import Limits
+from tfglm.solvers.run import Limits
 
 
 def flights(rows: int = 6000, seed: int = 0) -> pd.DataFrame:

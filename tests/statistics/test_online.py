@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from test_models import flights
 
 from pools import Remembering, design_of, fit_files, ingest_frame, table_of
-from tfglm.config import ModelConfig, OnlineConfig, SolverConfig
+from tfglm.config import ModelConfig, SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.engine import kernels
 from tfglm.engine.cutting import Cutting
@@ -22,7 +22,7 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.roles import curves
 from tfglm.solvers import training
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 FRAME = flights(5_000, seed=5)
 FRAME["held_out"] = (np.arange(len(FRAME)) % 5 == 0).astype(int)
@@ -99,7 +99,8 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     weight = TRAIN["weight"].sum() if design.weights else len(TRAIN)
     objective = training.Objective(workload, {"weight_sum": weight}, design.l1, design.l2, 1.0)
     begin = np.r_[start, np.zeros(design.size - 1)]
-    _, summary = training.train(objective, None, executor, solver, OnlineConfig(**settings), begin, Reporter())
+    run = Run(executor, SolverConfig(solver=[solver], online=settings))
+    _, summary = training.train(objective, None, run, begin)
     return executor.remembered, summary
 
 

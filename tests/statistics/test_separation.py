@@ -22,6 +22,7 @@ from tfglm.results.coefficients import contrasts
 from tfglm.results.estimates import separated_by_default
 from tfglm.solvers import rectifier
 from tfglm.solvers.prepare import count, prepare
+from tfglm.solvers.run import Run
 from tfglm.solvers.start import without_aliased
 
 FORMULA = "late ~ carrier + C(month) + both"
@@ -155,7 +156,7 @@ def test_a_direction_is_found_whatever_the_scale(tmp_path):
         file = ingest_frame(rows, tmp_path / str(number))
         design = design_of("late ~ x + g", "binomial", merge([file]), [file])
         workload, executor = Workload(design, [file], "train"), LocalExecutor()
-        problem = prepare(workload, executor, count(workload, executor), str)
+        problem = prepare(workload, Run(executor), count(workload, executor))
         direction = rectifier.separating_direction(without_aliased(problem, 1.0)[0])
         if expected:
             rest = workload.along(2 * direction[None])

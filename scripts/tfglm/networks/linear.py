@@ -11,11 +11,10 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.inference import estimates
-from tfglm.solvers.limits import DEFAULTS
 from tfglm.solvers.online import held_at_zero
 from tfglm.solvers.prepare import count, prepare
 from tfglm.solvers.problem import Problem, Solution
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 from tfglm.solvers.start import begin
 
 
@@ -50,12 +49,12 @@ def fitted(
         )
     coefficients = unit * weights["wide/coefficients"].astype(float)
     coefficients[design.intercept] += start
-    workload, executor, reporter = Workload(design, files, "train"), LocalExecutor(), Reporter()
-    counts = count(workload, executor)
+    workload, run = Workload(design, files, "train"), Run(LocalExecutor())
+    counts = count(workload, run.executor)
 
     def learnt(problem: Problem) -> Solution:
         problem, held = held_at_zero(problem, coefficients)
         return Solution(problem, problem.at(held))
 
-    solution = begin(prepare(workload, executor, counts, reporter.tell), DEFAULTS, reporter, learnt)
+    solution = begin(prepare(workload, run, counts), learnt)
     return estimates(solution, counts)

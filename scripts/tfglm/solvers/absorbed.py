@@ -28,7 +28,7 @@ from tfglm.solvers.information import Blocks, assemble, gradient, null_vectors
 from tfglm.solvers.pattern import Numbered, Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
 from tfglm.solvers.problem import Problem, State
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 from tfglm.solvers.separation import terms_in
 from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, SparsePart, eliminate, factor
 
@@ -45,7 +45,7 @@ class Kept:
     rows_separated: int = 0
 
 
-def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
+def keep(before: Kept, run: Run) -> Kept:
     """Leave out the rows of separated groups, and of levels of absorbed factors that have but one row, until there are none.
 
     The coefficient of such a level fits its row without error, whatever the others are, so that the row tells nothing of them
@@ -69,7 +69,7 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
             for grouping in dict.fromkeys(grouping for found in which for grouping in found)
         }
         less = workload.without(excluded)
-        return less, less.sum(executor, "counts", design.by_term(np.zeros(design.size)))
+        return less, less.sum(run.executor, "counts", design.by_term(np.zeros(design.size)))
 
     while True:
         known = dict(singletons), dict(separated)
@@ -91,7 +91,7 @@ def keep(before: Kept, executor: Executor, reporter: Reporter) -> Kept:
     for what, found in (("a single row", singletons), ("responses that are all alike", separated)):
         for grouping, levels in found.items():
             if levels:
-                reporter.tell(f"left out: {len(levels):,} levels of {':'.join(grouping)} with {what}")
+                run.reporter.tell(f"left out: {len(levels):,} levels of {':'.join(grouping)} with {what}")
     if not counts["rows"] or family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
             f"models.{design.model}.absorb: once levels with a single row, or with responses that are all alike, are left out, "
@@ -269,7 +269,7 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
     return SparseBlocks(dense, np.arange(start, design.size), a, b, diagonal, SparsePart(pattern, diagonal, cells))
 
 
-def prepare(before: Kept, executor: Executor, reporter: Reporter) -> tuple[AbsorbedProblem, State]:
+def prepare(before: Kept, run: Run) -> tuple[AbsorbedProblem, State]:
     """What is minimised, and the sums at the null model. What is aliased is not free in it. `before` are the rows to begin with.
 
     Raises
@@ -277,7 +277,7 @@ def prepare(before: Kept, executor: Executor, reporter: Reporter) -> tuple[Absor
     UserError
         If nothing is left to fit, or the absorbed factors determine every covariate.
     """
-    kept = keep(before, executor, reporter)
+    kept = keep(before, run)
     workload, counts, design = kept.workload, kept.counts, kept.workload.design
     status = initial_status(design, workload, counts)
     for part in (design.parts[k] for k in design.absorbed_parts):
@@ -285,13 +285,13 @@ def prepare(before: Kept, executor: Executor, reporter: Reporter) -> tuple[Absor
         of_part[sorted(kept.singletons.get(part.grouping, ()))] = EMPTY
     held, null = formal(design, status, by_coefficient(design, counts, "rows"))
     status[held] = REFERENCE
-    index = CellIndex.of(workload, executor)
-    reporter.tell(told(design, index.pattern, index.sizes))
-    coefficients, loss = null_model(workload, executor, counts)
+    index = CellIndex.of(workload, run.executor)
+    run.reporter.tell(told(design, index.pattern, index.sizes))
+    coefficients, loss = null_model(workload, run.executor, counts)
     nothing = np.zeros(design.size)
     problem = AbsorbedProblem(
         workload,
-        executor,
+        run,
         counts,
         status,
         held,
@@ -347,7 +347,7 @@ def without_aliased(problem: AbsorbedProblem, state: State) -> tuple[AbsorbedPro
     return less, replace(state, blocks=blocks)
 
 
-def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tuple[AbsorbedProblem, State] | None:
+def without_separated_rows(problem: AbsorbedProblem) -> tuple[AbsorbedProblem, State] | None:
     """The problem of the rows that cannot be separated, and the sums at its null model; None if none can be. Raises UserError if
     that cannot be told, or nothing is left."""
     design = problem.design
@@ -365,10 +365,8 @@ def without_separated_rows(problem: AbsorbedProblem, reporter: Reporter) -> tupl
     if separated is None:
         return None
     names = ", ".join(terms_in(design, np.abs(separated.direction)))
-    reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
-    less, state = prepare(
-        replace(problem.kept, workload=separated.workload, counts=separated.counts), problem.executor, reporter
-    )
+    problem.run.reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
+    less, state = prepare(replace(problem.kept, workload=separated.workload, counts=separated.counts), problem.run)
     first = problem.across or Across(problem.workload, separated.direction, 0, problem.held, problem.null_vectors)
     across = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
     return replace(less, across=across), state

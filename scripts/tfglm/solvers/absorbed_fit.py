@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfglm.config import SolverConfig
 from tfglm.config.std_errors import ROBUST
-from tfglm.distribute.executor import Executor
 from tfglm.engine.cells import task
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
@@ -18,26 +16,26 @@ from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
 from tfglm.solvers.inference import estimates
 from tfglm.solvers.newton import CONVERGED_BELOW, NewtonSearch
 from tfglm.solvers.problem import Solution, State
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 from tfglm.solvers.separation import Drifting, terms_in
 from tfglm.solvers.sparse_information import SparseFactored
 
 
-def fit(workload: Workload, executor: Executor, counts: Sums, settings: SolverConfig, reporter: Reporter) -> Fitted:
+def fit(workload: Workload, run: Run, counts: Sums) -> Fitted:
     """Fit a design with absorbed factors. `counts` are those of all rows; the rest, and the errors, are as of `solvers.fit.fit`.
 
     The covariance that is returned is that of the coefficients which are reported.
     """
-    problem, state = prepare(Kept(workload, counts, {}, {}), executor, reporter)
+    problem, state = prepare(Kept(workload, counts, {}, {}), run)
     before = 0
     while True:
         try:
-            solution, factored = solve(problem, state, settings.max_iterations, reporter)
+            solution, factored = solve(problem, state)
             break
         except Drifting as drifting:
             coefficients, before = drifting.coefficients, before + drifting.iterations
         # Some rows are seen to be separated only once others have left.
-        less = without_separated_rows(problem, reporter)
+        less = without_separated_rows(problem)
         if less:
             problem, state = less
         else:
@@ -48,14 +46,12 @@ def fit(workload: Workload, executor: Executor, counts: Sums, settings: SolverCo
     if solution.has_covariance:
         solution = replace(solution, certificate=certify(solution, fitted, factored))
         fitted = with_errors(fitted, solution, factored)
-    report = describe(solution, fitted, counts, settings, [])
+    report = describe(solution, fitted, counts, [])
     report |= of_absorbed(problem, fitted, counts)
     return replace(fitted, summary=report | {"warnings": [*report["warnings"], *remarks(problem)]})
 
 
-def solve(
-    problem: AbsorbedProblem, state: State, max_iterations: int, reporter: Reporter
-) -> tuple[Solution, SparseFactored]:
+def solve(problem: AbsorbedProblem, state: State) -> tuple[Solution, SparseFactored]:
     """The maximum of the likelihood, from `state`. Raises UserError and Drifting as `newton.solve` does."""
     design = problem.design
     estimated = int(np.count_nonzero(problem.free[: design.reported_size])) + problem.identified
@@ -65,7 +61,7 @@ def solve(
             f"models.{design.model}: {problem.counts['rows']:,.0f} training rows for {estimated:,} coefficients, of absorbed "
             f"factors too, leave no residual variance to estimate; absorb fewer factors, or coarser ones"
         )
-    search = NewtonSearch(problem, state, df_residual, max_iterations, reporter)
+    search = NewtonSearch(problem, state, df_residual, problem.run.max_iterations)
     search.run()
     factored = search.factored
     assert isinstance(factored, SparseFactored)

@@ -17,6 +17,7 @@ from tfglm.solvers.online import held_at_zero
 from tfglm.solvers.prepare import by_coefficient, null_model
 from tfglm.solvers.problem import Problem, Separation, Solution
 from tfglm.solvers.separation import Drifting, name_or_terms, separation, terms_in
+from tfglm.solvers.start import begin
 
 MOST_SEPARATED_ROWS = 20_000
 """Rows, of those that differ in how the directions move them, of which a table of coefficients tells the signs of infinite
@@ -26,12 +27,7 @@ DIGITS = 9
 """To which rows that are alike are told from others."""
 
 
-def solve_across(
-    start: Solution,
-    solve: Callable[[Solution], Solution],
-    begin: Callable[[Problem], Solution],
-    tell: Callable[[str], None],
-) -> Solution:
+def solve_across(start: Solution, solve: Callable[[Solution], Solution]) -> Solution:
     """What a solver comes to, without the rows that terms separate together.
 
     Parameters
@@ -40,10 +36,6 @@ def solve_across(
         Where the solver begins.
     solve
         The solver. It raises Drifting where its steps lead to infinity.
-    begin
-        Finds where to begin on a problem.
-    tell
-        Hears of separated rows.
 
     Raises
     ------
@@ -59,7 +51,7 @@ def solve_across(
             coefficients, before = drifting.coefficients, before + drifting.iterations
         if start.problem.design.equations:
             raise UserError(of_classes_separate(start.problem, coefficients))
-        problem = without_separated_rows(start.problem, tell)
+        problem = without_separated_rows(start.problem)
         if problem is None:
             problem = replace(start.problem, overlaps=True)
         else:
@@ -79,7 +71,7 @@ def of_classes_separate(problem: Problem, coefficients: np.ndarray) -> str:
     )
 
 
-def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Problem | None:
+def without_separated_rows(problem: Problem) -> Problem | None:
     """The problem of the rows that cannot be separated; None if none can.
 
     Raises
@@ -105,7 +97,9 @@ def without_separated_rows(problem: Problem, tell: Callable[[str], None]) -> Pro
         involved, _ = name_or_terms(problem.workload, problem.executor, direction)
         raise UserError(separation(design, involved, separated.rows, int(counts["rows"])))
     names = ", ".join(involved)
-    tell(f"separated by terms together, so left out of the likelihood: {separated.rows:,} rows, by {names}")
+    problem.run.reporter.tell(
+        f"separated by terms together, so left out of the likelihood: {separated.rows:,} rows, by {names}"
+    )
     status, empty = problem.status.copy(), by_coefficient(design, counts, "rows") == 0
     gone = np.flatnonzero(empty & (status == FREE))
     status[empty & np.isin(status, (FREE, REFERENCE, ALIASED))] = EMPTY

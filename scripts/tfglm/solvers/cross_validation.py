@@ -19,14 +19,14 @@ from tfglm.families import FAMILIES
 from tfglm.solvers.fitted import EMPTY, SEPARATED
 from tfglm.solvers.prepare import count, prepare
 from tfglm.solvers.problem import Point, Problem
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Reporter
 from tfglm.solvers.validated import CrossValidation
 
 Follow = Callable[[Problem, Workload], list[Point]]
 """Follows the path for a problem, and sums the deviance of the rows held out at each point."""
 
 
-def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: Reporter) -> CrossValidation:
+def cross_validate(problem: Problem, penalties: int, follow: Follow) -> CrossValidation:
     """Hold out one fold after the other.
 
     Parameters
@@ -37,8 +37,6 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
         How many there are.
     follow
         Follows their path.
-    reporter
-        Hears of each fold.
 
     Raises
     ------
@@ -58,7 +56,7 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
                 f"models.{problem.design.model}.path.folds: the responses of the training rows without fold {fold + 1} are all "
                 f"alike; use fewer folds"
             )
-        without = prepare(train, problem.executor, counts, lambda message: None)
+        without = prepare(train, problem.run.heard_by(Reporter()), counts)
         unknown = unknown_groups(without)
         if unknown:
             held_out = held_out.without(unknown)
@@ -72,7 +70,7 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow, reporter: R
         weights[fold], rows[fold] = float(of_held["weight_sum"]), float(of_held["rows"])
         by_fold[fold] = [(point.deviance_held_out or 0.0) / weights[fold] for point in points]
         not_converged += sum(not point.converged for point in points)
-        reporter.live(f"fold {fold + 1} of {folds.number}: {rows[fold]:,.0f} rows held out")
+        problem.run.reporter.live(f"fold {fold + 1} of {folds.number}: {rows[fold]:,.0f} rows held out")
     return CrossValidation(by_fold, weights, rows, not_converged)
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tfglm.config import SolverConfig
 from tfglm.config.std_errors import SERIAL
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
@@ -21,7 +20,6 @@ def describe(
     solution: Solution,
     fitted: Fitted,
     counts: Sums,
-    settings: SolverConfig,
     tests: list[dict],
     estimated: Shape | None = None,
 ) -> dict:
@@ -35,17 +33,15 @@ def describe(
         Its coefficients and their covariance.
     counts
         Of all rows: separated ones are in them, but in none of the likelihoods, as if they had not been there.
-    settings
-        Of the solver.
     tests
         Likelihood ratio tests of terms, as fit.json has them.
     estimated
         The shape of the family, if the fit has estimated it.
     """
     problem, design = solution.problem, solution.problem.design
-    report = summary(solution, fitted, counts, settings, estimated)
+    report = summary(solution, fitted, counts, estimated)
     report["largest_kkt_violation"] = solution.violation
-    of_convergence = remarks.on_convergence(solution, settings)
+    of_convergence = remarks.on_convergence(solution)
     if design.l1 or design.path:
         report["coefficients_not_zero"] = int(np.count_nonzero(problem.active(solution.state)))
         report |= {"std_errors": {"kind": "none"}, "nearly_aliased": [], "likelihood_ratio_tests": []}
@@ -68,7 +64,7 @@ def describe(
         warnings.append(remarks.on_perfect_fit(design))
     else:
         report["gap"] = optimality_gap(solution)
-        warnings.append(remarks.on_distance(design, settings.online_solver or "", report["gap"]))
+        warnings.append(remarks.on_distance(design, problem.run.settings.online_solver or "", report["gap"]))
     has_errors = solution.has_covariance and not design.l2
     report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     warnings += remarks.on_crossed_clusters(report["std_errors"])
@@ -76,11 +72,9 @@ def describe(
     return report | {"warnings": [*of_convergence, *design.warnings, *warnings]}
 
 
-def summary(
-    solution: Solution, fitted: Fitted, counts: Sums, settings: SolverConfig, estimated: Shape | None = None
-) -> dict:
+def summary(solution: Solution, fitted: Fitted, counts: Sums, estimated: Shape | None = None) -> dict:
     """The figures of a fit by any solver."""
-    problem, design = solution.problem, solution.problem.design
+    problem, design, settings = solution.problem, solution.problem.design, solution.problem.run.settings
     across = problem.separation.rows if problem.separation else 0
     unknown = (fitted.status == ALIASED) | (fitted.status == EMPTY)
     report: dict = {

@@ -22,10 +22,9 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.errors import UserError
-from tfglm.solvers import inference, quadratic
+from tfglm.solvers import quadratic
 from tfglm.solvers.information import NO_BLOCKS, Blocks, factor, null_vectors
 from tfglm.solvers.problem import CONVERGED_BELOW, Point, Problem, Solution, State
-from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate
 from tfglm.solvers.steps import Since, line_search
 
@@ -43,13 +42,11 @@ PRECISION = 1e-9
 """Of the quadratic problem: the largest violation of its KKT conditions, as a share of the penalty."""
 
 
-def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
+def solve(start: Solution) -> Solution:
     """The minimum of F from `start`; with no iterations, how far the start is from it. Raises Drifting if terms that no penalty
     acts on separate the response."""
     problem, state = start.problem, start.state
-    point = minimise(
-        problem, state, state.information, np.zeros(len(state.coefficients)), problem.l1, max_iterations, reporter
-    )
+    point = minimise(problem, state, state.information, np.zeros(len(state.coefficients)), problem.l1)
     check_drift(point.problem, point.state)
     return solution(start, point if problem.l2 else replace(point, effective=effective_coefficients(point)))
 
@@ -95,15 +92,7 @@ def solution(start: Solution, point: Point) -> Solution:
     )
 
 
-def minimise(
-    problem: Problem,
-    state: State,
-    near: Blocks,
-    correction: np.ndarray,
-    penalty: float,
-    max_iterations: int,
-    reporter: Reporter,
-) -> Point:
+def minimise(problem: Problem, state: State, near: Blocks, correction: np.ndarray, penalty: float) -> Point:
     """Take proximal Newton steps from `state` to the minimum of F.
 
     Parameters
@@ -118,18 +107,14 @@ def minimise(
         How far the point before was from where the first step towards it led, [p]; added to the first step towards this one.
     penalty
         That of the point on its path; violations are compared with it.
-    max_iterations
-        0 only tells how far `state` is from the minimum.
-    reporter
-        Hears how far it is.
     """
     search = ProximalSearch(problem, state, near)
     foretold, before, iteration = state.coefficients, np.inf, 0
     while True:
         violation = problem.violation(search.state)
         objective = problem.objective(search.state)
-        reporter.note(f"iteration {iteration}: objective {objective:.10g}, KKT violation {violation:.3g}")
-        if violation <= CONVERGED_BELOW * penalty or iteration == max_iterations:  # 1.
+        problem.run.reporter.note(f"iteration {iteration}: objective {objective:.10g}, KKT violation {violation:.3g}")
+        if violation <= CONVERGED_BELOW * penalty or iteration == problem.run.max_iterations:  # 1.
             break
         if search.creeps(violation):
             search.observe()
@@ -240,4 +225,4 @@ def effective_coefficients(point: Point) -> float:
     if not problem.ridge.any():
         # Of columns that depend on each other a lasso may keep all.
         return float(np.count_nonzero(active) - len(null_vectors(blocks, len(active))[0]))
-    return inference.effective_coefficients(factor(blocks.penalised(problem.ridge)), problem.ridge)
+    return factor(blocks.penalised(problem.ridge)).effective_coefficients(problem.ridge)

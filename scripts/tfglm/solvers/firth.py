@@ -31,7 +31,7 @@ from tfglm.solvers.likelihood_ratio import is_removable
 from tfglm.solvers.newton import CONVERGED_BELOW, PRECISE_BELOW
 from tfglm.solvers.prepare import by_coefficient
 from tfglm.solvers.problem import Problem, Solution, State
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Reporter
 from tfglm.solvers.sandwich import inverse_state
 from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
 
@@ -56,7 +56,7 @@ class Point:
     gradient: np.ndarray
 
 
-def solve(start: Solution, max_iterations: int, reporter: Reporter, at_zero: np.ndarray | None = None) -> Solution:
+def solve(start: Solution, at_zero: np.ndarray | None = None) -> Solution:
     """The minimum of F, from `start`. The coefficients `at_zero` (a boolean for each) stay there, but are in I."""
     problem = start.problem
     moving = problem.free if at_zero is None else problem.free & ~at_zero
@@ -66,7 +66,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter, at_zero: np.
     def of_moving(point: Point) -> Steps:
         return Steps(factor(point.factored.blocks.restrict(moving)).solve, np.where(moving, point.gradient, 0.0))
 
-    point, iteration, square = _descend(problem, point, of_moving, max_iterations, reporter)
+    point, iteration, square = _descend(problem, point, of_moving, problem.run.max_iterations, problem.run.reporter)
     return replace(
         start,
         state=point.state,
@@ -193,9 +193,7 @@ def _at(problem: Problem, coefficients: np.ndarray) -> Point | None:
     return Point(state, factored, state.loss - 0.5 * float(logarithm), of_all)
 
 
-def likelihood_ratios(
-    full: Solution, max_iterations: int, reporter: Reporter, tell: Callable[[str], None]
-) -> list[dict[str, object]]:
+def likelihood_ratios(full: Solution) -> list[dict[str, object]]:
     """Penalised likelihood ratio tests of the terms (Heinze & Schemper 2002): twice by how much F is larger where the
     coefficients of a term are zero, with the prior of the whole model.
 
@@ -203,10 +201,6 @@ def likelihood_ratios(
     ----------
     full
         The fit with all terms.
-    max_iterations
-        Of each fit.
-    reporter, tell
-        Hear of the fits.
 
     Returns
     -------
@@ -222,8 +216,8 @@ def likelihood_ratios(
         df = int(np.count_nonzero(whole.problem.free & at_zero))
         if not df:
             continue
-        tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
-        less = solve(whole, max_iterations, reporter, at_zero)
+        full.problem.run.reporter.tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
+        less = solve(whole, at_zero)
         if less.converged:
             tests.append(
                 {"term": term.name, "chi_squared": 2 * (less.objective - whole.objective), "df": df, "note": NOTE}

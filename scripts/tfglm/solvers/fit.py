@@ -5,7 +5,6 @@ from functools import partial
 
 from tfglm.config import SolverConfig
 from tfglm.design.design import Design
-from tfglm.distribute.executor import Executor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, profile, shape, theta
@@ -15,10 +14,9 @@ from tfglm.solvers.describe import describe
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.inference import estimates, with_errors
 from tfglm.solvers.likelihood_ratio import likelihood_ratios
-from tfglm.solvers.limits import DEFAULTS, Limits
 from tfglm.solvers.prepare import count, prepare
 from tfglm.solvers.problem import Solution
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 from tfglm.solvers.start import begin
 
 SHAPES = {
@@ -29,13 +27,7 @@ SHAPES = {
 
 
 def fit(
-    workload: Workload,
-    executor: Executor,
-    settings: SolverConfig,
-    reporter: Reporter,
-    held_out: Workload | None = None,
-    limits: Limits = DEFAULTS,
-    rows: Workload | None = None,
+    workload: Workload, run: Run, held_out: Workload | None = None, rows_of_errors: Workload | None = None
 ) -> Fitted:
     """Fit the workload's design to its rows.
 
@@ -43,17 +35,11 @@ def fit(
     ----------
     workload
         The design and the rows.
-    executor
-        Runs the passes over the rows.
-    settings
-        The solver and its settings.
-    reporter
-        Hears how far it is.
+    run
+        Who sums over the rows, the solver and its settings, and who hears how far it is.
     held_out
         The rows that decide when an online solver stops, and which penalty of a path is chosen.
-    limits
-        Sizes from which on a fit is done in another way.
-    rows
+    rows_of_errors
         Those that the workload has collapsed, if it does not have their clusters: standard errors are summed over them.
 
     Returns
@@ -68,26 +54,23 @@ def fit(
     design, as_asked = workload.design, workload
     estimated = None
     if not design.distribution.shape_is_known:
-        estimated = with_shape(workload, executor, settings, reporter, limits)
+        estimated = with_shape(workload, run)
         known = {estimated.name: estimated.value}
         workload = workload.with_design(design.as_fitted(known))
         # Of its own design: rows that are kept back are never collapsed.
         held_out = held_out and held_out.with_design(held_out.design.as_fitted(known))
         design = workload.design
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
-    counts = count(workload, executor)
-    reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
+    counts = count(workload, run.executor)
+    run.reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
     if design.absorbed:
-        return absorbed_fit.fit(workload, executor, counts, settings, reporter)
-    held_out = rows_held_out(design, settings, held_out)
-    problem = prepare(workload, executor, counts, reporter.tell)
+        return absorbed_fit.fit(workload, run, counts)
+    held_out = rows_held_out(design, run.settings, held_out)
+    problem = prepare(workload, run, counts)
     # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.
-    learn = partial(online.solve, settings=settings, held_out=held_out, reporter=reporter)
-    start = begin(problem, limits, reporter, learn if settings.online_solver else None)
+    start = begin(problem, partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
     # 3. Solve; if terms separate rows together, without these rows.
-    begin_again = partial(begin, limits=limits, reporter=reporter)
-    run = partial(solve, settings=settings, reporter=reporter, held_out=held_out)
-    solution = solve_across(start, run, begin_again, reporter.tell)
+    solution = solve_across(start, partial(solve, held_out=held_out))
     fitted, tests = estimates(solution, counts), []
 
     # Theta of the negative binomial is estimated anew in each smaller model, as R's anova does of two such fits.
@@ -96,25 +79,23 @@ def fit(
     def fit_without(term: str) -> Solution:
         of_term, of_counts = workload, counts
         if theta_is_free:
-            less = with_shape(as_asked, executor, settings, reporter, limits, term)
+            less = with_shape(as_asked, run, term)
             of_term = as_asked.with_design(as_asked.design.as_fitted({less.name: less.value}))
-            of_counts = count(of_term, executor)
-        least = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
-        without = prepare(of_term, executor, of_counts, reporter.tell, term)
-        return solve_across(begin_again(without), least, begin_again, reporter.tell)
+            of_counts = count(of_term, run.executor)
+        return solve_across(begin(prepare(of_term, run, of_counts, term)), newton.solve)
 
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
     if solution.has_covariance and not solution.path:
         solution = replace(solution, certificate=certify(solution, fitted))
-        fitted = with_errors(fitted, over_rows(solution, rows), limits)
+        fitted = with_errors(fitted, over_rows(solution, rows_of_errors))
         tests = (
-            firth.likelihood_ratios(solution, settings.max_iterations, reporter, reporter.tell)
+            firth.likelihood_ratios(solution)
             if design.firth
-            else likelihood_ratios(solution, fit_without, reporter.tell, shapes=0 if estimated is None else 1)
+            else likelihood_ratios(solution, fit_without, shapes=0 if estimated is None else 1)
         )
-    profiles = profile.intervals(solution, fitted, reporter.tell, theta_is_free) if solution.has_covariance else []
+    profiles = profile.intervals(solution, fitted, theta_is_free) if solution.has_covariance else []
     # 5. Describe.
-    summary = describe(over_rows(solution, rows), fitted, counts, settings, tests, estimated)
+    summary = describe(over_rows(solution, rows_of_errors), fitted, counts, tests, estimated)
     return replace(fitted, summary=summary | ({"profile": profiles} if design.profile else {}))
 
 
@@ -126,38 +107,23 @@ def over_rows(solution: Solution, rows: Workload | None) -> Solution:
     return replace(solution, problem=replace(problem, workload=rows.as_in(problem.workload)))
 
 
-def with_shape(
-    workload: Workload,
-    executor: Executor,
-    settings: SolverConfig,
-    reporter: Reporter,
-    limits: Limits,
-    without: str | None = None,
-) -> shape.Shape:
+def with_shape(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
     """The estimate of the shape of the family, in the model `without` a term if one is named."""
-    counts = count(workload, executor)
-    problem = prepare(workload, executor, counts, reporter.tell, without)
-    begin_again = partial(begin, limits=limits, reporter=reporter)
-    run = partial(newton.solve, max_iterations=settings.max_iterations, reporter=reporter)
-
-    def solve_anew(start: Solution) -> Solution:
-        return solve_across(start, run, begin_again, reporter.tell)
-
-    method = SHAPES[workload.design.distribution.shape_name]
-    return shape.estimate(solve_anew(begin_again(problem)), method, solve_anew, reporter.tell)
+    solve_again = partial(solve_across, solve=newton.solve)
+    first = solve_again(begin(prepare(workload, run, count(workload, run.executor), without)))
+    return shape.estimate(first, SHAPES[workload.design.distribution.shape_name], solve_again)
 
 
-def solve(start: Solution, settings: SolverConfig, reporter: Reporter, held_out: Workload | None) -> Solution:
+def solve(start: Solution, held_out: Workload | None) -> Solution:
     """What the solver comes to that the model needs; after an online solver alone, only how far it is from there."""
     design = start.problem.design
-    iterations = settings.max_iterations if settings.is_exact else 0
     if design.firth:
-        return firth.solve(start, iterations, reporter)
+        return firth.solve(start)
     if design.path:
-        return path.solve(start, design.path, iterations, reporter, held_out)
+        return path.solve(start, design.path, held_out)
     if design.l1:
-        return elastic_net.solve(start, iterations, reporter)
-    return newton.solve(start, iterations, reporter)
+        return elastic_net.solve(start)
+    return newton.solve(start)
 
 
 def rows_held_out(design: Design, settings: SolverConfig, held_out: Workload | None) -> Workload | None:

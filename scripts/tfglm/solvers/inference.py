@@ -13,7 +13,6 @@ from tfglm.solvers.across import separated_rows
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble
-from tfglm.solvers.limits import Limits
 from tfglm.solvers.prepare import by_coefficient, constant_direction
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.sandwich import by_date, by_several, robust, scores_of
@@ -48,7 +47,7 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
     )
 
 
-def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
+def with_errors(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
     design = solution.problem.design
     free = np.isin(np.arange(design.size), [*fitted.dense, *fitted.eliminated])
@@ -60,16 +59,16 @@ def with_errors(fitted: Fitted, solution: Solution, limits: Limits) -> Fitted:
         return by_date(fitted, solution)
     if not design.by_cluster:
         return fitted
-    return by_several(fitted, solution) if design.crossed else clustered(fitted, solution, free, limits)
+    return by_several(fitted, solution) if design.crossed else clustered(fitted, solution, free)
 
 
-def clustered(fitted: Fitted, solution: Solution, free: np.ndarray, limits: Limits) -> Fitted:
+def clustered(fitted: Fitted, solution: Solution, free: np.ndarray) -> Fitted:
     """The fit with the covariance that is robust to clusters: CR2, or CR1 where that would be too large, and of a regression of
     classes, of which CR2 would need a working model of how the classes of a cluster go together."""
     problem, workload = solution.problem, solution.problem.workload
     design, coefficients = problem.design, problem.design.by_term(fitted.coefficients)
     ((present, scores),) = scores_of(fitted, solution)
-    clusters, rows = len(present), float(problem.counts["rows"])
+    clusters, rows, limits = len(present), float(problem.counts["rows"]), problem.run.limits
     fitted = replace(fitted, scores=scores)
     wide = max(free.sum(), design.size)
     too_large = clusters * wide**2 > limits.largest_cr2 or clusters * wide**3 > limits.longest_cr2
@@ -114,19 +113,6 @@ def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarra
         cluster_constant=constant,
         cluster_rho=adjustment.rho,
     )
-
-
-def effective_coefficients(factored: Factored, ridge: np.ndarray) -> float:
-    """The trace of (I + P)^-1 I, where P = diag(ridge) is in the blocks already; without it, the number of estimates."""
-    blocks = factored.blocks
-    free = len(blocks.dense) + len(blocks.eliminated)
-    if not ridge.any():
-        return free
-    inverse = factored.schur_inverse()
-    # trace((I + P)^-1 I) = p - trace((I + P)^-1 P), and P is diagonal.
-    on_dense = float(np.diag(inverse) @ ridge[blocks.dense])
-    diagonal = 1.0 / blocks.d + np.einsum("ij,ij->j", factored.loadings, inverse @ factored.loadings)
-    return free - on_dense - float(diagonal @ ridge[blocks.eliminated])
 
 
 @dataclass(frozen=True)

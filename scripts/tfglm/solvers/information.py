@@ -178,6 +178,18 @@ class Factored:
         """S^-1."""
         return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.factor)))
 
+    def effective_coefficients(self, ridge: np.ndarray) -> float:
+        """The trace of (I + P)^-1 I, where P = diag(ridge) is in the blocks already; without it, the number of estimates."""
+        blocks = self.blocks
+        free = len(blocks.dense) + len(blocks.eliminated)
+        if not ridge.any():
+            return free
+        inverse = self.schur_inverse()
+        # trace((I + P)^-1 I) = p - trace((I + P)^-1 P), and P is diagonal.
+        on_dense = float(np.diag(inverse) @ ridge[blocks.dense])
+        diagonal = 1.0 / blocks.d + np.einsum("ij,ij->j", self.loadings, inverse @ self.loadings)
+        return free - on_dense - float(diagonal @ ridge[blocks.eliminated])
+
 
 def factor(blocks: Blocks) -> Factored:
     """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it, or the diagonal, is not positive definite."""

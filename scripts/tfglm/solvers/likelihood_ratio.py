@@ -15,7 +15,7 @@ from tfglm.solvers.separation import terms_in
 
 
 def likelihood_ratios(
-    full: Solution, fit_without: Callable[[str], Solution], tell: Callable[[str], None], shapes: int = 0
+    full: Solution, fit_without: Callable[[str], Solution], shapes: int = 0
 ) -> list[dict[str, object]]:
     """Test terms by the fit without each.
 
@@ -28,8 +28,6 @@ def likelihood_ratios(
         The fit with all terms.
     fit_without
         Fits the model without a term.
-    tell
-        Hears of each test.
     shapes
         How many shapes of the family are estimated, in the fits without a term too or as they are in the one with all: their AIC
         counts them (R's `drop1` prints AICs without theta).
@@ -48,7 +46,7 @@ def likelihood_ratios(
         asked = problem.design.tests == "likelihood_ratio"
         if not (separated or across or asked) or not is_testable(problem.design, term):
             continue
-        tell(f"without {term.name}, for its likelihood ratio test:")
+        problem.run.reporter.tell(f"without {term.name}, for its likelihood ratio test:")
         try:
             less = fit_without(term.name)
         except UserError as error:

@@ -23,11 +23,10 @@ import scipy.linalg
 
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
-from tfglm.solvers import inference, observed
+from tfglm.solvers import observed
 from tfglm.solvers.damped import FARTHEST, Damping
 from tfglm.solvers.information import Factored
 from tfglm.solvers.problem import Problem, Solution, State
-from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
 from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, is_no_higher, line_search
 
@@ -35,11 +34,11 @@ AS_LONG, MOST_STEADY = 0.8, 2
 """Of the step before, and how many such steps tell that they lead to infinity."""
 
 
-def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
+def solve(start: Solution) -> Solution:
     """The minimum of F, from `start`; with no iterations, how far the start is from it. Raises Drifting if terms separate the
     response, or without iterations UserError; that too if the information matrix is singular, and if no residual variance is left
     to estimate."""
-    problem = start.problem
+    problem, max_iterations = start.problem, start.problem.run.max_iterations
     counts, design = problem.counts, problem.design
     df_residual = float(counts["rows"]) - problem.free_count
     if df_residual <= 0 and not problem.family.dispersion_known and not design.l2:
@@ -47,7 +46,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
             f"models.{design.model}: {counts['rows']:,.0f} training rows for {problem.free_count:,} coefficients leave no "
             f"residual variance to estimate; use fewer terms, or more rows"
         )
-    search = NewtonSearch(problem, start.state, df_residual, max_iterations, reporter)
+    search = NewtonSearch(problem, start.state, df_residual, max_iterations)
     stretch: float | None = 1.0
     if max_iterations and not problem.family.canonical:
         stretch = observed.run(search)
@@ -63,7 +62,7 @@ def solve(start: Solution, max_iterations: int, reporter: Reporter) -> Solution:
         certificate={} if perfect else {"lambda_squared": search.lambda_squared},
         stretch=stretch or 1.0,
         violation=problem.violation(search.state),
-        effective=inference.effective_coefficients(search.factored, problem.ridge),
+        effective=search.factored.effective_coefficients(problem.ridge),
         is_perfect=perfect,
         has_covariance=max_iterations > 0 and not perfect,
     )
@@ -84,7 +83,6 @@ class NewtonSearch:
     state: State
     df_residual: float
     max_iterations: int
-    reporter: Reporter
     converged_below: float = CONVERGED_BELOW
     precise_below: float = PRECISE_BELOW
     is_exact: bool = True
@@ -195,7 +193,7 @@ class NewtonSearch:
         is_too_long = self.is_exact and largest > FARTHEST and self.lambda_squared > 1.0
         trial = None
         if not (self.damping and is_too_long):
-            trial = line_search(problem, self.state, self.step, since, is_due, problem.at, self.reporter.live)
+            trial = line_search(problem, self.state, self.step, since, is_due, problem.at)
         if trial is None and is_too_long:
             trial = self._go_damped()
         if trial is None:
@@ -212,7 +210,9 @@ class NewtonSearch:
             trial = self.problem.at(self.state.coefficients + step)
             if is_no_higher(self.problem.objective(trial), objective):
                 return trial, Since()
-            self.reporter.live(f"  the loss rose to {self.problem.objective(trial):.10g}: trying a shorter step")
+            self.problem.run.reporter.live(
+                f"  the loss rose to {self.problem.objective(trial):.10g}: trying a shorter step"
+            )
         return None
 
     def check_drift(self) -> None:
@@ -231,11 +231,13 @@ class NewtonSearch:
     def report(self) -> None:
         """Tell how far the search is."""
         objective, square = self.problem.objective(self.state), self.lambda_squared
-        self.reporter.live(f"iteration {self.iteration}: loss {objective:.10g}, lambda^2 {square:.3g}")
+        self.problem.run.reporter.live(f"iteration {self.iteration}: loss {objective:.10g}, lambda^2 {square:.3g}")
         if not self.is_exact:
             return
         if self.converged_below < square < self.before:
             # As if every step to come shrank lambda^2 as the last one did.
             left = np.log(self.converged_below / square) / np.log(square / self.before)
-            self.reporter.advance(self.iteration, min(self.iteration + int(np.ceil(left)), self.max_iterations))
-        self.reporter.record(self.iteration, {"newton/loss": objective, "newton/lambda squared": square})
+            self.problem.run.reporter.advance(
+                self.iteration, min(self.iteration + int(np.ceil(left)), self.max_iterations)
+            )
+        self.problem.run.reporter.record(self.iteration, {"newton/loss": objective, "newton/lambda squared": square})

@@ -18,50 +18,41 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfglm.config import SolverConfig
 from tfglm.design.parametrisation import hold, holding_zero
 from tfglm.engine.optimisers import OPTIMISERS
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers.problem import Problem, Solution
-from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.training import Objective, train
 
 FAR_ABOVE_NULL = 2.0
 """Times the deviance of the null model: a little above it is where a solver may end that has found nothing."""
 
 
-def solve(problem: Problem, settings: SolverConfig, held_out: Workload | None, reporter: Reporter) -> Solution:
+def solve(problem: Problem, held_out: Workload | None) -> Solution:
     """What an online solver has learnt from the null model on, evaluated but not certified.
 
     Parameters
     ----------
     problem
         What is minimised.
-    settings
-        The solver, its rates and its epochs.
     held_out
         The rows that decide when to stop early.
-    reporter
-        Hears the loss as it falls.
 
     Raises
     ------
     UserError
         If the solver has gone astray: the loss has become infinite, or has ended far above that of the null model.
     """
-    design = problem.design
+    design, settings = problem.design, problem.run.settings
     # A response of any size is learnt in units of its standard deviation.
     variance = 2 * problem.null_loss / problem.weight_sum if problem.family.quadratic else 1.0
     unit = float(np.sqrt(variance)) or 1.0
     coefficients, summary = train(
         Objective(problem.workload, problem.counts, design.l1, design.l2, unit),
         held_out if settings.online.patience else None,
-        problem.executor,
-        settings.online_solver or "",
-        settings.online,
+        problem.run,
         problem.null_coefficients,
-        reporter,
     )
     problem, coefficients = held_at_zero(problem, coefficients)  # 5.
     state = problem.at(coefficients)

@@ -6,7 +6,6 @@
 """
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -17,9 +16,7 @@ from tfglm.solvers import elastic_net, quadratic
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.cross_validation import cross_validate
 from tfglm.solvers.information import NO_BLOCKS
-from tfglm.solvers.limits import DEFAULTS
 from tfglm.solvers.problem import Point, Problem, Solution, State
-from tfglm.solvers.reporter import Reporter
 from tfglm.solvers.start import begin
 
 LEAST_L1_RATIO = 1e-3
@@ -35,37 +32,33 @@ CRITERIA = {
 }
 
 
-def solve(
-    start: Solution, settings: PathConfig, max_iterations: int, reporter: Reporter, held_out: Workload | None
-) -> Solution:
+def solve(start: Solution, settings: PathConfig, held_out: Workload | None) -> Solution:
     """The chosen point of the path; `start` is the model with the intercept alone. Raises UserError if no term has an effect."""
-    state = unpenalised_alone(start, max_iterations, reporter)
-    points = follow(start.problem, state, settings, max_iterations, reporter, held_out)
+    problem = start.problem
+    points = follow(problem, unpenalised_alone(start), settings, held_out)
     validated = None
     if settings.select == "cross_validation":
         wanted = settings.model_copy(update={"penalties": [point.penalty for point in points]})
 
         def of_fold(problem: Problem, held_out: Workload) -> list[Point]:
             def follow_from(start: Solution) -> Solution:
-                state = unpenalised_alone(start, max_iterations, Reporter())
-                points = follow(start.problem, state, wanted, max_iterations, Reporter(), held_out)
+                points = follow(start.problem, unpenalised_alone(start), wanted, held_out)
                 return replace(start, path=tuple(points))
 
-            begin_again = partial(begin, limits=DEFAULTS, reporter=Reporter())
-            return list(solve_across(begin_again(problem), follow_from, begin_again, reporter.live).path)
+            return list(solve_across(begin(problem), follow_from).path)
 
-        validated = cross_validate(start.problem, len(points), of_fold, reporter)
+        validated = cross_validate(problem, len(points), of_fold)
         chosen = validated.chosen(settings.rule)
     else:
         values = [point.deviance_held_out if settings.select == "held_out" else aic(point) for point in points]
         chosen = int(np.argmin(np.array(values, float)))  # 3.
     what = "is the strongest within one standard error of the least" if settings.rule == "one_se" else "has the least"
-    reporter.tell(f"penalty {points[chosen].penalty:.4g} {what} {CRITERIA[settings.select]}")
+    problem.run.reporter.tell(f"penalty {points[chosen].penalty:.4g} {what} {CRITERIA[settings.select]}")
     end = elastic_net.solution(start, points[chosen])
     return replace(end, path=tuple(points), chosen=chosen, cross_validation=validated)
 
 
-def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) -> State:
+def unpenalised_alone(start: Solution) -> State:
     """The model of the terms that no penalty acts on; without any, that with the intercept alone, where the fit starts. Raises
     Drifting if these terms separate the response."""
     problem = start.problem
@@ -77,8 +70,7 @@ def unpenalised_alone(start: Solution, max_iterations: int, reporter: Reporter) 
     entering = float(np.abs(np.where(of_each > 0, problem.gradient(start.state), 0.0)).max()) / problem.weight_sum
     nothing = np.zeros(len(start.state.coefficients))
     begun = without_penalised(problem, start.state)
-    search = begun, begun.information, nothing, entering, max_iterations, reporter
-    state = elastic_net.minimise(alone, *search).state
+    state = elastic_net.minimise(alone, begun, begun.information, nothing, entering).state
     elastic_net.check_drift(problem, state)
     return state if state.blocks else problem.at(state.coefficients)
 
@@ -100,14 +92,7 @@ def without_penalised(problem: Problem, state: State) -> State:
     return state
 
 
-def follow(
-    problem: Problem,
-    state: State,
-    settings: PathConfig,
-    max_iterations: int,
-    reporter: Reporter,
-    held_out: Workload | None,
-) -> list[Point]:
+def follow(problem: Problem, state: State, settings: PathConfig, held_out: Workload | None) -> list[Point]:
     """Go from penalty to penalty, each from the minimum of the one before.
 
     Parameters
@@ -118,10 +103,6 @@ def follow(
         Of the model of what is not penalised (`unpenalised_alone`).
     settings
         Which penalties, and how the point is chosen.
-    max_iterations
-        For each penalty.
-    reporter
-        Hears of each point.
     held_out
         Rows whose deviance is summed at each point.
 
@@ -130,12 +111,12 @@ def follow(
     The points of all penalties, without their information matrices, which would be too large to keep.
     """
     points: list[Point] = []
-    null_loss, saturated = state.loss, None
+    heard, null_loss, saturated = problem.run.reporter, state.loss, None
     near, correction = state.information, np.zeros(len(state.coefficients))
     wanted = penalties(problem, state, settings)  # 1.
     for penalty in wanted:
         penalised = problem.penalised(settings.l1_ratio * penalty, (1 - settings.l1_ratio) * penalty)
-        point = elastic_net.minimise(penalised, state, near, correction, penalty, max_iterations, reporter)  # 2.
+        point = elastic_net.minimise(penalised, state, near, correction, penalty)  # 2.
         if held_out:
             if saturated is None:
                 nothing = np.zeros(held_out.design.size)
@@ -147,10 +128,10 @@ def follow(
         state, near, correction = point.state, point.near, point.correction
         effective = elastic_net.effective_coefficients(point)
         points.append(replace(point, effective=effective, near=NO_BLOCKS, state=replace(state, blocks=None)))
-        reporter.advance(len(points), len(wanted))
+        heard.advance(len(points), len(wanted))
         explained = 1 - state.loss / null_loss
-        reporter.record(len(points), {"path/penalty": penalty, "path/loss explained": explained})
-        reporter.live(
+        heard.record(len(points), {"path/penalty": penalty, "path/loss explained": explained})
+        heard.live(
             f"penalty {penalty:.4g}: {np.count_nonzero(state.coefficients):,} coefficients are not zero, "
             f"{point.iterations} iterations, KKT violation {point.violation / penalty:.1g} of the penalty"
         )

@@ -1,6 +1,6 @@
 """From the counts of the rows to what is minimised: which coefficients are free, and the model to begin with."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from tfglm.families import Family
 from tfglm.solvers import classes
 from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
 from tfglm.solvers.problem import Problem
+from tfglm.solvers.run import Run
 from tfglm.solvers.separation import group_names, leave_out_separated
 
 MOST_NULL_STEPS = 100
@@ -57,9 +58,7 @@ def count(workload: Workload, executor: Executor) -> Sums:
     return counts
 
 
-def prepare(
-    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], without: str | None = None
-) -> Problem:
+def prepare(workload: Workload, run: Run, counts: Sums, without: str | None = None) -> Problem:
     """Set up what is minimised, over the rows that are left once those of separated groups are gone.
 
     A penalty makes every coefficient that it acts on finite and unique: then no group is separated, and none is held at zero.
@@ -69,12 +68,10 @@ def prepare(
     ----------
     workload
         The design and the rows.
-    executor
-        Runs the passes over the rows.
+    run
+        Hears of separated groups.
     counts
         Of all rows.
-    tell
-        Hears of separated groups.
     without
         A term whose coefficients are all held at zero, for its likelihood ratio test.
 
@@ -88,7 +85,7 @@ def prepare(
         classes.refuse_lacking_levels(design, counts)
     terms = [term for term in design.unpenalised_terms if term != without]
     if set(terms) - {INTERCEPT} and not (design.firth or design.equations):
-        workload, counts = leave_out_separated(workload, executor, counts, tell, terms)
+        workload, counts = leave_out_separated(workload, run, counts, terms)
         check_means(design, counts, terms)
     status = initial_status(design, workload, counts)
     if without is not None:
@@ -100,14 +97,12 @@ def prepare(
         held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
         status[held] = REFERENCE
     coefficients, loss = (
-        classes.null_model(design, counts) if design.equations else null_model(workload, executor, counts)
+        classes.null_model(design, counts) if design.equations else null_model(workload, run.executor, counts)
     )
     if not design.distribution.canonical or design.distribution.positive_predictor:
         coefficients = valid_start(design, coefficients, counts, status == FREE)
     nothing = np.zeros(design.size)
-    problem = Problem(
-        workload, executor, counts, status, held, null_vectors, coefficients, loss, 0.0, 0.0, nothing, nothing
-    )
+    problem = Problem(workload, run, counts, status, held, null_vectors, coefficients, loss, 0.0, 0.0, nothing, nothing)
     return problem.penalised(design.l1, design.l2)
 
 

@@ -18,6 +18,7 @@ from tfglm.engine.workload import Workload
 from tfglm.families import Family, LikelihoodSums
 from tfglm.solvers.fitted import ALIASED, FREE
 from tfglm.solvers.information import NO_BLOCKS, Blocks, Factored, assemble, factor, gradient
+from tfglm.solvers.run import Run
 from tfglm.solvers.validated import CrossValidation
 
 CONVERGED_BELOW = 1e-6
@@ -74,7 +75,7 @@ class Problem:
     """
 
     workload: Workload
-    executor: Executor
+    run: Run
     counts: Sums
     status: np.ndarray
     held: np.ndarray
@@ -91,6 +92,10 @@ class Problem:
     @property
     def design(self) -> Design:
         return self.workload.design
+
+    @property
+    def executor(self) -> Executor:
+        return self.run.executor
 
     @property
     def family(self) -> Family:

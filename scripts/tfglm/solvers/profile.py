@@ -15,7 +15,7 @@ coefficients; D is then the difference of -2 log-likelihood. With Firth's penalt
 the penalised one, with the prior of the whole model, as R's logistf has it (Heinze & Schemper, Statistics in Medicine 21, 2002).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -134,17 +134,13 @@ def minus_log_likelihood(problem: Problem, state: State) -> float:
     return -value
 
 
-def intervals(
-    solution: Solution, fitted: Fitted, tell: Callable[[str], None], theta_is_free: bool = False
-) -> list[dict[str, object]]:
+def intervals(solution: Solution, fitted: Fitted, theta_is_free: bool = False) -> list[dict[str, object]]:
     """The profile intervals that the design asks for.
 
     Parameters
     ----------
     solution, fitted
         The fit, at the maximum, and its covariance.
-    tell
-        Hears of each combination.
     theta_is_free
         Whether theta of a negative binomial is estimated at each value of a combination.
 
@@ -161,7 +157,7 @@ def intervals(
     design = solution.problem.design
     found = []
     for name, weights in design.profile:
-        tell(f"profile likelihood of {name}:")
+        solution.problem.run.reporter.tell(f"profile likelihood of {name}:")
         direction = direction_of(design, fitted, name, dict(weights))
         found.append(interval(solution, fitted, name, direction, theta_is_free))
     return found

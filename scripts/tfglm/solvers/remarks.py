@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfglm.config import SolverConfig
 from tfglm.config.families import WITH_FIRTH
 from tfglm.design.design import Design
 from tfglm.solvers.inference import Near
@@ -29,9 +28,10 @@ BIASED_ABOVE = 1.05
 than the bias."""
 
 
-def on_convergence(solution: Solution, settings: SolverConfig) -> list[str]:
+def on_convergence(solution: Solution) -> list[str]:
     """That an exact fit, or points of its path, have not converged, how far it is from where they should have, and what may help.
     How far an online solver is from there is another remark."""
+    settings = solution.problem.run.settings
     if not settings.is_exact:
         return []
     many = "raise `max_iterations`, if the next steps still come closer"

@@ -1,6 +1,6 @@
 """Coefficients without a finite estimate, because the responses of their rows are all alike (docs/statistics.md: Separation)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers.run import Run
 
 DRIFTING_ABOVE = 1e-3
 """Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
@@ -24,9 +25,7 @@ class Drifting(Exception):
         self.coefficients, self.iterations = coefficients, iterations
 
 
-def leave_out_separated(
-    workload: Workload, executor: Executor, counts: Sums, tell: Callable[[str], None], terms: Collection[str]
-) -> tuple[Workload, Sums]:
+def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Collection[str]) -> tuple[Workload, Sums]:
     """Leave out the rows of separated groups (docs/statistics.md: Separation).
 
     A group is separated when its responses are all at one end of the range of the family. Leaving out its rows can separate
@@ -36,12 +35,10 @@ def leave_out_separated(
     ----------
     workload
         The design and the rows.
-    executor
-        Counts them anew each time.
+    run
+        Counts them anew each time, and hears which groups of each term are separated.
     counts
         Of all rows.
-    tell
-        Hears how many groups of each term are separated.
     terms
         Those whose groups are looked at.
 
@@ -66,7 +63,7 @@ def leave_out_separated(
             if len(groups) and grouping in plain:
                 separated[grouping] = frozenset(groups.tolist())
                 names = ", ".join(group_names(design, grouping, groups[:20])) + (", ..." if len(groups) > 20 else "")
-                tell(f"separated, so without a finite estimate: {':'.join(grouping)} {names}")
+                run.reporter.tell(f"separated, so without a finite estimate: {':'.join(grouping)} {names}")
         if not separated:
             break
         excluded = {
@@ -74,7 +71,7 @@ def leave_out_separated(
             for grouping in {**excluded, **separated}
         }
         workload = workload.without(excluded)
-        counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
+        counts = workload.sum(run.executor, "counts", design.by_term(np.zeros(design.size)))
     if family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
             f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "

@@ -51,9 +51,7 @@ class Method(NamedTuple):
     given_means: Callable[[Solution, np.ndarray], Shape]
 
 
-def estimate(
-    first: Solution, method: Method, solve: Callable[[Solution], Solution], tell: Callable[[str], None]
-) -> Shape:
+def estimate(first: Solution, method: Method, solve: Callable[[Solution], Solution]) -> Shape:
     """The shape by maximum likelihood.
 
     Parameters
@@ -64,8 +62,6 @@ def estimate(
         Finds the shape, given the means.
     solve
         Finds the coefficients from a start.
-    tell
-        Hears of each turn.
 
     Raises
     ------
@@ -77,7 +73,7 @@ def estimate(
         found = method.given_means(solution, trial)
         if abs(found.value - before) <= found.precise * found.std_error:
             return found
-        tell(f"{found.name} {found.value:.6g}, standard error {found.std_error:.3g}")
+        first.problem.run.reporter.tell(f"{found.name} {found.value:.6g}, standard error {found.std_error:.3g}")
         trial, before = found.trial, found.value
         workload = first.problem.workload.with_design(design.as_fitted({found.name: found.value}))
         problem = replace(solution.problem, workload=workload)

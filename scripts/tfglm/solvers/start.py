@@ -7,10 +7,9 @@ import numpy as np
 
 from tfglm.solvers.damped import of_columns
 from tfglm.solvers.information import null_vectors
-from tfglm.solvers.limits import Limits
 from tfglm.solvers.newton import NewtonSearch
 from tfglm.solvers.problem import Problem, Solution, State
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Reporter
 
 WARM_ITERATIONS = 12
 WARM_UNTIL = 0.25
@@ -20,22 +19,13 @@ WARM_RIDGE = 1.0
 """Penalty on these steps (times b^2 / 2), as a rare group may have responses that are all alike among the rows sampled."""
 
 
-def begin(
-    problem: Problem,
-    limits: Limits,
-    reporter: Reporter,
-    learn: Callable[[Problem], Solution] | None = None,
-) -> Solution:
+def begin(problem: Problem, learn: Callable[[Problem], Solution] | None = None) -> Solution:
     """Find where an exact solver goes on.
 
     Parameters
     ----------
     problem
         What is minimised.
-    limits
-        From which sizes on the first steps are taken on a sample of the rows.
-    reporter
-        Hears of these steps.
     learn
         An online solver, which goes first. What it ends with is only evaluated.
 
@@ -44,7 +34,7 @@ def begin(
     The state to begin with. What is aliased is no longer free in its problem.
     """
     state = sampled = None
-    share = sample_share(problem, limits)
+    share = sample_share(problem)
     if problem.design.penalty_factors:
         problem, state = without_aliased_unpenalised(problem)
     elif not (problem.design.l1 or problem.design.path):
@@ -52,7 +42,7 @@ def begin(
     if learn:
         return learn(problem)
     if sampled is not None:
-        state = problem.at(warm_start(problem, sampled, share, reporter))
+        state = problem.at(warm_start(problem, sampled, share))
         # Rows that the sample has not may have no mean there, by a link of which only linear predictors above 0 have one.
         state = state if np.isfinite(state.loss) else problem.at(problem.null_coefficients)
     elif state is None:
@@ -101,10 +91,10 @@ def without_aliased_unpenalised(problem: Problem) -> tuple[Problem, State]:
     return problem.without_aliased(*null_vectors(state.information.restrict(unpenalised), problem.design.size)), state
 
 
-def sample_share(problem: Problem, limits: Limits) -> float:
+def sample_share(problem: Problem) -> float:
     """The share of the rows on which to take the first steps; 1 if there are too few for a sample to pay. Those of a file that
     stand for many (`frequency`) are no more than they are."""
-    rows = float(problem.counts["rows"])
+    rows, limits = float(problem.counts["rows"]), problem.run.limits
     if problem.design.frequency:
         rows = min(rows, problem.workload.rows)
     fewest = max(limits.sample_rows, limits.sample_rows_per_coefficient * problem.free_count)
@@ -112,16 +102,15 @@ def sample_share(problem: Problem, limits: Limits) -> float:
     return float(share) if share <= limits.largest_sample else 1.0
 
 
-def warm_start(problem: Problem, state: State, share: float, reporter: Reporter) -> np.ndarray:
+def warm_start(problem: Problem, state: State, share: float) -> np.ndarray:
     """Coefficients near the optimum, from steps on a sample of the rows, at which `state` has been summed, [p]."""
     ridge = share * problem.ridge + np.where(problem.ridge > 0, 0.0, WARM_RIDGE)
     if problem.design.intercept is not None:
         ridge[problem.design.intercept] = 0.0
-    sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge)
-    on_sample = Reporter(live=lambda message: reporter.live(f"on {share:.0%} of the rows, {message}"))
+    live = problem.run.reporter.live
+    run = problem.run.heard_by(Reporter(live=lambda message: live(f"on {share:.0%} of the rows, {message}")))
+    sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge, run=run)
     until = WARM_UNTIL * problem.free_count
-    search = NewtonSearch(
-        sampled, state, share * float(problem.counts["rows"]), WARM_ITERATIONS, on_sample, until, is_exact=False
-    )
+    search = NewtonSearch(sampled, state, share * float(problem.counts["rows"]), WARM_ITERATIONS, until, is_exact=False)
     search.run()
     return search.state.coefficients

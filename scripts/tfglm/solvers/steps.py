@@ -76,7 +76,6 @@ def line_search(
     since: Callable[[float], Since],
     is_due: Callable[[Since], bool],
     evaluate: Callable[[np.ndarray, str], State],
-    tell: Callable[[str], None] = lambda message: None,
 ) -> tuple[State, Since] | None:
     """Try step, step / 2, step / 4, ... until one does not raise the objective.
 
@@ -94,8 +93,6 @@ def line_search(
         Whether that is so much that it has to be summed again.
     evaluate
         Sums at some coefficients, by the pass of that name.
-    tell
-        Hears of lengths that are too long.
 
     Returns
     -------
@@ -109,5 +106,5 @@ def line_search(
         if is_no_higher(problem.objective(trial), objective):
             return trial, after
         length /= 2
-        tell(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
+        problem.run.reporter.live(f"  the loss rose to {problem.objective(trial):.10g}: trying {length:g} of the step")
     return None

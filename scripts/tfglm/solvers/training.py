@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfglm.config import OnlineConfig
-from tfglm.distribute.executor import Executor, Shared
+from tfglm.distribute.executor import Shared
 from tfglm.engine.optimisers import OPTIMISERS, Penalty
 from tfglm.engine.passes import Sums
 from tfglm.engine.rows import Signature
 from tfglm.engine.updates import Schedule, Updates, orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers.reporter import Reporter
+from tfglm.solvers.run import Run
 
 CALLS_PER_WORKER = 4
 """In an epoch, at least: fewer and they would learn too little from each other."""
@@ -40,15 +39,7 @@ class Objective:
     unit: float
 
 
-def train(
-    objective: Objective,
-    held_out: Workload | None,
-    executor: Executor,
-    solver: str,
-    settings: OnlineConfig,
-    start: np.ndarray,
-    reporter: Reporter,
-) -> tuple[np.ndarray, dict]:
+def train(objective: Objective, held_out: Workload | None, run: Run, start: np.ndarray) -> tuple[np.ndarray, dict]:
     """Learn coefficients batch by batch.
 
     Parameters
@@ -57,16 +48,10 @@ def train(
         The mean loss of a row, with its penalties.
     held_out
         The rows that decide when to stop early.
-    executor
-        Its workers go through the batches.
-    solver
-        The name of an optimiser.
-    settings
-        Its rates, and how many epochs of batches of which size.
+    run
+        Its workers go through the batches; its settings name the solver, its rates and its epochs.
     start
         Coefficients to begin with, [coefficients].
-    reporter
-        Hears the loss as it falls.
 
     Returns
     -------
@@ -77,7 +62,7 @@ def train(
     UserError
         If the loss becomes infinite, or a batch is larger than the data.
     """
-    return _Training(objective, held_out, executor, solver, settings, reporter).run(start)
+    return _Training(objective, held_out, run).learn(start)
 
 
 class _Call(NamedTuple):
@@ -89,17 +74,11 @@ class _Call(NamedTuple):
 
 
 class _Training:
-    def __init__(
-        self,
-        objective: Objective,
-        held_out: Workload | None,
-        executor: Executor,
-        solver: str,
-        settings: OnlineConfig,
-        reporter: Reporter,
-    ):
-        self.objective, self.held_out, self.executor, self.settings = objective, held_out, executor, settings
-        self.reporter, self.solver, self.optimiser = reporter, solver, OPTIMISERS[solver]
+    def __init__(self, objective: Objective, held_out: Workload | None, run: Run):
+        self.objective, self.held_out, self.executor, self.reporter = objective, held_out, run.executor, run.reporter
+        settings = self.settings = run.settings.online
+        self.solver = run.settings.online_solver or ""
+        self.optimiser = OPTIMISERS[self.solver]
         workload, design = objective.workload, objective.workload.design
         self.where = f"models.{design.model}.online"
         self.rows = workload.rows
@@ -131,7 +110,7 @@ class _Training:
         self.shared: Shared | None = None
         self.held_out_weight = 0.0
 
-    def run(self, start: np.ndarray) -> tuple[np.ndarray, dict]:
+    def learn(self, start: np.ndarray) -> tuple[np.ndarray, dict]:
         began = time.perf_counter()
         state = self._state(start / self.objective.unit)
         best, best_loss, best_epoch, epoch, loss, tested = start, np.inf, 0, 0, np.inf, []
