@@ -1,9 +1,13 @@
 """Random CSV files, whole and damaged, and an independent reader of them: Python's csv module, and conversions written from what
 is documented (tfglm/data/csv_lines.py, values.py), not from the code."""
 
+import bz2
 import csv
+import gzip
+import io
 import random
 import re
+import zipfile
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
@@ -62,6 +66,7 @@ NO_WHOLE = [
     "-",
     "é",
     "٣",
+    "\ufeff5",
 ]
 NUMBERS = [
     *["0", "-0", "1.5", ".5", "5.", "+2.25", "1e3", "1e-320", "0.1", "123456789.123456789", "1e22", "-7.25e-3"],
@@ -87,6 +92,7 @@ TEXTS = [
     "x" * 70,
     "N1\u20ac",
     "日本",
+    "\ufeffAA",
 ]
 CLOCKS = ["0", "7", "0741", "2400", "2359", "5.0"]
 NO_CLOCKS = ["2460", "2401", "-1", "61", "noon"]
@@ -101,12 +107,13 @@ SWAPPED = str.maketrans(".,", ",.")
 
 @dataclass
 class Case:
-    """A file, how it is to be read, and how large blocks are."""
+    """A file, how it is to be read, how large blocks are, and how many blank lines stand before the header."""
 
     data: bytes
     layout: Layout
     settings: dict
     block: int
+    blank: int = 0
 
 
 def case(seed: int) -> Case:
@@ -151,7 +158,9 @@ def case(seed: int) -> Case:
     settings["split"]["train"] = "random BETWEEN 0.3 AND 0.8"
     if draw.random() < 0.3:
         settings["split"] = {"train": "TRUE"}
-    return Case(data, Layout.model_validate(layout), settings, draw.choice([60, 200, 1000, 1 << 20]))
+    blank = [draw.choice([b"\n", b"\r\n", b" \n", b"\xef\xbb\xbf\n"]) for _ in range(draw.choice([0, 0, 0, 1, 3]))]
+    data = b"".join([*blank, data])
+    return Case(data, Layout.model_validate(layout), settings, draw.choice([60, 200, 1000, 1 << 20]), len(blank))
 
 
 def record(draw: random.Random, missing: list[str], plain: bool, trouble: float, separator: str, decimal: str) -> str:
@@ -201,6 +210,8 @@ def damaged(draw: random.Random, line: bytes, separator: str) -> bytes:
         return separator.join(HEADER).encode()
     if how == 3:
         return b'1,"two\nlines",2,3,,'.replace(b",", separator.encode())
+    if how == 5:
+        return b"\xef\xbb\xbf" + line
     if how == 4:
         return b'1,"three\nx,y,1,2,2006-01-02,\nlines",2,3,,'.replace(b",", separator.encode())
     return line[:at] + draw.choice(odd) + line[at + draw.choice([0, 0, 1]) :]
@@ -230,7 +241,7 @@ def independently(of: Case) -> Read:
     outcome = Read()
     separator = of.layout.separator_bytes
     spanned = 0
-    for place, line in enumerate(lines[1:], start=1):
+    for place, line in enumerate(lines[of.blank + 1 :], start=of.blank + 1):
         if not line:
             continue
         outcome.read += 1
@@ -360,3 +371,18 @@ CONVERT = {
     "clock": clock,
     "date": lambda text: datetime.strptime(text, "%Y-%m-%d").date().isoformat(),
 }
+
+
+def packed(text: bytes) -> dict[str, bytes]:
+    archives = {}
+    for name, method in (
+        ("zip", zipfile.ZIP_DEFLATED),
+        ("zip with LZMA", zipfile.ZIP_LZMA),
+        ("zip with bz2", zipfile.ZIP_BZIP2),
+    ):
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", method) as archive:
+            archive.writestr("flights.csv", text)
+        archives[name] = stream.getvalue()
+    several = bz2.compress(text[: len(text) // 2]) + bz2.compress(text[len(text) // 2 :])
+    return archives | {"gzip": gzip.compress(text), "bz2": bz2.compress(text), "bz2 of two streams": several}

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,10 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from csv_cases import packed
 from flights import HEADER, SMALL_PIECES, content, decoded, ingested, selection, write
 from pools import ingest_frame
 from tfglm.data import shards
 from tfglm.data.dictionary import account, merge
+from tfglm.data.packing import estimated_csv_bytes
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
 
@@ -118,10 +121,66 @@ def test_a_file_that_cannot_be_read_is_refused_and_nothing_is_left_behind(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
+BLANK = {"\n": 1, "\r\n": 1, " \t\n\n": 2, "\ufeff\n\n\n": 3, "\n\ufeff": 1}
+
+
+@pytest.mark.parametrize("before", BLANK)
+def test_blank_lines_before_the_header_are_skipped_and_said(tmp_path, before):
+    log: list[str] = []
+    path = write(tmp_path, before + HEADER + "5,A,1,X,100\n\n6,A,1,X,100\n")
+    assert sorted(decoded(ingested(path, selection(columns=["day"]), log=log.append), "train", "day")) == [5, 6]
+    assert f"{path}: blank lines before the header, which are skipped: {BLANK[before]}" in log
+    with pytest.raises(UserError, match=f"flights.csv, line {BLANK[before] + 3}: column `day`"):
+        ingested(write(tmp_path, before + HEADER + "5,A,1,X,100\nx,A,1,X,100\n"), selection(columns=["day"]))
+
+
+def test_blank_lines_alone_are_told_as_what_they_are(tmp_path):
+    with pytest.raises(UserError, match=r"flights.csv: holds 3 blank lines and no others; a CSV file begins with"):
+        ingested(write(tmp_path, "\n\r\n  \n"), selection())
+    with pytest.raises(UserError, match=r"flights.csv: begins with more than 1,000 blank lines"):
+        ingested(write(tmp_path, "\n" * 5000 + HEADER), selection())
+
+
+CONVERTED = {"two returns": "\r\r\n", "old Mac": "\r"}
+
+
+@pytest.mark.parametrize("end", CONVERTED)
+@pytest.mark.parametrize("kind", ["none", "gzip", "bz2", "zip"])
+def test_the_command_that_a_message_names_makes_a_file_that_is_read(tmp_path, end, kind):
+    text = (HEADER + "5,A,1,X,100\n6,A,1,X,100\n" * 60_000).replace("\n", CONVERTED[end]).encode()
+    with pytest.raises(UserError, match="its first line holds a carriage return") as error:
+        ingested(write(tmp_path, ({"none": text} | packed(text))[kind]), selection())
+    if kind == "zip" and not shutil.which("unzip"):
+        pytest.skip("there is no unzip")
+    subprocess.run(["bash", "-ec", str(error.value).splitlines()[-1]], check=True)
+    assert ingested(tmp_path / "flights-converted.csv", selection()).manifest.read == 120_000
+
+
 def test_a_parquet_file_that_is_none_is_refused(tmp_path):
     path = write(tmp_path, HEADER + "1,AA,5,X,1\n", "flights.parquet")
     with pytest.raises(UserError, match=r"flights.parquet: is no Parquet file, although its name says so"):
         ingested(path, selection())
+
+
+BESIDE = {
+    "a readme": ["readme.html"],
+    "what macOS adds": ["__MACOSX/._flights.csv", "__MACOSX/flights.csv", ".DS_Store", "._flights.csv"],
+    "folders and notes": ["docs/", "docs/notes.txt", "LICENSE"],
+}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_the_one_csv_file_of_an_archive_is_read(tmp_path, what):
+    alone, log = ingested(write(tmp_path, GOOD), selection()), []
+    with zipfile.ZipFile(tmp_path / "flights.zip", "w") as archive:
+        for name in BESIDE[what]:
+            archive.writestr(name, b"" if name.endswith("/") else GOOD * 1000)
+        archive.writestr("months/flights.CSV", GOOD)
+    shutil.rmtree(alone.folder)
+    file = ingested(tmp_path / "flights.zip", selection(), log=log.append)
+    assert file.manifest.read == 1 and estimated_csv_bytes(tmp_path / "flights.zip") == len(GOOD)
+    told = [line for line in log if "files of the archive that are not read" in line]
+    assert bool(told) == (what != "what macOS adds") and all(name in told[0] for name in BESIDE[what][1:] if told)
 
 
 def test_an_archive_with_two_files_is_refused(tmp_path):

@@ -1,14 +1,11 @@
 """CSV as it comes: the same rows as an independent reader finds, whichever parser reads them, or an error with its place."""
 
-import bz2
 import contextlib
 import gzip
-import io
 import multiprocessing
 import re
 import shutil
 import time
-import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -285,6 +282,8 @@ WRONG_HEADERS = {
     "many short names": ("a," * 20_000, "is not a CSV file of at most 10,000 columns"),
     "an open quote": ('day,"carrier,tail,miles', "its first line holds a quote that is not closed"),
     "a carriage return": ("day,carrier\rtail,miles", "its first line holds a carriage return"),
+    "separators alone": (" ,,,\nday,carrier,tail,miles", "its first line names no column"),
+    "blank lines and separators": ("\n\n,,,\nday,carrier,tail,miles", "its line 3 names no column"),
     "latin-1": ("day,carrier,t\udce4il,miles", "is not a CSV file whose header is UTF-8"),
     "semicolons": ("day;carrier;tail;miles", "say in the layout what stands between the columns"),
     "xz": ("\udcfd7zXZ", "is compressed with xz, which cannot be read"),
@@ -299,19 +298,16 @@ def test_a_first_line_that_names_no_columns_is_refused(tmp_path, what):
     assert str(error.value).startswith(f"{tmp_path / 'flights.csv'}: ") and message in str(error.value)
 
 
-def packed(text: bytes) -> dict[str, bytes]:
-    archives = {}
-    for name, method in (
-        ("zip", zipfile.ZIP_DEFLATED),
-        ("zip with LZMA", zipfile.ZIP_LZMA),
-        ("zip with bz2", zipfile.ZIP_BZIP2),
-    ):
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", method) as archive:
-            archive.writestr("flights.csv", text)
-        archives[name] = stream.getvalue()
-    several = bz2.compress(text[: len(text) // 2]) + bz2.compress(text[len(text) // 2 :])
-    return archives | {"gzip": gzip.compress(text), "bz2": bz2.compress(text), "bz2 of two streams": several}
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("block", [9, 30, 1 << 20])
+def test_a_byte_order_mark_in_the_middle_belongs_to_the_value_wherever_blocks_begin(tmp_path, compiled, block):
+    layout = Layout.model_validate({"columns": {"carrier": "string", "day": "integer"}})
+    text = "\ufeffcarrier,day\n" + "AA,1\n\ufeffAA,2\n\ufeff\ufeffA,3\n" * 4
+    file = ingested(tmp_path, text, layout, compiled=compiled, limits=IngestLimits(block_bytes=block))
+    rows = [("AA", 1), ("\ufeffAA", 2), ("\ufeff\ufeffA", 3)]
+    assert sorted(rows_of(file, "train", ["carrier", "day"])) == sorted(rows * 4)
+    with pytest.raises(UserError, match="line 3: repeats the header"):
+        ingested(tmp_path, "carrier,day\nAA,1\n\ufeffcarrier,day\n", layout, columns=["carrier"], compiled=compiled)
 
 
 @pytest.mark.parametrize("size", [1, 30, AT_ONCE - 3])
@@ -332,7 +328,7 @@ def test_a_gz_file_may_have_several_members_and_zeros_behind(tmp_path, size):
 def test_a_damaged_archive_is_refused_by_name_or_read_as_it_was(tmp_path):
     random = np.random.default_rng(4)
     text = (HEADER + "".join(f"{number},A,N{random.integers(10**6)},7\n" for number in range(2000))).encode()
-    for name, whole in packed(text).items():
+    for name, whole in csv_cases.packed(text).items():
         assert days(ingested(tmp_path, whole)) == list(range(2000)), name
         for _ in range(12):
             data, at = bytearray(whole), int(random.integers(4, len(whole) - 4))

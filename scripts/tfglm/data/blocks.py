@@ -104,10 +104,10 @@ def csv_blocks(
         For a file that cannot be unpacked, or has a line longer than LONGEST_LINE.
     """
     with opened(path, threads) as stream, reported(path):
-        header = stream.readline()
+        blank, header = csv_lines.header_line(stream)
         if checksum:
-            checksum.update(header)
-        first = 2
+            checksum.update(b"".join([*blank, header]))
+        first = len(blank) + 2
         buffers = buffers or Buffers()
         for lines in whole_lines(stream, path, block_bytes, fields, separator, checksum, buffers):
             yield Block(lines, first if numbered else 0)

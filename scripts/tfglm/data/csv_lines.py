@@ -7,12 +7,14 @@
   elsewhere a quote is a character as any.
 - A quoted field ends in its line. A line that does not close a quote is unreadable: it may have been cut, and its text would
   take in the next line. Where the lines behind it complete a regular record, they are unreadable with it.
-- Each row has as many fields as the header.
+- Each row has as many fields as the header, which is the first line that is not blank.
 """
 
+import codecs
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import IO
 
 import numpy as np
 
@@ -22,6 +24,9 @@ MOST_SPANNED = 1000
 MOST_SPANNED_BYTES = 1 << 16
 """A text in quotes that is longer is taken for a line that was cut."""
 
+MOST_BLANK = 1000
+"""Blank lines that may stand before the header."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -29,6 +34,19 @@ class Problem:
 
     reason: str
     remark: str
+
+
+def is_blank(line: bytes) -> bool:
+    """Whether a line holds nothing but blanks and, as the first of a file may, a byte order mark."""
+    return not line.removeprefix(codecs.BOM_UTF8).strip()
+
+
+def header_line(stream: IO[bytes], longest: int = -1) -> tuple[list[bytes], bytes]:
+    """The blank lines that a file begins with, and the line behind them, as far as its first `longest` bytes."""
+    blank: list[bytes] = []
+    while (line := stream.readline(longest)) and is_blank(line) and len(blank) < MOST_BLANK:
+        blank.append(line)
+    return blank, line
 
 
 @cache

@@ -19,10 +19,11 @@ from tfglm.data.encoding import groups_of, levels_table, moments
 from tfglm.data.kinds import MEANINGS
 from tfglm.data.layouts import recognised
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
-from tfglm.data.packing import packing
+from tfglm.data.packing import left_out, packing
 from tfglm.data.reader import InputReader, in_order
 from tfglm.data.shards import Manifest, Shard
 from tfglm.data.shuffle import ShuffledFile, ShuffledShard, Shuffler
+from tfglm.errors import short
 
 PREDICT = SPLITS.index("predict")
 
@@ -75,6 +76,10 @@ def ingest(
     recognition = recognised(path, layouts, settings)
     log(f"{path}: layout {recognition.name}")
     reader = InputReader.of(path, file, recognition.header, recognition.layout, settings, log, limits)
+    if blank := reader.parser.first_line - 2:
+        log(f"{path}: blank lines before the header, which are skipped: {blank:,}")
+    if others := left_out(path):
+        log(f"{path}: files of the archive that are not read: {', '.join(map(short, others[:10]))} ({len(others):,})")
     for encoder in reader.encoders[1:]:
         origin = "derived" if encoder.name in reader.selection.computed else "as read"
         log(f"  column {encoder.name}: {MEANINGS[encoder.kind]} ({origin})")

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 import pyarrow as pa
@@ -63,7 +63,7 @@ def estimated_csv_bytes(path: Path) -> int:
     kind = packing(path)
     if kind == "zip":
         with reported(path), zipfile.ZipFile(path) as archive:
-            return sum(entry.file_size for entry in archive.infolist())
+            return archive.getinfo(table_in(path, archive)).file_size
     return int(path.stat().st_size * EXPANSION[kind])
 
 
@@ -84,7 +84,7 @@ def reported(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path, threads: int = 1) -> Iterator[IO[bytes]]:
-    """The uncompressed content. Raises UserError for an archive with more than one file."""
+    """The uncompressed content. Raises UserError for an archive with more than one table."""
     with reported(path), _stream(path, threads) as stream:
         yield stream
 
@@ -95,15 +95,39 @@ def _stream(path: Path, threads: int) -> IO[bytes]:
         from tfglm.data.unpacking import unpacked  # what a plain file does not need
 
         return unpacked(path, kind, threads)
-    return only_entry(str(path)) if kind == "zip" else path.open("rb")
-
-
-def only_entry(path: str) -> IO[bytes]:
-    """The one file in a .zip archive, opened. Raises UserError if there are several."""
+    if kind != "zip":
+        return path.open("rb")
     archive = zipfile.ZipFile(path)
-    files = [name for name in archive.namelist() if not name.endswith("/")]
-    if len(files) != 1:
-        raise UserError(
-            f"{path}: holds {len(files)} files ({', '.join(files)}); unpack it and name the one you mean in data.files"
-        )
-    return archive.open(files[0])
+    return archive.open(table_in(path, archive))
+
+
+def entry_of(path: Path) -> str:
+    """The name of the table in a .zip archive. Raises UserError if there is none, or several."""
+    with reported(path), zipfile.ZipFile(path) as archive:
+        return table_in(path, archive)
+
+
+def left_out(path: Path) -> list[str]:
+    """The files of an archive that are not read: what stands beside its table."""
+    if packing(path) != "zip":
+        return []
+    with reported(path), zipfile.ZipFile(path) as archive:
+        return [name for name in files_in(archive) if name != table_in(path, archive)]
+
+
+def files_in(archive: zipfile.ZipFile) -> list[str]:
+    """The files of an archive without those that macOS adds and hides."""
+    names = {name: PurePosixPath(name) for name in archive.namelist() if not name.endswith("/")}
+    return [name for name, path in names.items() if "__MACOSX" not in path.parts and not path.name.startswith(".")]
+
+
+def table_in(path: Path, archive: zipfile.ZipFile) -> str:
+    """The one file in an archive, or the one CSV file beside others, such as a readme. Raises UserError if there is none, or
+    several."""
+    files = files_in(archive)
+    tables = [name for name in files if name.lower().endswith(".csv")] if len(files) > 1 else files
+    if len(tables) != 1:
+        shown = ", ".join(files[:10]) + (", ..." if len(files) > 10 else "")
+        what = f"{len(files):,} files ({shown})" if files else "no file"
+        raise UserError(f"{path}: holds {what}; unpack it and name the one you mean in data.files")
+    return tables[0]

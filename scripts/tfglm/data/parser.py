@@ -4,6 +4,7 @@ What a line is and what its fields stand for is said in `csv_lines` and `values`
 package, all others by pyarrow: unlike polars it refuses a line with too few or too many fields whatever columns are asked for.
 """
 
+import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from tfglm.data import csv_lines, lookups
 from tfglm.data.blocks import Block, Buffers, csv_blocks, parquet_blocks
 from tfglm.data.csv_lines import Problem
 from tfglm.data.distinct import Distinct
+from tfglm.data.header import blank_lines
 from tfglm.data.images import Images, has_images
 from tfglm.data.limits import BLOCK_BYTES
 from tfglm.data.packing import estimated_csv_bytes, packing
@@ -100,9 +102,17 @@ class Parser:
 
     @cached_property
     def headers(self) -> list[list[bytes]]:
-        """The ways in which the header may be written: as UTF-8, or in the encoding of the layout."""
+        """The ways in which the header may be written: as UTF-8, or in the encoding of the layout; and behind a byte order mark,
+        as where files were put one after the other."""
         encodings = dict.fromkeys(["utf-8", self.layout.encoding])
-        return [[name.encode(encoding, "replace") for name in self.header] for encoding in encodings]
+        written = [[name.encode(encoding, "replace") for name in self.header] for encoding in encodings]
+        return [*written, *([codecs.BOM_UTF8 + first, *others] for first, *others in written)]
+
+    @cached_property
+    def first_line(self) -> int:
+        """The number of the line behind the header."""
+        is_csv = not self.images and packing(self.path) != "parquet"
+        return 2 + blank_lines(self.path) if is_csv else 2
 
     def _sources(self) -> list[str]:
         """The needed columns as the file calls them. A query may need none (`train: TRUE`), but the rows are to be counted."""
@@ -138,8 +148,9 @@ class Parser:
         if not fields:
             return None
         columns = {}
+        mark = codecs.BOM_UTF8.decode(self.layout.encoding, "replace")
         for (name, how), column in zip(self.columns.items(), fields, strict=True):
-            if how.type == "string" and how.source in column.values.to_pylist():
+            if how.type == "string" and not {how.source, mark + how.source}.isdisjoint(column.values.to_pylist()):
                 self._refuse_header(data)
             columns[name] = refined(column, name, how, self.layout.decimal)
         return columns
@@ -196,6 +207,9 @@ class Parser:
     def _read(self, data: memoryview | bytes) -> pa.Table:
         """The needed columns as they stand in the file, or any if none is."""
         sources = self._sources()
+        if bytes(data[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
+            # pyarrow drops one, as if a file began here.
+            data = codecs.BOM_UTF8 + bytes(data)
         convert = csv.ConvertOptions(
             include_columns=sources,
             column_types=dict.fromkeys(sources, pa.dictionary(pa.int32(), pa.binary())),

@@ -187,9 +187,9 @@ class InputReader:
         Raises UserError, which names the first such line, if they do not; and where they are too many.
         """
         is_text = not isinstance(block.data, pa.RecordBatch)
-        first = self.lines + 2 if is_text else block.first  # the header is line 1
+        first = self.lines + self.parser.first_line if is_text else block.first
         place = f"{self.parser.path}, line " if is_text else f"{self.parser.path}, row "
-        number = self.lines + (2 if is_text else 1)
+        number = first if is_text else self.lines + 1
         problems, parsed = self.parser.examine(block.data)
         self.report(problems, place, number)
         rows = parsed.rows + len(problems)

@@ -1,6 +1,7 @@
 """How the text of a CSV file is written: what parts its columns, and in which encoding."""
 
 import codecs
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ def dialect_of(path: Path) -> Dialect:
         data = stream.read(LOOKED_AT)
     whole = data[: data.rfind(b"\n") + 1] or data
     lines = csv_lines.lines_of(whole.removeprefix(codecs.BOM_UTF8)[: 4 << 20])[:MOST_LINES]
+    lines = list(itertools.dropwhile(csv_lines.is_blank, lines))
     header, rows = (lines[0], [line for line in lines[1:] if line]) if lines else (b"", [])
     if re.fullmatch(rb'"?sep=.?"?', header, re.IGNORECASE):
         raise UserError(
