@@ -10,8 +10,8 @@ SHOWN = [(1_000_000, "wide"), (10_000_000, "narrow"), (10_000_000, "medium"), (1
 
 MEANINGS = {
     "row": ("a row and portion: reading it, its linear predictor and weight", "ns", "ROW"),
-    "sum": ("a row, sum and doubling of its numbers, which stay in a processor's caches", "ns", "SUM"),
-    "outside": ("a row and sum whose numbers do not", "ns", "OUTSIDE"),
+    "sum": ("a row, sum and doubling of its numbers, if they stay in a processor's caches", "ns", "SUM"),
+    "outside": ("a row and sum, if its numbers do not stay there", "ns", "OUTSIDE"),
     "sent": ("a number of a result, on the worker", "ns", "SENT"),
     "worker_piece": ("a piece of work, on the worker", "ms", None),
     "received": ("a number that comes to the chief", "ns", "RECEIVED"),
@@ -19,14 +19,14 @@ MEANINGS = {
     "chief_pass": ("a pass, on the chief", "ms", None),
     "added": ("a number that the ps add", "ns", "IN_SLOT"),
     "ps_piece": ("a piece of work, on the ps", "ms", None),
-    "latency": ("waits of a pass besides", "ms", None),
+    "latency": ("other waits of a pass", "ms", None),
     "turn": ("waits of each turn of the workers", "ms", None),
     "asked": ("waits until the ps have added", "ms", "ASKED"),
     "first": ("the first pass of a kind, which is traced", "ms", None),
 }
 TIMES = {"ns": 1e9, "ms": 1e3}
 LIMITS = {
-    "send": "what the chief sends",
+    "send": "sending by the chief",
     "compute": "the rows",
     "transfer": "the links",
     "add": "adding on the ps",
@@ -38,7 +38,7 @@ LIMITS = {
 def figures_of_links(links: Line, filled: Callable[[str], str]) -> str:
     """The section; `filled` breaks the lines of a paragraph."""
     paragraphs = [
-        "## What more workers, ps and faster links do for a regression",
+        "## Regressions: more workers, more ps, faster links",
         filled(how_measured(links)),
         table_of_fits(links),
         filled(how_right(links)),
@@ -57,14 +57,14 @@ def how_measured(links: Line) -> str:
     return (
         f"`make bench-links` ([links.json](../benchmarks/results/links.json)) fits logistic regressions of {of_designs} "
         "coefficients to up to 10 million rows on simulated nodes: network namespaces of one machine, one for the chief, one for "
-        "each ps and each worker, whose links `tc` holds to 1 or 10 Gbit/s, both ways. A TCP stream has 0.93 to 0.96 of that. "
+        "each ps and each worker. `tc` limits their links to 1 or 10 Gbit/s, both ways. A TCP stream has 0.93 to 0.96 of this. "
         f"They share {machine['cores']} cores (load before: {machine['load_average']:.1f}), so more workers are no faster here. "
-        "What can be measured here are processor seconds by role, bytes and waits, and from them follows what they would take on "
-        "cores of their own. ps and workers are started once, and one chief after another fits with some of them, by the "
-        "workflow's scripts. Seconds run from the first pass to the certificate; in brackets what the model below says. It was "
-        f"fitted without the clusters that are marked with *, and without all fits of {sizes['medium']:,} coefficients to 1 "
-        "million rows. Which these are was settled before this run, though not before trial runs with 1 to 4 workers on a busy "
-        "machine, in which the model took its form."
+        "The benchmark measures processor seconds by role, bytes and waits. From these a model of cost computes the "
+        "seconds on separate cores. ps and workers start once, and one chief after another fits with some of them, by the "
+        "workflow's scripts. Seconds run from the first pass to the certificate; the brackets have those of the model. The "
+        f"model was fitted without the clusters marked with *, and without all fits of {sizes['medium']:,} coefficients to 1 "
+        "million rows. These were chosen before this run, but after trial runs with 1 to 4 workers on a busy "
+        "machine, which gave the model its form."
     )
 
 
@@ -114,11 +114,11 @@ def how_right(links: Line) -> str:
     errors = links["errors"]
     fit, information, gradient = (errors[kind]["held_out"] for kind in ("fit", "information", "gradient"))
     text = (
-        f"Of what was held out, the model says the seconds of {share(fit)} fits within 20 % (median error "
-        f"{100 * fit['median']:.0f} %, {extremes(fit)}), those of {share(information)} information passes "
+        f"On held-out clusters and fits, the model predicts within 20 % the seconds of {share(fit)} fits (median error "
+        f"{100 * fit['median']:.0f} %, {extremes(fit)}), of {share(information)} information passes "
         f"(median {100 * information['median']:.0f} %) and of {share(gradient)} gradient passes (median "
         f"{100 * gradient['median']:.0f} %), and the processor seconds of the workers "
-        f"of {share(errors['worker_processor'])} passes."
+        f"in {share(errors['worker_processor'])} passes."
     )
     if errors["workflow"]["number"]:
         each = [
@@ -126,10 +126,11 @@ def how_right(links: Line) -> str:
             f"{rate(fit['gigabits'])} took {fit['seconds']:.1f} s ({fit['predicted_seconds']:.1f})"
             for fit in links["workflow"]
         ]
-        text += f" Through the workflow, `--profile slurm`, where chief and ps share a node: {'; '.join(each)}."
+        text += (
+            f" Fits through the workflow, with `--profile slurm`, share a node between chief and ps: {'; '.join(each)}."
+        )
     missed = [kind for kind in ("fit", "information", "gradient") if not reached(errors[kind]["held_out"])]
-    aim = "Aimed at were 20 % for all of what was held out"
-    return f"{text} {aim}{', which is missed' if missed else ', and reached'}."
+    return f"{text} The aim, 20 % for all held-out fits and passes, was {'missed' if missed else 'reached'}."
 
 
 def reached(errors: Line) -> bool:
@@ -149,7 +150,7 @@ def chief_and_workers(links: Line) -> str:
         if each["workers_with_work"] < each["workers"]:
             what = f"{each['pass']} passes of {sizes[each['design']]:,} coefficients"
             busy.setdefault(each["workers_with_work"], set()).add(what)
-    kept = ", and ".join(f"{some} in {' and '.join(sorted(kinds))}" for some, kinds in sorted(busy.items()))
+    kept = "; ".join(f"{some} in {', '.join(sorted(kinds))}" for some, kinds in sorted(busy.items()))
     memory = links["memory_mb"]["workflow"]
     of_each = "; ".join(
         f"with {sizes[name]:,} coefficients {peaks['chief'] / 1000:.2f} and {peaks['ps'] / 1000:.2f} GB"
@@ -160,12 +161,16 @@ def chief_and_workers(links: Line) -> str:
         f"the {one['vector_bytes'] / 1e6:.2g} MB of one"
         for name, one in sorted(most.items(), key=lambda item: -sizes[item[0]])
     )
-    work = f"no more workers have work than {kept}; in other passes all have" if busy else "every worker has work"
+    work = (
+        f"some passes give work to only a limited number of workers: {kept}. In all other passes every worker has work"
+        if busy
+        else "every worker has work"
+    )
     return (
-        f"With {workers[0]} to {workers[-1]} workers the chief receives in an information pass {received} vector (aimed at was "
+        f"With {workers[0]} to {workers[-1]} workers the chief receives in an information pass {received} vector (the aim was "
         f"1.2). At 10 million rows {work}. "
-        + (f"At most the chief and a ps hold, through the workflow: {of_each}. " if memory else "")
-        + f"All fits of a model had the same coefficients, bit for bit: {'yes' if links['same_checkpoint'] else 'no'}."
+        + (f"Through the workflow the chief and a ps hold at most: {of_each}. " if memory else "")
+        + f"All fits of a model had {'' if links['same_checkpoint'] else 'not '}the same coefficients, bit for bit."
     )
 
 
@@ -181,16 +186,16 @@ def table_of_constants(links: Line) -> str:
 def how_predicted(links: Line) -> str:
     first = links["predictions"][0]
     return (
-        f"The same function says what {first['rows'] / 1e9:.1f} billion rows would take on a cluster whose processes have a core "
-        "each, if all files have one signature and the passes are as many as for 10 million rows. Nothing of that size was "
-        "measured. Reading the shards from a file system that does not keep up comes on top."
+        f"The same model predicts the seconds for {first['rows'] / 1e9:.1f} billion rows on a cluster with a core for "
+        "each process, if all files have one signature and a fit takes as many passes as with 10 million rows. Nothing of "
+        "this size was measured. A slow file system for the shards adds to the seconds."
     )
 
 
 def table_of_predictions(links: Line) -> str:
     sizes = coefficients(links)
     lines = [
-        "| coefficients | workers | ps | link | information pass, s | gradient pass, s | fit, s | the former is mostly |",
+        "| coefficients | workers | ps | link | information pass, s | gradient pass, s | fit, s | mostly limited by |",
         "|---" * 8 + "|",
     ]
     for each in links["predictions"]:
@@ -214,7 +219,7 @@ def what_limits(links: Line) -> str:
     )
     return (
         f"An information pass of {coefficients(links)['wide']:,} coefficients with 64 workers consists of: {'; '.join(parts)}. "
-        "Stages may overlap where workers have several turns. The chief receives "
-        f"{first['bytes_into_chief'] / 1e6:,.0f} MB of sums in it{on_ps}. Besides its passes a fit is "
-        f"{first['solver_seconds']:.1f} s of solving on the chief."
+        "Stages may overlap if workers have several turns. In this pass the chief receives "
+        f"{first['bytes_into_chief'] / 1e6:,.0f} MB of sums{on_ps}. Besides its passes a fit takes "
+        f"{first['solver_seconds']:.1f} s to solve on the chief."
     )

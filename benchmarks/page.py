@@ -24,7 +24,7 @@ def figures_of_ingest(ingest: dict) -> str:
     """The text about CSV to shards."""
     large, packed, several, machine = (ingest[name] for name in ("large", "packed", "several", "machine"))
     names = {
-        "tfglm": "tfglm, CSV to shards, the process from start to end",
+        "tfglm": "tfglm, CSV to shards, the whole process",
         "polars": "polars, a streaming scan of the used columns",
         "duckdb": "DuckDB, the same",
         "pandas": "`pandas.read_csv` of the used columns",
@@ -34,17 +34,17 @@ def figures_of_ingest(ingest: dict) -> str:
         table.append(f"| {meaning} | {large[name]['mb_per_s']:.0f} | {large[name]['mb_per_processor_s']:.0f} |")
     before = (
         f"CSV becomes shards: {large['csv_mb'] / 1000:.1f} GB, {large['rows'] / 1e6:.0f} million rows, "
-        f"{large['bytes_per_row']:.0f} bytes a row in the shards. All take turns, with {machine['threads']} threads on "
-        f"{machine['cores']} cores. Others worked on the machine too (its load was {machine['load_before']:.0f} before), so that "
-        "seconds of a processor tell more than those of the clock. Of the others the reading alone counts."
+        f"{large['bytes_per_row']:.0f} bytes a row in the shards. The programs take turns, with {machine['threads']} threads on "
+        f"{machine['cores']} cores. The machine had other work (its load was {machine['load_before']:.0f} before), so processor "
+        "seconds are more reliable than the clock. For the other programs only reading counts."
     )
     size = several["csv_mb"] / several["files"] / 1000
     one, both = (several[how]["mb_per_s"] for how in ("one after another", "at once"))
     after = (
         f"{of_unpacking(packed, machine['threads'])} Memory peaks at {ingest['peak_rss_mb'] / 1000:.2f} GB, "
-        f"{ingest['peak_rss_large_to_small']:.1f} times that of a tenth of the file. {several['files']} files of {size:.1f} GB "
-        f"are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, by a job each "
-        "([ingest.json](../benchmarks/results/ingest.json))."
+        f"{ingest['peak_rss_large_to_small']:.1f} times the peak for a tenth of the file. {several['files']} files of "
+        f"{size:.1f} GB are ingested at {one:.0f} MB/s one after another and at {both:.0f} MB/s side by side, with one job for "
+        "each ([ingest.json](../benchmarks/results/ingest.json))."
     )
     return "\n\n".join([filled(before), "\n".join(table), filled(after)]) + "\n"
 
@@ -55,7 +55,7 @@ STAGES = {
     "evaluate": "evaluate, {evaluated:,} rows",
     "tabulate_margins": "marginal effects and adjusted means of {rows:,} rows",
 }
-"""What is said of a rule; the others come last, together."""
+"""The words for a rule; all other rules come last, together."""
 
 
 def figures_of_large(large: dict) -> str:
@@ -74,8 +74,8 @@ def figures_of_large(large: dict) -> str:
     before = (
         f"A logistic regression with {fit['coefficients']:,} coefficients on {large['rows']:,} flights of 22 years, "
         f"{bytes_['csv'] / 1e9:.1f} GB of CSV, takes {large['seconds']:.0f} s on {large['cores']} cores from the files to the "
-        f"pages ([large.json](../benchmarks/results/large.json)). Jobs that do not need "
-        "each other run at the same time, so their seconds are more than that:"
+        f"pages ([large.json](../benchmarks/results/large.json)). Independent jobs "
+        "run at the same time, so their seconds add up to more:"
     )
     covered = 100 * large["truth"]["within_1.96_standard_errors"]
     after = (
@@ -97,12 +97,12 @@ def of_unpacking(packed: dict, threads: int) -> str:
     size = f"a .gz of {packed['.gz']['csv_gb']:.1f} GB of CSV is ingested"
     gz, bz2 = shares[".gz", "share"], shares[".bz2", "share"]
     if (".gz", "share_by_python") not in shares:  # measured before that was compared
-        return f"Unpacking alone takes {gz} of the time in which {size}, and {bz2} of that of a .bz2."
+        return f"Unpacking alone takes {gz} of the time in which {size}, and {bz2} of the time for a .bz2."
     gz_by_python, bz2_by_python = shares[".gz", "share_by_python"], shares[".bz2", "share_by_python"]
     return (
-        f"Of the time in which {size}, unpacking alone takes {gz_by_python} by Python's zlib on one thread, and {gz} by ISA-L, "
-        f"as in ingest; of that of a .bz2 {bz2_by_python} by Python's libbz2 on one thread, and {bz2} by indexed_bzip2 on "
-        f"{threads}, as in ingest."
+        f"Unpacking alone takes a share of the time in which {size}: {gz_by_python} with Python's zlib on one thread, and {gz} "
+        f"with ISA-L, as in ingest. For a .bz2 the share is {bz2_by_python} with Python's libbz2 on one thread, and {bz2} with "
+        f"indexed_bzip2 on {threads}, as in ingest."
     )
 
 
@@ -112,7 +112,7 @@ def filled(paragraph: str) -> str:
 
 
 def missed(fit: dict) -> list[str]:
-    """What was aimed at and is not there, with what is there."""
+    """The aims that were missed, with the values reached."""
     of_lbfgs = {run["rows"]: run for run in fit["lbfgs"]}
     aims = [
         ("10 million rows in 4.0 s", f"{fit['newton_seconds']:.1f}", fit["newton_seconds"] <= 4.0),
@@ -154,28 +154,28 @@ def figures_of_fits(fit: dict) -> str:
         row(f"{little}, a lasso path of 50 penalties, {path['coefficients']:,} coefficients", path),
     ]
     before = (
-        "A logistic regression on a synthetic table like flights, with 8 categorical columns and 3 numbers, by 2 workers on the "
+        "A logistic regression on synthetic flights, with 8 categorical columns and 3 numbers, by 2 workers on the "
         "2 cores. `seconds` run from the first pass to the certificate of convergence and all standard errors; `end to end` "
-        "includes the start and the end of all processes. No model needs compiling: the loops over rows are compiled once per "
+        "includes the start and the end of all processes. No model is compiled: the loops over rows are compiled once per "
         "machine."
     )
     peers = (
         f"glum takes {fit['glum_seconds_p800']:.0f} s for the {medium['coefficients']:,} coefficients, "
         f"{fit['speedup_vs_glum_p800']:.1f} times as long, with its table in memory and without standard errors. "
-        f"scikit-learn's lbfgs has its table in memory too, and no standard errors: to come to the same "
-        f"deviance, but for a millionth, "
+        f"scikit-learn's lbfgs also has its table in memory, and no standard errors. It runs until it has the same "
+        f"deviance up to a millionth, or reaches its time limit: "
         f"{'; '.join(map(of_lbfgs, fit['lbfgs']))}. A gradient pass takes "
         f"{fit['gradient_ns_per_row']:.0f} ns per row and worker, reading included. A worker holds at most "
         f"{fit['worker_rss_mb'] / 1000:.1f} GB, {fit['worker_rss_large_to_small']:.1f} times as much as for a tenth of the "
         f"rows."
     )
     aims = missed(fit)
-    peers += f" Aimed at and missed: {'; '.join(aims)}." if aims else ""
+    peers += f" These aims were missed (in brackets the value reached): {'; '.join(aims)}." if aims else ""
     online = (
         f"An epoch of `adagrad` over the {large} takes {fit['online_epoch_seconds']:.1f} s "
-        f"({fit['online_ns_per_row']:.0f} ns per row and worker), one of scikit-learn's `SGDClassifier` "
+        f"({fit['online_ns_per_row']:.0f} ns per row and worker), and an epoch of scikit-learn's `SGDClassifier` "
         f"{fit['sgdclassifier_epoch_seconds']:.1f} s. After {learnt['online']['epochs']} epochs the log loss on held-out rows "
-        f"is {fit['online_log_loss']:.4f}, that of `SGDClassifier` {fit['sgdclassifier_log_loss']:.4f}, and the "
+        f"is {fit['online_log_loss']:.4f}, with `SGDClassifier` {fit['sgdclassifier_log_loss']:.4f}. The "
         f"log-likelihood is {fit['online_gap_a_row']:.1e} per row below its maximum. The path takes "
         f"{fit['path_information_passes']:.1f} information and {fit['path_gradient_passes']:.1f} gradient passes a penalty."
     )

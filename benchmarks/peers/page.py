@@ -32,25 +32,25 @@ KINDS = {"gaussian": "Linear", "binomial": "Logistic"}
 
 TEXT = """# Beside other programs
 
-The same regressions by other programs, on the same rows and cores, one run after another: `make benchmark` (hours). Each peer has
-an environment of its own with the versions of `benchmarks/peers/environments/`; `benchmarks/peers/programs/` has the program that
-each runs, as short as its own documentation has it. This page is made of [peers.json](../benchmarks/results/peers.json).
+`make benchmark` (hours) fits the same regressions by other programs, on the same rows and cores, one run after another. Each
+program has its own environment, with the versions in `benchmarks/peers/environments/`. `benchmarks/peers/programs/` has the code
+that each runs, as short as in its own documentation. [peers.json](../benchmarks/results/peers.json) has the data of this page.
 
-- **all**: seconds of the whole process, from the CSV file to the coefficients. Of tfglm it is the whole workflow to the table
-  with standard errors, with the start of Snakemake and of all processes. **read**: the CSV file to what is fitted. **fit**: from
-  there to the coefficients, and to standard errors where it has them.
+- **all**: seconds of the whole process, from the CSV file to the coefficients. For tfglm this is the whole workflow, to the table
+  with standard errors, with the start of Snakemake and of all processes. **read**: seconds from the CSV file to the data in the
+  form that is fitted. **fit**: seconds from there to the coefficients, and to standard errors if the program has them.
 - **memory**: the most that all processes held together.
-- **below maximum**: how far the log-likelihood of all rows is below the highest that any program reached. **difference**: the
-  largest difference of a coefficient from ours, in standard errors.
-- **errors**: whether standard errors came with it (yes), and whether the program could have clustered ones (clustered).
-- pyfixest absorbs the factors, which is what it is made for, so it has coefficients of the numbers alone, and no likelihood.
+- **below maximum**: how far the log-likelihood of all rows is below the highest of any program. **difference**: the
+  largest difference of a coefficient from tfglm's, in standard errors.
+- **errors**: "yes" if the program computed standard errors, "clustered" if it can also cluster them.
+- pyfixest absorbs the factors, as it is designed to. So it has coefficients of the numbers alone, and no likelihood.
 - Spark MLlib's GeneralizedLinearRegression takes at most 4,096 coefficients, and fails with more.
 - duckreg sums rows that are equal; continuous numbers make all rows different.
-- "not finished" and "more than" say which limit of time or memory ended a run; "with fewer rows", that it had ended the same
-  program on a tenth or a hundredth of these rows, so that it was not started on all of them.
+- "not finished" and "more than" name the limit of time or memory that ended a run. "with fewer rows" means that the limit ended
+  the same program on a tenth or a hundredth of these rows, so it was not started on all of them.
 
-Seconds are {repeats}, on {machine}. What is not measured anew is kept, so works and
-programs may be from different hours, in which the machine was not equally fast: small ratios say little.
+Seconds are {repeats}, on {machine}. Earlier measurements are kept. So rows of a
+table may be from different hours, when the machine was not equally fast: small ratios say little.
 
 ![Seconds from the CSV file to the coefficients, by program](peers.svg)
 """
@@ -115,8 +115,8 @@ def faster(entries: dict) -> list[str]:
     if not quicker:
         return []
     rest = own["seconds"] - own["read_seconds"] - own["fit_seconds"]
-    told = f"Faster than tfglm, of whose seconds {rest:.1f} go into Snakemake and jobs that neither read nor fit:"
-    return ["", f"{told} {', '.join(quicker)}."]
+    spent = f"tfglm spends {rest:.1f} s on Snakemake and on jobs that neither read nor fit"
+    return ["", f"These are faster than tfglm: {', '.join(quicker)}. {spent}."]
 
 
 def page(results: dict, config: dict) -> str:
@@ -133,8 +133,8 @@ def page(results: dict, config: dict) -> str:
         if missing
         else []
     )
-    told = f"medians of {repeats} runs, or of one where it says so" if repeats > 1 else "those of a single run"
-    head = TEXT.format(repeats=told, machine=machine)
+    runs = f"medians of {repeats} runs, or from one run if the table says so" if repeats > 1 else "from a single run"
+    head = TEXT.format(repeats=runs, machine=machine)
     return "\n".join([head, *left, *(table(work, config["works"][work], results[work], repeats) for work in works)])
 
 
