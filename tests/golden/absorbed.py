@@ -12,6 +12,9 @@ import pyfixest
 CASES = {
     "linear, one factor": ("gaussian", ["tail"], "iid"),
     "linear": ("gaussian", ["tail", "route"], "iid"),
+    "linear, one factor nested in another": ("gaussian", ["tail", "owner"], "iid"),
+    "linear, one factor nested in another, robust": ("gaussian", ["tail", "owner"], "HC1"),
+    "linear, one factor nested in another, clusters that cut across": ("gaussian", ["tail", "owner"], "crew"),
     "linear, robust": ("gaussian", ["tail", "route"], "HC1"),
     "linear, clusters in which nothing is nested": ("gaussian", ["tail", "route"], "crew"),
     "linear, clusters that are a factor": ("gaussian", ["tail", "route"], "tail"),
@@ -61,11 +64,13 @@ if __name__ == "__main__":
     frame, found = make(), {}
     frame.to_csv("absorbed.csv", index=False)
     for name, (family, absorb, errors) in CASES.items():
-        table = fitted(frame, family, absorb, errors).tidy()
+        model = fitted(frame, family, absorb, errors)
+        table = model.tidy()
         found[name] = {
             "family": family,
             "absorb": absorb,
             "errors": errors,
+            "counted": int(model._df_k),
             "estimate": table["Estimate"].tolist(),
             "std_error": table["Std. Error"].tolist(),
         }

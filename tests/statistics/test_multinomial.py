@@ -71,7 +71,9 @@ def test_estimates_and_errors_are_those_of_statsmodels(frame, formula, tmp_path)
     assert_agrees(table, exact, names)
     assert summary["coefficients"] == 2 * len(names)
     assert summary["log_likelihood"] == pytest.approx(exact.llf, rel=1e-10)
-    assert summary["null_deviance"] == pytest.approx(-2 * exact.llnull, rel=1e-10)
+    # statsmodels' own `llnull` ends 4e-4 standard errors from its maximum.
+    counts = frame["status"].value_counts()
+    assert summary["null_deviance"] == pytest.approx(-2 * np.sum(counts * np.log(counts / len(frame))), rel=1e-12)
     assert summary["converged"] and summary["certificate"]["within_standard_errors"] < 1e-6
     assert (summary["classes"], summary["reference_class"]) == (["cancelled", "late", "on time"], "on time")
     late = frame["status"] == "late"
