@@ -12,7 +12,7 @@ from tfglm.config import PredictionConfig, add_settings
 from tfglm.results import estimates, options, read, unseen
 
 with tensorflow_setup.quiet():
-    from tfglm.results import export
+    from tfglm import export
 
 Exporting = tuple[Callable[[Path], None], dict[str, Any]]
 """What writes the SavedModel into a folder, and the description of the model."""

@@ -11,13 +11,13 @@ from scipy.optimize import linprog
 
 from oracles import assert_agrees, flagged, logistic_regression, model_matrix, treatment_contrasts
 from pools import design_of, estimates_of, fit_files, fit_frame, ingest_frame, table_of, write_fit
-from tfglm import checkpoint
+from tfglm import checkpoint, export
 from tfglm.config import SolverConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.results import export, joint, margins, predict
+from tfglm.results import joint, margins, predict
 from tfglm.results.coefficients import contrasts
 from tfglm.results.estimates import separated_by_default
 from tfglm.solvers import rectifier

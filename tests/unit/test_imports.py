@@ -75,6 +75,13 @@ def test_the_list_has_all_scripts_of_results():
     assert set(NEEDED) == RESULTS
 
 
+def test_results_have_no_tensorflow():
+    """A room that may import it is named in docs/architecture.md."""
+    modules = [f"tfglm.results.{path.stem}" for path in (SCRIPTS / "tfglm" / "results").glob("*.py")]
+    imported = imported_by(*(module.removesuffix(".__init__") for module in modules))
+    assert not imported & {"tensorflow", "keras"} and "tfglm.results.margins" in imported
+
+
 @pytest.mark.parametrize("script", NEEDED)
 def test_a_script_of_results_imports_what_it_uses_and_no_more(script):
     imported = imported_by(script)

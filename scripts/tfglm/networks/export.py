@@ -8,16 +8,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfglm import export
 from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.networks import layers
 from tfglm.networks.sources import Regression
-from tfglm.results import export, unseen
+from tfglm.results import unseen
 
 
 class Exported(tf.Module):
-    """A network as a function of `results.export.Covariates`, whose rows have NaN where they have no prediction.
+    """A network as a function of `tfglm.export.Covariates`, whose rows have NaN where they have no prediction.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ class Exported(tf.Module):
 
     @tf.function(autograph=False)
     def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The `results.export.outputs` of rows, given by column."""
+        """The `tfglm.export.outputs` of rows, given by column."""
         inputs = self.covariates.read(columns)
         offset = inputs.offset
         if self._regression:

@@ -20,10 +20,10 @@ from tfglm.config import LayersConfig
 from tfglm.design.design import Design
 from tfglm.engine.parts import looked_up_parts
 from tfglm.errors import UserError, nearest
+from tfglm.export import linear_predictor
 from tfglm.networks.convolutions import convolved
 from tfglm.networks.embeddings import layer
 from tfglm.networks.rows import OFFSET, width_of_groups
-from tfglm.results.export import linear_predictor
 
 MOST_DIMENSIONS = 50
 """Of an embedding, if the config does not say."""
