@@ -38,7 +38,7 @@ described <- function(fit) {
     none = compared("none")$p.value
   )
 }
-# One term left out after the other; F where the dispersion is estimated, by Pearson.
+# One term left out after the other; F where the dispersion is estimated: anova's by Pearson, drop1's by the deviance.
 dropped <- function(fit) {
   f <- !(fit$family$family %in% c("binomial", "poisson"))
   table <- drop1(fit, test = if (f) "F" else "Chisq")
@@ -46,7 +46,8 @@ dropped <- function(fit) {
     smaller <- update(fit, as.formula(paste(". ~ . -", term)))
     both <- anova(smaller, fit, test = if (f) "F" else "Chisq")
     list(df = both$Df[2], deviance = deviance(smaller), aic = AIC(smaller), f = both$F[2],
-         p = both[[if (f) "Pr(>F)" else "Pr(>Chi)"]][2], drop1_aic = table[term, "AIC"])
+         p = both[[if (f) "Pr(>F)" else "Pr(>Chi)"]][2], drop1_aic = table[term, "AIC"],
+         drop1_f = if (f) table[term, "F value"])
   })
   names(without) <- rownames(table)[-1]
   without

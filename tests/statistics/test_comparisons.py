@@ -275,6 +275,11 @@ def test_terms_are_tested_as_drop1_and_anova_do(tmp_path, name):
             assert ours["aic_without"] == pytest.approx(of_r["aic"], rel=1e-9)
         if isinstance(of_r["f"], float):
             assert ours["F"] == pytest.approx(of_r["f"], rel=1e-6)
+            # drop1 divides by the deviance over n - p, anova by Pearson's dispersion.
+            by_deviance = fitted.summary["deviance"] / fitted.summary["df_residual"]
+            of_drop1 = ours["F"] * fitted.summary["pearson_dispersion"] / by_deviance
+            assert of_drop1 == pytest.approx(of_r["drop1_f"], rel=1e-6)
+            assert (name == "gaussian") == (of_r["drop1_f"] == pytest.approx(of_r["f"], rel=1e-3))
     # What is inside an interaction stays as it was.
     inside = table.loc[[term for term in table.index if term not in exact]]
     assert inside["note"].str.startswith("depends on the reference levels").all() and inside["aic_without"].isna().all()

@@ -17,7 +17,8 @@ class LikelihoodConfig(Section):
     tests: Literal["wald", "likelihood_ratio"] = Field(
         default="wald",
         description="How terms are tested in `terms.csv`: `wald`, or `likelihood_ratio`, which fits the model once more without "
-        "each term, as R's `drop1`. With `classical` and `quasi` errors a term that separates rows has such a test in any case.",
+        "each term, as R's `anova` of both fits. With `classical` and `quasi` errors a term that separates rows has such a test "
+        "in any case.",
     )
     profile: dict[Text, Combination] = Field(
         default={},
