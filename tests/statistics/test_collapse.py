@@ -49,7 +49,7 @@ MODELS = {
     "separated": ("late ~ sure + carrier", "binomial", {"tests": "likelihood_ratio"}),
     "separated across terms": ("late ~ early + C(month)", "binomial", {}),
     "Firth": ("late ~ sure + hour", "binomial", {"firth": True}),
-    "ridge": ("late ~ carrier + hour", "binomial", {"l2": 0.01}),
+    "ridge": ("late ~ carrier + hour", "binomial", {"l2": 0.01, "weights": "weight", "frequency": "times"}),
     "lasso": ("delay ~ carrier + hour", "gaussian", {"l1": 0.05}),
     "absorbed": ("late ~ hour", "binomial", {"absorb": ["carrier"], "std_errors": "cluster(month)"}),
     "folds": ("late ~ carrier + hour", "binomial", {"path": PATH}),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, PathConfig
@@ -78,6 +79,91 @@ def test_a_path_with_penalty_factors_is_that_of_glmnet(case, golden, files, fram
             each[0] += each[1:5].mean()
             each[1:5] -= each[1:5].mean()
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=2e-6, err_msg=str(point["penalty"]))
+
+
+@pytest.mark.parametrize("family", RESPONSES)
+def test_numbers_are_standardised_with_the_weights_as_by_glmnet(family, golden, frame, tmp_path):
+    weighted = frame.assign(weight=((frame["day"] + frame["hour"].round() ** 2) % 4).astype(int))
+    path = {"penalties": golden["penalties"], "l1_ratio": 1, "select": "aic"}
+    formula = f"{RESPONSES[family]} ~ hour + wind"
+    _, fitted, _ = fit_files([ingest_frame(weighted, tmp_path)], formula, family, path=path, weights="weight")
+    expected = golden["weighted"][family]
+    # A path keeps the coefficients of standardised numbers.
+    numbers, weight = frame[["hour", "wind"]].to_numpy(), weighted["weight"]
+    center = np.average(numbers, axis=0, weights=weight)
+    scale = np.sqrt(np.average((numbers - center) ** 2, axis=0, weights=weight))
+    intercept, beta = np.array(expected["intercept"]), np.array(expected["beta"])
+    theirs = np.vstack([intercept + center @ beta, scale[:, None] * beta])
+    np.testing.assert_allclose(np.array(fitted.path_coefficients).T, theirs, rtol=0, atol=2e-6)
+
+
+PENALISED = {
+    "ridge": ("late ~ x + I(z^2) + g", "binomial", {"l2": 0.1}),
+    "lasso": ("y ~ x + z + g", "gaussian", {"l1": 0.05}),
+    "elastic net": ("count ~ x * g + z", "poisson", {"l1": 0.02, "l2": 0.05, "unpenalised": ["z"]}),
+    "trials": ("late ~ x + z", "binomial", {"l2": 0.1, "trials": "m"}),
+    "classes": ("g ~ x + z", "multinomial", {"l1": 0.01, "l2": 0.02}),
+    "path": ("late ~ x + z", "binomial", {"path": {"l1_ratio": 0.5, "number": 3, "smallest": 0.1, "select": "aic"}}),
+    "folds": ("y ~ x + z", "gaussian", {"path": {"number": 3, "by": "day", "folds": 3, "select": "cross_validation"}}),
+}
+OTHER_ROWS = {
+    "repeated": lambda rows: rows.loc[rows.index.repeat(rows["f"])].assign(f=1),
+    "split by weight": lambda rows: pd.concat([rows.assign(w=rows["w"] * share) for share in (0.25, 0.75)]),
+    "without weight": lambda rows: pd.concat([rows, rows.assign(w=0.0, x=1e3, z=-50.0), rows.assign(f=0, x=-1e4)]),
+    "frequency as weight": lambda rows: rows.assign(w=rows["w"] * rows["f"], f=1)[rows["f"] > 0],
+}
+
+
+@pytest.mark.parametrize("case", PENALISED)
+def test_penalties_weigh_rows_as_often_as_frequency_and_weights_say(case, tmp_path):
+    draw, rows = np.random.default_rng(3), 160
+    frame = pd.DataFrame(
+        {"x": draw.normal(3, 2, rows), "z": draw.gamma(2, 1, rows), "g": draw.choice(list("abc"), rows)}
+    )
+    frame = frame.assign(
+        f=draw.integers(0, 5, rows), w=draw.choice([0.0, 0.5, 2.0], rows), day=draw.integers(0, 9, rows)
+    )
+    # The weights go with the numbers, so that they move means and standard deviations.
+    frame["f"] = np.where(frame["x"] > 4, 9, frame["f"])
+    effect = 0.5 * frame["x"] - 0.4 * frame["z"] - 1
+    frame["late"] = (draw.uniform(size=rows) < 1 / (1 + np.exp(-effect))).astype(int)
+    frame = frame.assign(y=effect + draw.normal(size=rows), count=draw.poisson(np.exp(effect / 2)), m=1)
+    formula, family, keys = PENALISED[case]
+    ends = {}
+    for name, other in {"": lambda rows: rows, **OTHER_ROWS}.items():
+        files = [ingest_frame(other(frame).reset_index(drop=True), tmp_path / name.replace(" ", "_"))]
+        design, fitted, _ = fit_files(files, formula, family, weights="w", frequency="f", **keys)
+        assert fitted.summary["converged"]
+        ends[name] = table_of(design, fitted)["estimate"], fitted.summary
+    estimates, summary = ends.pop("")
+    assert estimates.abs().max() > 0.01
+    for name, (other, of_other) in ends.items():
+        np.testing.assert_allclose(other, estimates, rtol=1e-6, atol=1e-9, err_msg=name)
+        assert of_other["deviance"] == pytest.approx(summary["deviance"], rel=1e-7), name
+        for point, of_point in zip(summary.get("path", ()), of_other.get("path", ()), strict=True):
+            assert of_point["penalty"] == pytest.approx(point["penalty"], rel=1e-9), name
+            if case == "folds":
+                assert of_point["deviance_cross_validated"] == pytest.approx(
+                    point["deviance_cross_validated"], rel=1e-7
+                ), name
+
+
+def test_a_weighted_ridge_has_the_least_documented_objective(frame, tmp_path):
+    weighted = frame.assign(w=frame["day"] % 3, f=1 + (frame["hour"] > 1) * 3)
+    files = [ingest_frame(weighted, tmp_path)]
+    table = table_of(*fit_files(files, "late ~ hour + wind", "binomial", l2=0.1, weights="w", frequency="f")[:2])
+    weight = (weighted["w"] * weighted["f"]).to_numpy(float)
+    numbers = frame[["hour", "wind"]].to_numpy()
+    center = np.average(numbers, axis=0, weights=weight)
+    scale = np.sqrt(np.average((numbers - center) ** 2, axis=0, weights=weight))
+
+    def objective(b: np.ndarray) -> float:
+        eta = b[0] + (numbers - center) / scale @ b[1:]
+        return np.average(np.logaddexp(0, eta) - frame["late"] * eta, weights=weight) + 0.05 * np.sum(b[1:] ** 2)
+
+    b = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9}).x
+    exact = [b[0] - center / scale @ b[1:], *(b[1:] / scale)]
+    np.testing.assert_allclose(table["estimate"], exact, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(0.0, 0.05), (0.02, 0.0)])

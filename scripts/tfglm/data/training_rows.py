@@ -1,7 +1,7 @@
 """What the dictionary does not know of the training rows, read from the shards: which values occur together, and samples of
 columns with too many values to count."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -103,6 +103,63 @@ def repeated(
                 counts[value] = counts.get(value, 0.0) + rows
     pairs = sorted((value, rows) for value, rows in counts.items() if rows > 0)
     return np.array([value for value, _ in pairs]), np.array([rows for _, rows in pairs])
+
+
+def moments(
+    files: Sequence[IngestedFile],
+    column: str,
+    multiplicities: Sequence[str],
+    required: Collection[str],
+    columns_of: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of what becomes of a column of numbers, where a row counts as often as the product of `multiplicities`.
+
+    Parameters
+    ----------
+    files
+        All that are ingested.
+    column
+        A column of numbers.
+    multiplicities
+        Columns of weights, frequencies or trials.
+    required
+        Columns without a value of which a row does not count.
+    columns_of
+        Makes [values, columns] of values.
+
+    Returns
+    -------
+    mean, variance : float64 arrays [columns]
+        With the sum of the weights as divisor; the variance of a column that does not vary is 0. NaN if no row has a weight.
+    """
+    weight_sum, mean, squares, low, high = 0.0, np.zeros(1), np.zeros(1), np.full(1, np.inf), np.full(1, -np.inf)
+    for file in files:
+        for shard in training_shards(file):
+            good = usable(file, shard, required)
+            weights: np.ndarray = np.ones(np.count_nonzero(good))
+            for name in multiplicities:
+                weights = weights * decoded(file, shard, name)[good]
+            values = file.stored(shard, column)[good]
+            if file.column(column).coded:
+                table = number_table(file, column)
+                values, weights = table, np.bincount(values, weights, len(table))
+            counted = (weights > 0) & ~np.isnan(values)
+            if not counted.any():
+                continue
+            weights, numbers = weights[counted], columns_of(values[counted].astype(float))
+            of_shard, low = weights.sum(), np.minimum(low, numbers.min(axis=0))
+            high = np.maximum(high, numbers.max(axis=0))
+            mean_of_shard = weights @ numbers / of_shard
+            # Chan, Golub and LeVeque, The American Statistician 37 (1983).
+            difference, before = mean_of_shard - mean, weight_sum
+            weight_sum += of_shard
+            mean = mean + difference * (of_shard / weight_sum)
+            squares = (
+                squares + weights @ (numbers - mean_of_shard) ** 2 + difference**2 * (before * of_shard / weight_sum)
+            )
+    if not weight_sum:
+        return np.full(1, np.nan), np.full(1, np.nan)
+    return np.where(low == high, low, mean), np.where(low == high, 0.0, squares / weight_sum)
 
 
 def decoded(file: IngestedFile, shard: Shard, column: str) -> np.ndarray:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -117,6 +118,7 @@ class _DesignBuilder:
         self.categorical: dict[str, Categorical] = {}
         self.numeric: dict[str, Numeric] = {}
         self.remarks: list[str] = []
+        self.multiplicities: list[str] = []
 
     def build(self, model: str) -> Design:
         settings, where = self.settings, f"{self.where}.formula"
@@ -135,8 +137,9 @@ class _DesignBuilder:
         for term in formula.terms:
             for factor in term.factors:
                 self.column(factor.column, where)
-        # Before the terms, which learn from rows as often as `frequency` says.
+        # Before the terms, whose numbers are standardised with each row as often as these say.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
+        self.multiplicities = list(filter(None, multiplicities.values()))
         terms = tuple(self.term(term, where) for term in formula.terms)
         absorbed = tuple(self.absorbed(name) for name in settings.absorb)
         # An absorbed factor has an intercept in it.
@@ -228,9 +231,25 @@ class _DesignBuilder:
             pixels = math.prod(shape)
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
+        learnt, center, variance = self.learnt(factor, column, where)
+        # Of functions of a sample they are not exact, and penalties act on them.
+        sampled = column.levels is None and bool(factor.calls)
+        if self.multiplicities or (sampled and (self.settings.l1 or self.settings.l2 or self.settings.path)):
+            moments_of = partial(training_rows.moments, self.files, column.name, self.multiplicities)
+            of_rows = moments_of(
+                self.dictionary.required, lambda values: np.stack(transforms.apply(np, learnt, values), 1)
+            )
+            # Without any weight the fit is refused.
+            center, variance = of_rows if np.isfinite(of_rows[0]).all() else (center, variance)
+        spread = np.sqrt(variance)
+        spread[spread == 0] = 1.0
+        return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
+
+    def learnt(self, factor: FormulaFactor, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:
+        """What the functions of a factor have learnt, and mean and variance (divisor n) of its numbers in the training rows."""
         if column.levels is None and not factor.calls:
             mean, variance = column.moments
-            return Numeric(factor.name, column.name, (), (mean,), (math.sqrt(variance) or 1.0,))
+            return [], np.array([mean]), np.array([variance])
         if column.levels is None:
             values, rows = training_rows.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
             if rows.sum() < self.dictionary.rows["train"] and any(
@@ -253,9 +272,7 @@ class _DesignBuilder:
             factor.calls, values, rows, where, None if self.settings.frequency else moments
         )
         center = np.average(columns, axis=0, weights=rows)
-        spread = np.sqrt(np.average((columns - center) ** 2, axis=0, weights=rows))
-        spread[spread == 0] = 1.0
-        return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
+        return learnt, center, np.average((columns - center) ** 2, axis=0, weights=rows)
 
     def combinations(self, grouping: tuple[str, ...], where: str) -> tuple[int, ...]:
         """The combinations of levels that occur."""
