@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfglm import command
-from tfglm.config import Layout
+from tfglm.config import Layout, compatibility
 from tfglm.config.root import schema
 from tfglm.config.schema import Node, below, description, expected, forms
 from tfglm.errors import UserError
@@ -40,9 +40,10 @@ def generated() -> dict[Path, str]:
     """Path -> the text that the file should have."""
     about = "`python scripts/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md)."
     tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
+    together = f"## What excludes each other\n\nAll other keys of a model go together.\n\n{compatibility.table()}"
     return {
         SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-        PAGE: f"# Every key\n\n{about}\n\n{tables}\n",
+        PAGE: f"# Every key\n\n{about}\n\n{tables}\n\n{together}\n",
     }
 
 

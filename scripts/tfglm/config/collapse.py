@@ -1,20 +1,11 @@
 """The key `collapse` of a model: what its fit needs to know of the rows, so that equal ones can be summed into one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from tfglm.config.base import Name, Section
-
-if TYPE_CHECKING:
-    from tfglm.config.models import ModelConfig
-
-DESCRIPTION = (
-    "Whether the fit reads equal training rows as one row with a count: rows that agree in all columns of the model, or of all "
-    "models of a `sweep`, are summed once, and each fit goes through far fewer. The results are the same. Where the rows that "
-    "are left are more than half of all, the fit reads the rows as they are, and says so."
-)
+from tfglm.config.models import ModelConfig
 
 
 class CollapseConfig(Section):
@@ -28,7 +19,7 @@ class CollapseConfig(Section):
     )
 
 
-def collapse_of(models: Sequence["ModelConfig"]) -> CollapseConfig:
+def collapse_of(models: Sequence[ModelConfig]) -> CollapseConfig:
     """What the fits of these models need.
 
     A normal likelihood depends on the responses of rows with equal covariates by their number, sum and sum of squares alone,
@@ -53,11 +44,3 @@ def collapse_of(models: Sequence["ModelConfig"]) -> CollapseConfig:
         responses=sorted(normal),
         folds={name: sorted(folds[name]) for name in sorted(folds)},
     )
-
-
-def check_model(model: "ModelConfig") -> None:
-    """Raise ValueError for what needs the rows one by one."""
-    if model.collapse and model.online_solver:
-        raise ValueError(
-            f"collapse: solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key"
-        )

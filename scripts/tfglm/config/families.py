@@ -1,14 +1,11 @@
 """The names of families and links, and what goes together with them. What they mean is in `tfglm.families`; a test compares the
 two."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tfglm.config.base import FROM_TEXT, Section
-
-if TYPE_CHECKING:
-    from tfglm.config.models import DesignConfig, ModelConfig
 
 FamilyName = Literal[
     "gaussian",
@@ -87,45 +84,16 @@ class LinkConfig(Section):
         return {key: None if value == ESTIMATE else value for key, value in given.items()}
 
 
-def estimated_shape(model: "DesignConfig") -> str | None:
+def estimated_shape(model: Any) -> str | None:
     """The key of the shape that the fit is to estimate, if there is one."""
     return next((key for key, family in SHAPES.items() if family == model.family and model.shape[key] is None), None)
 
 
-def check_design(model: "DesignConfig") -> None:
-    """Raise ValueError for keys that do not go together with the family."""
-    if model.link and model.family == "multinomial":
-        raise ValueError("link: family multinomial has none to choose; remove the key")
-    if model.link and model.link not in LINKS[model.family]:
+def check(model: Any) -> None:
+    """Raise ValueError for a link or a shape that the family of a model has not."""
+    if model.link and model.family != "multinomial" and model.link not in LINKS[model.family]:
         links = " or ".join(f"`{link}`" for link in LINKS[model.family])
         raise ValueError(f"link: family {model.family} has no link `{model.link}`; use {links}")
     for key, family in SHAPES.items():
         if getattr(model, key) is not None and model.family != family:
             raise ValueError(f"{key}: only family {family} has it, not {model.family}; remove the key")
-    shape = estimated_shape(model)
-    if shape and (model.l1 or model.l2 or model.path):
-        raise ValueError(f"{shape}: it is estimated by maximum likelihood, which no penalised fit has; give a number")
-    if model.family == "tweedie" and model.path and model.path.select == "aic":
-        raise ValueError(
-            "path.select: family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or "
-            "`cross_validation`"
-        )
-    if model.family in DISPERSION_ESTIMATED and model.std_errors == "quasi":
-        raise ValueError(
-            f"std_errors: with family {model.family} `classical` estimates the dispersion already; use that"
-        )
-
-
-def check_model(model: "ModelConfig") -> None:
-    """Raise ValueError for a family or link that the solver cannot fit."""
-    if not model.online_solver:
-        return
-    if model.link in POSITIVE_PREDICTOR:
-        raise ValueError(
-            f"solver: steps of `{model.online_solver}` can leave the range of link `{model.link}`, where the linear predictor "
-            f"has to be above 0; use `newton`, or link: log"
-        )
-    if shape := estimated_shape(model):
-        raise ValueError(
-            f"{shape}: only `newton` estimates it; give a number, or remove solver `{model.online_solver}`"
-        )

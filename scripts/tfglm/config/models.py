@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from tfglm.config import absorb, collapse, families, multinomial
+from tfglm.config import compatibility, families
 from tfglm.config.base import (
     FROM_TEXT,
     MOST_COLUMNS,
@@ -19,8 +19,8 @@ from tfglm.config.base import (
     Text,
 )
 from tfglm.config.comparisons import ComparisonsConfig
-from tfglm.config.families import WITH_FIRTH, FamilyName, LinkConfig, RegressionFamily
-from tfglm.config.likelihoods import LikelihoodConfig, check_likelihoods, check_maximum
+from tfglm.config.families import FamilyName, LinkConfig, RegressionFamily
+from tfglm.config.likelihoods import LikelihoodConfig
 from tfglm.config.penalties import PathConfig
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import (
@@ -131,8 +131,16 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         default=None,
         description="Fit the model for one penalty after the other, and choose one of them.",
     )
-    reference_class: Level | None = Field(default=None, description=multinomial.DESCRIPTION)
-    absorb: Names = Field(default=[], description=absorb.DESCRIPTION)
+    reference_class: Level | None = Field(
+        default=None,
+        description="Of `multinomial`: the class of the response that the others are compared with. Default: the first in sorted "
+        "order.",
+    )
+    absorb: Names = Field(
+        default=[],
+        description="Columns whose levels each have a coefficient that nobody wants to see, such as `[tailnum, flight]`: these "
+        "are fitted exactly, and left out of all tables. There may be millions of levels.",
+    )
 
     @field_validator("std_errors", mode="before")
     @classmethod
@@ -161,42 +169,17 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 
     @model_validator(mode="after")
     def _keys_that_go_together(self) -> "DesignConfig":
-        families.check_design(self)
-        if (self.l1 or self.l2 or self.path) and self.std_errors != "classical":
-            raise ValueError("std_errors: a penalised fit (l1, l2, path) has no standard errors; remove the key")
-        for key in ("unpenalised", "penalty_factors"):
-            if getattr(self, key) and not (self.l1 or self.l2 or self.path):
-                raise ValueError(f"{key}: the fit has no penalty (l1, l2, path); add one, or remove the key")
-        both = [term for term in self.unpenalised if term in self.penalty_factors]
-        if both:
-            raise ValueError(f"penalty_factors: `{both[0]}` is in `unpenalised` too; remove it from one")
-        if self.firth and self.family not in WITH_FIRTH:
-            raise ValueError(
-                f"firth: only families binomial and poisson have this penalty, not {self.family}; remove it"
-            )
-        if self.firth and self.link not in (None, WITH_FIRTH[self.family]):
-            raise ValueError(
-                f"firth: only link `{WITH_FIRTH[self.family]}` has this penalty, not `{self.link}`; remove one"
-            )
-        if self.firth and (self.l1 or self.l2 or self.path):
-            raise ValueError("firth: it is a penalty of its own; remove it, or `l1`, `l2` and `path`")
-        if self.firth and self.std_errors != "classical":
-            raise ValueError(
-                "std_errors: the errors of Firth's penalised likelihood are those of the information matrix; remove the key, "
-                "or `firth`"
-            )
-        if self.path and (self.l1 or self.l2):
-            raise ValueError("path: it takes the place of `l1` and `l2`; remove these")
-        return self
-
-    @model_validator(mode="after")
-    def _likelihoods_to_compare(self) -> "DesignConfig":
-        check_likelihoods(self)
-        return self
-
-    @model_validator(mode="after")
-    def _absorbed_once(self) -> "DesignConfig":
-        absorb.check_design(self, columns_of(self.formula.partition("~")[2]))
+        families.check(self)
+        compatibility.check(self)
+        for term in self.unpenalised:
+            if term in self.penalty_factors:
+                raise ValueError(f"penalty_factors: `{term}` is in `unpenalised` too; remove it from one")
+        for name in columns_of(self.formula.partition("~")[2]):
+            if name in self.absorb:
+                raise ValueError(
+                    f"absorb: `{name}` stands in the formula too, and has no coefficients to show once it is absorbed; take it "
+                    "out of one of them"
+                )
         return self
 
 
@@ -293,83 +276,18 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
         "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
     )
 
-    @model_validator(mode="after")
-    def _solvers_that_can(self) -> "ModelConfig":
-        if self.l1 and self.online_solver not in (None, "ftrl"):
-            raise ValueError(f"l1: solver `{self.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`")
-        if self.online_solver == "ftrl" and self.online.decay:
-            raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
-        families.check_model(self)
-        collapse.check_model(self)
-        for key in ("unpenalised", "penalty_factors"):
-            if getattr(self, key) and self.online_solver:
-                raise ValueError(
-                    f"{key}: solver `{self.online_solver}` penalises all terms alike; use `newton`, or remove the key"
-                )
-        if self.firth and self.online_solver:
-            raise ValueError(f"firth: only `newton` has this penalty, not `{self.online_solver}`")
-        if self.path and self.online_solver:
-            raise ValueError(f"path: only `newton` follows a path, not `{self.online_solver}`")
-        return self
-
     @model_validator(mode="before")
     @classmethod
     def _no_averages(cls, raw: Any) -> Any:
         return without_averages(raw)
 
-    @model_validator(mode="after")
-    def _absorbed_by_newton(self) -> "ModelConfig":
-        absorb.check_model(self)
-        multinomial.check_model(self)
-        return self
-
-    @model_validator(mode="after")
-    def _means_that_are_written(self) -> "ModelConfig":
-        if self.adjusted_means != "observed" and not self.marginal_effects:
-            raise ValueError("adjusted_means: `marginal_effects: false` writes none; remove one of them")
-        return self
-
-    @model_validator(mode="after")
-    def _tests_to_adjust(self) -> "ModelConfig":
-        if self.adjust != "none" and not (self.contrasts or self.hypotheses):
-            raise ValueError(
-                "adjust: there are no `contrasts` or `hypotheses` to adjust; remove the key (`pairwise` has `p_holm` in any case)"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _tests_of_a_fit_with_errors(self) -> "ModelConfig":
-        for key in ("hypotheses", "pairwise"):
-            if getattr(self, key) and (self.l1 or self.l2 or self.path):
-                raise ValueError(f"{key}: a penalised fit (l1, l2, path) has no tests; remove the key")
-            if getattr(self, key) and not self.is_exact:
-                raise ValueError(f"{key}: solver `{self.online_solver}` has no standard errors; add `finish: newton`")
-        check_maximum(self)
-        return self
-
-    @model_validator(mode="after")
-    def _leverage_of_a_smooth_fit(self) -> "ModelConfig":
-        if self.leverage and (self.l1 or (self.path and self.path.l1_ratio)):
-            raise ValueError(
-                "leverage: the fitted values of a lasso are no smooth function of the responses; remove the key"
-            )
-        if self.leverage and not self.is_exact:
-            raise ValueError(
-                f"leverage: solver `{self.online_solver}` ends without an information matrix, which leverages are made of; add "
-                "`finish: newton`, or remove the key"
-            )
-        return self
-
 
 def without_averages(raw: Any) -> Any:
     """What a section says, with `marginal_effects: false` if it absorbs factors: averages are of the whole linear predictor, and
-    absorbed factors have no part in their errors. Raises ValueError if they are asked for."""
+    absorbed factors have no part in their errors."""
     if not isinstance(raw, dict) or not raw.get("absorb"):
         return raw
-    for key in ("marginal_effects", "adjusted_means"):
-        if raw.get(key):
-            raise ValueError(f"{key}: there are none where factors are absorbed; remove the key")
-    return {**raw, "marginal_effects": False}
+    return {"marginal_effects": False, **raw}
 
 
 def covariates_of(model: RowsConfig) -> list[str]:

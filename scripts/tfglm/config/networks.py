@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from tfglm.config.base import FROM_TEXT, MOST_ROWS, Count, Integer, Level, Name, Section, Text
+from tfglm.config.compatibility import NO_THRESHOLD
 from tfglm.config.families import NetworkFamily, RegressionFamily
 from tfglm.config.models import PredictionConfig, RowsConfig
-from tfglm.config.multinomial import NO_THRESHOLD
 
 WIDEST = 65_536
 """Units of a layer."""

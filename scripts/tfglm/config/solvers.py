@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tfglm.config import collapse
 from tfglm.config.base import FROM_TEXT, MOST_ROWS, Count, Integer, Section, as_list
 
 ONLINE = ("sgd", "adagrad", "adam", "ftrl")
@@ -81,7 +80,12 @@ class SolverConfig(Section):
         default=50, ge=1, le=10_000, description="Newton iterations after which the fit stops, converged or not."
     )
     online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
-    collapse: bool = Field(default=False, description=collapse.DESCRIPTION)
+    collapse: bool = Field(
+        default=False,
+        description="Whether the fit reads equal training rows as one row with a count: rows that agree in all columns of the "
+        "model, or of all models of a `sweep`, are summed once, and each fit goes through far fewer. The results are the same. "
+        "Where the rows that are left are more than half of all, the fit reads the rows as they are, and says so.",
+    )
 
     @property
     def online_solver(self) -> str | None:
@@ -100,4 +104,6 @@ class SolverConfig(Section):
             raise ValueError(
                 f"solver: expected one solver, or an online one and `newton`, received {', '.join(self.solver)}"
             )
+        if self.online_solver == "ftrl" and self.online.decay:
+            raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
         return self

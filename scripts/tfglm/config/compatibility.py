@@ -1,0 +1,345 @@
+"""Which keys of a model exclude each other: one table, which checks a config and which the documentation prints.
+
+A model has properties, such as an online solver or absorbed factors. CONFLICTS lists the pairs that no fit can have. All other
+pairs go together, and a test tries each of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from tfglm.config.families import (
+    CANONICAL,
+    DISPERSION_ESTIMATED,
+    LINKS,
+    POSITIVE_PREDICTOR,
+    WITH_FIRTH,
+    estimated_shape,
+)
+from tfglm.config.std_errors import BY_LEVERAGE, SERIAL
+
+SHAPE_KEY = "theta or power"
+"""Stands for the key of the shape that a model estimates."""
+
+NO_THRESHOLD = "of several classes the one with the largest probability is predicted"
+
+NO_LIKELIHOOD = (
+    "likelihood ratios take rows for independent and the variance of the family for true, which `{model.std_errors}` does not; "
+    "remove the key, or use `classical` or `quasi`"
+)
+
+
+def link_of(model: Any) -> str:
+    return model.link or LINKS[model.family][0]
+
+
+def online(model: Any) -> str | None:
+    """The name of the online solver. What a design alone depends on has no solver."""
+    return getattr(model, "online_solver", None)
+
+
+def asked(key: str) -> Callable[[Any], Any]:
+    """Whether a key is given, and not false or empty."""
+    return lambda model: getattr(model, key, None)
+
+
+PROPERTIES: dict[str, Callable[[Any], Any]] = {
+    "a penalty (`l1`, `l2`, `path`)": lambda m: m.l1 or m.l2 or m.path,
+    "no penalty": lambda m: not (m.l1 or m.l2 or m.path),
+    "`l1` or `l2`": lambda m: m.l1 or m.l2,
+    "`l1`": asked("l1"),
+    "a lasso (`l1`, `path`)": lambda m: m.l1 or (m.path and m.path.l1_ratio),
+    "`path`": asked("path"),
+    "`path.select: aic`": lambda m: m.path and m.path.select == "aic",
+    "`unpenalised`": asked("unpenalised"),
+    "`penalty_factors`": asked("penalty_factors"),
+    "`firth`": asked("firth"),
+    "`absorb`": asked("absorb"),
+    "`collapse`": asked("collapse"),
+    "an online solver": online,
+    "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
+    "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
+    "`multinomial`": lambda m: m.family == "multinomial",
+    "a family other than `multinomial`": lambda m: m.family != "multinomial",
+    "a family other than `binomial` and `poisson`": lambda m: m.family not in WITH_FIRTH,
+    "`tweedie`": lambda m: m.family == "tweedie",
+    "a family whose errors estimate the dispersion": lambda m: m.family in DISPERSION_ESTIMATED,
+    "an estimated `theta` or `power`": estimated_shape,
+    "`link`": asked("link"),
+    "a link that is not the default": lambda m: link_of(m) != LINKS[m.family][0],
+    "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
+    "a family with a link that is not canonical": lambda m: (m.family, link_of(m)) not in CANONICAL,
+    "`std_errors` other than `classical`": lambda m: m.std_errors != "classical",
+    "`std_errors` other than `classical` and `quasi`": lambda m: m.std_errors not in ("classical", "quasi"),
+    "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
+    "`std_errors: quasi`, `HC2` or `HC3`": lambda m: m.errors.kind in ("quasi", *BY_LEVERAGE),
+    "`std_errors` by leverage, date or several columns": lambda m: (
+        m.errors.kind in (*BY_LEVERAGE, *SERIAL) or len(m.errors.columns) > 1
+    ),
+    "`tests: likelihood_ratio`": lambda m: m.tests != "wald",
+    "`profile`": asked("profile"),
+    "`hypotheses`": asked("hypotheses"),
+    "`pairwise`": asked("pairwise"),
+    "`leverage`": asked("leverage"),
+    "`export`": asked("export"),
+    "`offset`": asked("offset"),
+    "`reference_class`": lambda m: m.reference_class is not None,
+    "`threshold`": lambda m: "threshold" in m.model_fields_set,
+    "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
+    "`adjusted_means`": lambda m: "adjusted_means" in m.model_fields_set,
+    "`marginal_effects: true`": lambda m: "marginal_effects" in m.model_fields_set and m.marginal_effects,
+    "`marginal_effects: false`": lambda m: not getattr(m, "marginal_effects", True),
+    "`adjust`": lambda m: getattr(m, "adjust", "none") != "none",
+    "no `contrasts` and no `hypotheses`": lambda m: (
+        not (getattr(m, "contrasts", None) or getattr(m, "hypotheses", None))
+    ),
+}
+"""What a model may have, by what the documentation calls it, and whether a model has it."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two properties that exclude each other, by their names; the `key` that a message names, and why, with what to do."""
+
+    key: str
+    one: str
+    other: str
+    reason: str
+
+    def is_in(self, model: Any) -> bool:
+        return bool(PROPERTIES[self.one](model) and PROPERTIES[self.other](model))
+
+
+PENALTY, ABSORB, ONLINE, CLASSES = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver", "`multinomial`"
+FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
+INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
+
+CONFLICTS = (
+    # The family and its link.
+    Conflict("link", "`link`", CLASSES, "family multinomial has none to choose; remove the key"),
+    Conflict(
+        SHAPE_KEY,
+        SHAPE,
+        PENALTY,
+        "it is estimated by maximum likelihood, which no penalised fit has; give a number",
+    ),
+    Conflict(
+        "path.select",
+        "`tweedie`",
+        "`path.select: aic`",
+        "family tweedie with a given power has no likelihood, and so no AIC; use `held_out` or `cross_validation`",
+    ),
+    Conflict(
+        "std_errors",
+        "a family whose errors estimate the dispersion",
+        "`std_errors: quasi`",
+        "with family {model.family} `classical` estimates the dispersion already; use that",
+    ),
+    Conflict(
+        "reference_class",
+        "`reference_class`",
+        "a family other than `multinomial`",
+        "family {model.family} has no classes; `reference` chooses the reference level of a term",
+    ),
+    # Penalties.
+    Conflict(
+        "std_errors",
+        PENALTY,
+        NOT_CLASSICAL,
+        "a penalised fit (l1, l2, path) has no standard errors; remove the key",
+    ),
+    *(
+        Conflict(key, f"`{key}`", "no penalty", "the fit has no penalty (l1, l2, path); add one, or remove the key")
+        for key in ("unpenalised", "penalty_factors")
+    ),
+    Conflict(
+        "firth",
+        FIRTH,
+        "a family other than `binomial` and `poisson`",
+        "only families binomial and poisson have this penalty, not {model.family}; remove it",
+    ),
+    Conflict(
+        "firth",
+        FIRTH,
+        "a link that is not the default",
+        "only link `{default}` has this penalty, not `{model.link}`; remove one",
+    ),
+    Conflict("firth", FIRTH, PENALTY, "it is a penalty of its own; remove it, or `l1`, `l2` and `path`"),
+    Conflict(
+        "std_errors",
+        FIRTH,
+        NOT_CLASSICAL,
+        "the errors of Firth's penalised likelihood are those of the information matrix; remove the key, or `firth`",
+    ),
+    Conflict("path", "`path`", "`l1` or `l2`", "it takes the place of `l1` and `l2`; remove these"),
+    # Likelihood ratios.
+    *(
+        Conflict(key, name, other, reason)
+        for key, name in (("tests", RATIOS), ("profile", PROFILE))
+        for other, reason in (
+            (PENALTY, "a penalised fit (l1, l2, path) has no tests and no intervals; remove the key"),
+            (ABSORB, "where factors are absorbed there are Wald tests and intervals alone; remove the key"),
+            ("`std_errors` other than `classical` and `quasi`", NO_LIKELIHOOD),
+        )
+    ),
+    # Absorbed factors.
+    *(
+        Conflict(
+            "absorb",
+            ABSORB,
+            name,
+            "a penalised fit (l1, l2, path, firth) absorbs nothing; write the factors into the formula",
+        )
+        for name in (PENALTY, FIRTH)
+    ),
+    Conflict(
+        "absorb",
+        ABSORB,
+        "`std_errors` by leverage, date or several columns",
+        "there are no standard errors `{model.std_errors}` where factors are absorbed; use `HC1`, or `cluster` with one column",
+    ),
+    Conflict(
+        "absorb",
+        ABSORB,
+        "a family with a link that is not canonical",
+        "there is no family {model.family} with link {link} where factors are absorbed; there are "
+        + ", ".join(f"{family} with {link}" for family, link in CANONICAL),
+    ),
+    # Solvers.
+    Conflict(
+        "l1",
+        "`l1`",
+        "`sgd`, `adagrad` or `adam`",
+        "solver `{model.online_solver}` sets no coefficient to zero; use `ftrl` or `newton`",
+    ),
+    Conflict(
+        "solver",
+        ONLINE,
+        "link `inverse` or `1/mu^2`",
+        "steps of `{model.online_solver}` can leave the range of link `{model.link}`, where the linear predictor has to be above "
+        "0; use `newton`, or link: log",
+    ),
+    Conflict(
+        SHAPE_KEY,
+        SHAPE,
+        ONLINE,
+        "only `newton` estimates it; give a number, or remove solver `{model.online_solver}`",
+    ),
+    Conflict(
+        "collapse",
+        "`collapse`",
+        ONLINE,
+        "solver `{model.online_solver}` learns from the rows one after the other; use `newton`, or remove the key",
+    ),
+    *(
+        Conflict(
+            key,
+            f"`{key}`",
+            ONLINE,
+            "solver `{model.online_solver}` penalises all terms alike; use `newton`, or remove the key",
+        )
+        for key in ("unpenalised", "penalty_factors")
+    ),
+    Conflict("firth", FIRTH, ONLINE, "only `newton` has this penalty, not `{model.online_solver}`"),
+    Conflict("path", "`path`", ONLINE, "only `newton` follows a path, not `{model.online_solver}`"),
+    Conflict("absorb", ABSORB, ONLINE, "solver `{model.online_solver}` absorbs nothing; use `newton`"),
+    # What is made of a fit.
+    *(
+        Conflict(key, f"`{key}`", PENALTY, "a penalised fit (l1, l2, path) has no tests; remove the key")
+        for key in ("hypotheses", "pairwise")
+    ),
+    *(
+        Conflict(
+            key,
+            f"`{key}`",
+            INEXACT,
+            "solver `{model.online_solver}` has no standard errors; add `finish: newton`",
+        )
+        for key in ("hypotheses", "pairwise")
+    ),
+    *(
+        Conflict(key, name, INEXACT, "solver `{model.online_solver}` ends before the maximum; add `finish: newton`")
+        for key, name in (("tests", RATIOS), ("profile", PROFILE))
+    ),
+    Conflict(
+        "leverage",
+        "`leverage`",
+        "a lasso (`l1`, `path`)",
+        "the fitted values of a lasso are no smooth function of the responses; remove the key",
+    ),
+    Conflict(
+        "leverage",
+        "`leverage`",
+        INEXACT,
+        "solver `{model.online_solver}` ends without an information matrix, which leverages are made of; add `finish: newton`, "
+        "or remove the key",
+    ),
+    *(
+        Conflict(key, name, ABSORB, "there are none where factors are absorbed; remove the key")
+        for key, name in (
+            ("marginal_effects", "`marginal_effects: true`"),
+            ("adjusted_means", "`adjusted_means`"),
+        )
+    ),
+    Conflict("absorb", "`leverage`", ABSORB, "there are no leverages where factors are absorbed; remove `leverage`"),
+    Conflict("absorb", "`export`", ABSORB, "a model with absorbed factors cannot be exported yet; remove `export`"),
+    Conflict(
+        "adjusted_means",
+        "`adjusted_means: balanced`",
+        "`marginal_effects: false`",
+        "`marginal_effects: false` writes none; remove one of them",
+    ),
+    Conflict(
+        "adjust",
+        "`adjust`",
+        "no `contrasts` and no `hypotheses`",
+        "there are no `contrasts` or `hypotheses` to adjust; remove the key (`pairwise` has `p_holm` in any case)",
+    ),
+    # Responses of several classes.
+    Conflict("offset", "`offset`", CLASSES, "family multinomial has none; remove the key"),
+    Conflict(
+        "std_errors",
+        "`std_errors: quasi`, `HC2` or `HC3`",
+        CLASSES,
+        "family multinomial has no `{model.std_errors}`, as a row has a variance for each class; use `HC0`, `HC1`, or "
+        "`cluster(column)`",
+    ),
+    Conflict(
+        "solver",
+        ONLINE,
+        CLASSES,
+        "`{model.online_solver}` learns one linear predictor; use `newton`, or write the model under `networks`",
+    ),
+    Conflict("tests", RATIOS, CLASSES, "a regression of classes has Wald tests alone; remove the key"),
+    Conflict(
+        "adjusted_means",
+        "`adjusted_means: balanced`",
+        CLASSES,
+        "a regression of classes has those of the `observed` rows alone; remove the key",
+    ),
+    *(
+        Conflict(key, f"`{key}`", CLASSES, "a regression of classes has none; remove the key")
+        for key in ("leverage", "export", "profile")
+    ),
+    Conflict("threshold", "`threshold`", CLASSES, f"{NO_THRESHOLD}; remove the key"),
+)
+
+
+def check(model: Any) -> None:
+    """Raise ValueError for the first pair of properties of a model that no fit can have."""
+    for conflict in CONFLICTS:
+        if conflict.is_in(model):
+            key = estimated_shape(model) if conflict.key == SHAPE_KEY else conflict.key
+            raise ValueError(f"{key}: {reason_for(conflict, model)}")
+
+
+def reason_for(conflict: Conflict, model: Any) -> str:
+    return conflict.reason.format(model=model, link=link_of(model), default=LINKS[model.family][0])
+
+
+def table() -> str:
+    """The Markdown table of CONFLICTS, with the reasons for an example of a model."""
+    example = SimpleNamespace(family="gamma", link="inverse", std_errors="HC3", online_solver="sgd")
+    lines = [f"| {each.one} | {each.other} | {reason_for(each, example).partition(';')[0]} |" for each in CONFLICTS]
+    return "\n".join(["| These | exclude | since, for example |", "|---|---|---|", *lines])

@@ -1,0 +1,156 @@
+"""Which keys of a model go together: each pair of properties is tried, and what is accepted is fitted."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from pools import fit_files, ingest_frame
+from tfglm.config import DesignConfig, ModelConfig, SolverConfig
+from tfglm.config.compatibility import CONFLICTS, PROPERTIES
+
+EXAMPLES = {
+    "a penalty (`l1`, `l2`, `path`)": {"l2": 0.1},
+    "no penalty": {"l2": 0.0},
+    "`l1` or `l2`": {"l2": 0.1},
+    "`l1`": {"l1": 0.1},
+    "a lasso (`l1`, `path`)": {"path": {}},
+    "`path`": {"path": {}},
+    "`path.select: aic`": {"path": {"select": "aic"}},
+    "`unpenalised`": {"unpenalised": ["x"]},
+    "`penalty_factors`": {"penalty_factors": {"x": 0.5}},
+    "`firth`": {"firth": True},
+    "`absorb`": {"absorb": ["plane"]},
+    "`collapse`": {"collapse": True},
+    "an online solver": {"solver": "sgd"},
+    "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
+    "an online solver without `finish: newton`": {"solver": "adagrad"},
+    "`multinomial`": {"family": "multinomial"},
+    "a family other than `multinomial`": {"family": "poisson"},
+    "a family other than `binomial` and `poisson`": {"family": "gamma"},
+    "`tweedie`": {"family": "tweedie", "power": 1.5},
+    "a family whose errors estimate the dispersion": {"family": "gaussian"},
+    "an estimated `theta` or `power`": {"family": "negative_binomial"},
+    "`link`": {"link": "log"},
+    "a link that is not the default": {"link": "probit", "family": "binomial"},
+    "link `inverse` or `1/mu^2`": {"link": "inverse", "family": "gamma"},
+    "a family with a link that is not canonical": {"family": "gamma"},
+    "`std_errors` other than `classical`": {"std_errors": "HC1"},
+    "`std_errors` other than `classical` and `quasi`": {"std_errors": "cluster(day)"},
+    "`std_errors: quasi`": {"std_errors": "quasi"},
+    "`std_errors: quasi`, `HC2` or `HC3`": {"std_errors": "HC3"},
+    "`std_errors` by leverage, date or several columns": {"std_errors": "driscoll_kraay(day)"},
+    "`tests: likelihood_ratio`": {"tests": "likelihood_ratio"},
+    "`profile`": {"profile": {"x": {"x": 1}}},
+    "`hypotheses`": {"hypotheses": {"x": [{"x": 1}]}},
+    "`pairwise`": {"pairwise": ["g"]},
+    "`leverage`": {"leverage": True},
+    "`export`": {"export": True},
+    "`offset`": {"offset": "z"},
+    "`reference_class`": {"reference_class": "a"},
+    "`threshold`": {"threshold": 0.4},
+    "`adjusted_means: balanced`": {"adjusted_means": "balanced"},
+    "`adjusted_means`": {"adjusted_means": "observed"},
+    "`marginal_effects: true`": {"marginal_effects": True},
+    "`marginal_effects: false`": {"marginal_effects": False},
+    "`adjust`": {"adjust": "holm"},
+    "no `contrasts` and no `hypotheses`": {},
+}
+"""Keys by which a model has a property, for each."""
+
+RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status", "gamma": "amount", "tweedie": "amount"}
+"""A column for each family; `count` for the others."""
+
+
+def together(one: str, other: str, **more) -> dict | None:
+    """A model that has both properties, and `more` keys; None if one key would need two values."""
+    keys: dict = {}
+    for given in (EXAMPLES[one], EXAMPLES[other], more):
+        if any(keys[key] != given[key] for key in keys.keys() & given.keys()):
+            return None
+        keys |= given
+    keys = {"family": "gaussian"} | keys
+    return {"formula": f"{RESPONSES.get(keys['family'], 'count')} ~ x + g"} | keys
+
+
+PAIRS = list(itertools.combinations_with_replacement(PROPERTIES, 2))
+EXCLUDED = {frozenset((conflict.one, conflict.other)) for conflict in CONFLICTS}
+
+
+def refusal(keys: dict) -> str:
+    """Why a model is refused; empty if it is not."""
+    try:
+        ModelConfig.model_validate(keys)
+    except ValidationError as error:
+        return str(error)
+    return ""
+
+
+def test_each_property_has_an_example_and_is_in_the_table():
+    assert EXAMPLES.keys() == PROPERTIES.keys()
+    assert {name for conflict in CONFLICTS for name in (conflict.one, conflict.other)} == PROPERTIES.keys()
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS, ids=lambda conflict: f"{conflict.one} with {conflict.other}")
+def test_a_pair_of_the_table_is_refused(conflict):
+    """Some properties are refused alone, without a family or a penalty that they need."""
+    start = f": {conflict.reason.partition('{')[0]}"
+    models = [together(conflict.one, conflict.other, **more) for more in ({}, {"family": "binomial"}, {"l2": 0.1})]
+    said = [refusal(keys) for keys in models if keys]
+    assert all(said)
+    assert any(start in each for each in said), said
+
+
+def test_each_other_pair_is_accepted():
+    accepted = 0
+    reasons = [f": {conflict.reason.partition('{')[0]}" for conflict in CONFLICTS]
+    for pair in PAIRS:
+        keys = together(*pair)
+        if keys is None:
+            continue
+        if said := refusal(keys):
+            assert any(reason in said for reason in reasons), (pair, said)
+        else:
+            accepted += 1
+            assert frozenset(pair) not in EXCLUDED
+    assert accepted > 400
+
+
+@pytest.mark.drill
+def test_each_pair_that_is_accepted_can_be_fitted(tmp_path):
+    draw = np.random.default_rng(1)
+    rows = 600
+    frame = pd.DataFrame(
+        {
+            "x": draw.normal(size=rows).round(3),
+            "z": draw.normal(scale=0.1, size=rows).round(3),
+            "g": draw.choice(["a", "b", "c"], rows),
+            "plane": draw.choice(["N1", "N2", "N3", "N4", "N5"], rows),
+            "day": np.arange(rows) % 30 + 1,
+        }
+    )
+    mean = np.exp(0.3 * frame["x"] + 0.5)
+    frame["y"] = (frame["x"] + draw.normal(size=rows) + 9.0).round(4)
+    frame["late"] = draw.binomial(1, 1 / (1 + np.exp(-frame["x"])))
+    frame["count"] = draw.negative_binomial(2, 2 / (2 + mean))
+    frame["amount"] = draw.gamma(3, mean / 3).round(5)
+    frame["status"] = draw.choice(["a", "b", "c"], rows)
+    file = ingest_frame(frame, tmp_path, split={"train": "day <= 24", "evaluate": "day > 24"})
+    fitted = {}
+    for pair in PAIRS:
+        keys = together(*pair)
+        if keys is None or refusal(keys):
+            continue
+        model = ModelConfig.model_validate(keys)
+        design = {key: value for key, value in keys.items() if key in DesignConfig.model_fields}
+        solver = SolverConfig.model_validate({k: v for k, v in keys.items() if k in SolverConfig.model_fields})
+        settings = repr((design, solver))
+        if settings in fitted:
+            continue
+        _, fitted[settings], _ = fit_files([file], design.pop("formula"), design.pop("family"), solver=solver, **design)
+        summary = fitted[settings].summary
+        assert np.isfinite(fitted[settings].coefficients).all(), (pair, keys)
+        assert summary["converged"] or not model.is_exact, (pair, keys)
+    assert len(fitted) > 100
