@@ -24,7 +24,7 @@ EXAMPLES = {
     "`firth`": {"firth": True},
     "`absorb`": {"absorb": ["plane"]},
     "`collapse`": {"collapse": True},
-    "an online solver": {"solver": "sgd"},
+    "an online solver": {"solver": "adagrad"},
     "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
     "an online solver without `finish: newton`": {"solver": "adagrad"},
     "`multinomial`": {"family": "multinomial"},

@@ -13,10 +13,8 @@ from typing import IO, Literal
 
 import pyarrow as pa
 
+from tfglm.data.unpacking import BZIP2_MAGIC, GZIP_MAGIC, unpacked
 from tfglm.errors import UserError
-
-GZIP_MAGIC, BZIP2_MAGIC = b"\x1f\x8b", b"BZh"
-"""What members of a .gz file, and streams of a .bz2 file, begin with."""
 
 OTHER_PACKINGS = {b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR"}
 """By their first bytes."""
@@ -92,8 +90,6 @@ def opened(path: Path, threads: int = 1) -> Iterator[IO[bytes]]:
 def _stream(path: Path, threads: int) -> IO[bytes]:
     kind = packing(path)
     if kind == "gzip" or kind == "bz2":
-        from tfglm.data.unpacking import unpacked  # what a plain file does not need
-
         return unpacked(path, kind, threads)
     if kind != "zip":
         return path.open("rb")

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import indexed_bzip2
 from isal import isal_zlib
 
-from tfglm.data.packing import BZIP2_MAGIC, GZIP_MAGIC
+GZIP_MAGIC, BZIP2_MAGIC = b"\x1f\x8b", b"BZh"
+"""What members of a .gz file, and streams of a .bz2 file, begin with."""
 
 NOTHING = re.compile(rb"(?:\0|BZh[1-9]\x17rE8P\x90\0{4})+")
 """Empty streams of a .bz2 file, and zeros that pad it."""

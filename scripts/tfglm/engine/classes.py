@@ -16,7 +16,7 @@ class EvaluatedClasses(Evaluated):
     @cached_property
     def eta(self) -> np.ndarray:
         """The linear predictors, [rows, classes]."""
-        design, parts = self._passes.design, self._passes.parts
+        design, parts = self._design, self._parts
         eta = np.zeros((len(self.rows.flag), len(design.class_labels)))
         for equation in design.equations:
             own = [k for k, part in enumerate(design.parts) if part.term.equation == equation]
@@ -27,14 +27,14 @@ class EvaluatedClasses(Evaluated):
     @cached_property
     def _probabilities(self) -> np.ndarray:
         """Of the class of each equation, [equations, rows]."""
-        design = self._passes.design
+        design = self._design
         columns = [design.class_labels.index(equation) for equation in design.equations]
-        return self._passes.family.mean(self.eta)[:, columns].T
+        return self._design.distribution.mean(self.eta)[:, columns].T
 
     @cached_property
     def _of_equations(self) -> list[np.ndarray]:
         """The derivative of the loss by the linear predictor of each equation, [rows] each."""
-        design, rows = self._passes.design, self.rows
+        design, rows = self._design, self.rows
         classes = [design.class_labels.index(equation) for equation in design.equations]
         return [
             np.where(rows.weight > 0, probability - (rows.y == number), 0.0) * rows.weight
@@ -44,7 +44,7 @@ class EvaluatedClasses(Evaluated):
     @property
     def contributions(self) -> Values:
         rows = self.rows
-        loss = np.where(rows.weight > 0, self._passes.family.loss(self.eta, rows.y), 0.0) * rows.weight
+        loss = np.where(rows.weight > 0, self._design.distribution.loss(self.eta, rows.y), 0.0) * rows.weight
         return {"loss": float(loss.sum()), "pearson": 0.0, **self._by_equation(self._of_equations)}
 
     @property
@@ -78,11 +78,11 @@ class EvaluatedClasses(Evaluated):
     def counted(self) -> Values:
         """The weight of a row, by its class."""
         rows = self.rows
-        return {f"class_{k}": rows.weight * (rows.y == k) for k in range(len(self._passes.design.class_labels))}
+        return {f"class_{k}": rows.weight * (rows.y == k) for k in range(len(self._design.class_labels))}
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
-        return list(combinations_with_replacement(range(len(self._passes.design.equations)), 2))
+        return list(combinations_with_replacement(range(len(self._design.equations)), 2))
 
     def _by_equation(self, values: list[np.ndarray]) -> Values:
         return {f"residual_{k}": value for k, value in enumerate(values)}

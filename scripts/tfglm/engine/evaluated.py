@@ -1,21 +1,15 @@
 """Rows with what the coefficients make of them: linear predictor, and what a row contributes to the likelihood."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfglm.design.design import Design
 from tfglm.engine.leverage import leverages
 from tfglm.engine.parts import eliminated_part
-from tfglm.engine.rows import WITHOUT_MEAN, Rows
+from tfglm.engine.rows import WITHOUT_MEAN, Multiplier, Rows
 from tfglm.families import Terms
-
-if TYPE_CHECKING:
-    from tfglm.engine.passes import Passes
-
 
 Values = dict[str, np.ndarray | float]
 """What is summed, by name: [rows], or already summed."""
@@ -24,35 +18,43 @@ Values = dict[str, np.ndarray | float]
 class Evaluated:
     """Rows with what the coefficients make of them, each [rows], when it is first asked for."""
 
-    def __init__(self, passes: Passes, rows: Rows, coefficients: np.ndarray, state: Mapping[str, np.ndarray]):
-        self._passes, self.rows, self.coefficients, self.state = passes, rows, coefficients, state
+    def __init__(
+        self,
+        design: Design,
+        looked_up: tuple[list[Multiplier], np.ndarray],
+        rows: Rows,
+        coefficients: np.ndarray,
+        state: Mapping[str, np.ndarray],
+    ):
+        self._design, (self._multipliers, self._parts) = design, looked_up
+        self.rows, self.coefficients, self.state = rows, coefficients, state
 
     @cached_property
     def numbers(self) -> np.ndarray:
         """The multipliers, [multipliers, rows]."""
-        multipliers = self._passes.multipliers
+        multipliers = self._multipliers
         return self.rows.multiplied(multipliers, np.empty((len(multipliers), len(self.rows.flag))))
 
     @cached_property
     def eta(self) -> np.ndarray:
         """The linear predictor."""
-        return self.rows.linear_predictor(self.coefficients, self._passes.parts, self.numbers)
+        return self.rows.linear_predictor(self.coefficients, self._parts, self.numbers)
 
     def along(self, direction: np.ndarray) -> np.ndarray:
         """What a direction [p] adds to the linear predictor."""
-        return self.rows.without_offset(direction, self._passes.parts, self.numbers)
+        return self.rows.without_offset(direction, self._parts, self.numbers)
 
     @cached_property
     def reach(self) -> np.ndarray:
         """1 plus the sizes of all that the linear predictor consists of."""
         rows, numbers = self.rows, np.abs(self.numbers)
-        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._passes.parts, numbers)
-        return reach + np.abs(rows.offset) if self._passes.design.offset else reach
+        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._parts, numbers)
+        return reach + np.abs(rows.offset) if self._design.offset else reach
 
     @cached_property
     def terms(self) -> Terms:
         rows = self.rows
-        return self._passes.family.terms(self.eta, rows.y, rows.weight, self._passes.design.unit_weights)
+        return self._design.distribution.terms(self.eta, rows.y, rows.weight, self._design.unit_weights)
 
     @property
     def contributions(self) -> Values:
@@ -89,21 +91,21 @@ class Evaluated:
     def observed(self) -> np.ndarray:
         """The weight of the row in the observed information matrix, which may be negative."""
         rows = self.rows
-        return np.where(rows.weight > 0, self._passes.family.observed(self.eta, rows.y) * rows.weight, 0.0)
+        return np.where(rows.weight > 0, self._design.distribution.observed(self.eta, rows.y) * rows.weight, 0.0)
 
     @property
     def rounded(self) -> np.ndarray:
         """The weight in `reach`: that in the information matrix or, where a rounding error of the linear predictor changes the
         score by more, in the same standard errors, o^2 / w with the observed weight o."""
         weight = self.terms.weight
-        if self._passes.family.canonical:
+        if self._design.distribution.canonical:
             return weight
         return np.maximum(weight, np.divide(self.observed**2, weight, out=np.zeros_like(weight), where=weight > 0))
 
     @property
     def flag(self) -> np.ndarray:
         """That of the row, or that it has no mean."""
-        family, flag = self._passes.family, self.rows.flag
+        family, flag = self._design.distribution, self.rows.flag
         if not family.positive_predictor:
             return flag
         return np.where((flag >= 0) & ~family.is_valid(self.eta), WITHOUT_MEAN, flag)
@@ -111,8 +113,8 @@ class Evaluated:
     @cached_property
     def distance(self) -> np.ndarray:
         """x' I^-1 x with the row x of the design matrix, if the state has the inverse information matrix."""
-        passes, last = self._passes, eliminated_part(self._passes.design)
-        return leverages(self.state, passes.parts, last, self.rows.groups, self.numbers)
+        last = eliminated_part(self._design)
+        return leverages(self.state, self._parts, last, self.rows.groups, self.numbers)
 
     @cached_property
     def leverage(self) -> np.ndarray:

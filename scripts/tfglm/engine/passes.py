@@ -274,7 +274,7 @@ class Passes:
         """The blocks of a call, each valid until the next."""
         vector = np.concatenate([coefficients[term.name] for term in self.design.terms])
         for rows in rows_of(self.design, self.signature, call, self.positions):
-            evaluated = self._evaluated(self, rows, vector, coefficients)
+            evaluated = self._evaluated(self.design, (self.multipliers, self.parts), rows, vector, coefficients)
             if len(coefficients.get(LEFT_OUT, ())):
                 rows.leave_out(np.any([np.abs(evaluated.along(way)) > 1 for way in coefficients[LEFT_OUT]], axis=0))
             yield evaluated

@@ -1,45 +1,10 @@
 """The metrics of predictions of one kind: means, counts or probabilities of events."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import expit, ndtri, xlogy
 
-from tfglm.families import Family
 from tfglm.results.calibration import calibration, ranking
-
-if TYPE_CHECKING:
-    from tfglm.results.tally import Tally
-
-
-class Measure:
-    """The metrics of predictions of one kind, by a model of `family`."""
-
-    of_all_rows: tuple[str, ...] = ()
-    """Those that are not reported of groups."""
-
-    of_events = False
-    """Whether the response is an event or none."""
-
-    def __init__(self, family: Family):
-        self.family = family
-
-    def mean(self, eta: np.ndarray) -> np.ndarray:
-        return self.family.mean(eta)
-
-    def sums(self, y, eta, mean, weight, threshold: float) -> dict[str, float]:
-        """What is added up over rows, [rows] each."""
-        raise NotImplementedError
-
-    def metrics(self, tally: Tally) -> dict:
-        raise NotImplementedError
-
-    def interval(self, observed: float, weight: float, rows: float, variance: float) -> tuple[float, float]:
-        """A 95 % interval of the mean response of some rows."""
-        margin = ndtri(0.975) * float(np.sqrt(max(variance, 0.0) / rows))
-        return observed - margin, observed + margin
+from tfglm.results.tally import Measure
 
 
 class Means(Measure):

@@ -4,14 +4,44 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
+from tfglm.families import Family
 from tfglm.results.histogram import Histogram, edges
-from tfglm.results.measures import Measure
 
 DECILES, CALIBRATION_PARTS, CURVE_POINTS = 10, 20, 400
 
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+
+
+class Measure:
+    """The metrics of predictions of one kind, by a model of `family`."""
+
+    of_all_rows: tuple[str, ...] = ()
+    """Those that are not reported of groups."""
+
+    of_events = False
+    """Whether the response is an event or none."""
+
+    def __init__(self, family: Family):
+        self.family = family
+
+    def mean(self, eta: np.ndarray) -> np.ndarray:
+        return self.family.mean(eta)
+
+    def sums(
+        self, y: np.ndarray, eta: np.ndarray, mean: np.ndarray, weight: np.ndarray, threshold: float
+    ) -> dict[str, float]:
+        """What is added up over rows, [rows] each."""
+        raise NotImplementedError
+
+    def metrics(self, tally: "Tally") -> dict:
+        raise NotImplementedError
+
+    def interval(self, observed: float, weight: float, rows: float, variance: float) -> tuple[float, float]:
+        """A 95 % interval of the mean response of some rows."""
+        margin = ndtri(0.975) * float(np.sqrt(max(variance, 0.0) / rows))
+        return observed - margin, observed + margin
 
 
 class Tally:

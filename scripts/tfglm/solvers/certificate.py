@@ -92,7 +92,7 @@ def rounding(problem: Problem, state: State, rows: np.ndarray) -> Rounding:
 
 def within(square: float, rounded: Rounding, fitted: Fitted, dispersion: float, stretch: float = 1.0) -> float:
     """How many classical standard errors an estimate of any table can be from the maximum at most; `square` is lambda^2. An error
-    of the gradient moves the maximum by `stretch` times as much as the expected information says (solvers.observed)."""
+    of the gradient moves the maximum by `stretch` times as much as the expected information says (`newton.stretch`)."""
     gradient = np.sqrt(_largest_square(rounded.gradient, fitted))
     hidden = (stretch * (gradient + rounded.scores) + UNIT_ROUNDOFF * rounded.reach) / np.sqrt(dispersion)
     return float(MARGIN * (np.sqrt(square) + hidden))

@@ -14,6 +14,16 @@ information matrix I of the loss, and H = I + diag(ridge):
 6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps). If it always does, go a damped one
    (solvers.damped), and from then on in place of each step that is too long.
 7. Sum I there, in the same pass, if it is due; factor H; go to 2.
+
+With a link that is not canonical, the observed information J (the second derivative of the loss) is not the expected one, I.
+The steps above, Fisher scoring, then come near the maximum as R's glm does. But each step leaves a share of the error that does
+not shrink: 1 less an eigenvalue of I^-1 J. So `run_observed` takes Newton's own steps from there, and certifies by them:
+
+1. Sum J + diag(ridge) at b. If it is not positive definite, b is near no minimum: score on, to the end.
+2. The step is v = -J^-1 g, and lambda^2 = v'I v / dispersion the square of its length in standard errors, which are those of I.
+3. End if lambda^2 is small enough and steps no longer make it much smaller; if they do not, though it is large, go to 1.
+4. Go the step, unless F rises; go to 2.
+5. Sum I at b, from which the standard errors are.
 """
 
 from dataclasses import dataclass, field, replace
@@ -23,12 +33,21 @@ import scipy.linalg
 
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
-from tfglm.solvers import observed
 from tfglm.solvers.damped import FARTHEST, Damping
-from tfglm.solvers.information import Factored
+from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.problem import Problem, Solution, State
+from tfglm.solvers.quadratic import product
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
-from tfglm.solvers.steps import CONVERGED_BELOW, MOST_STEPS, PRECISE_BELOW, SLOW, Since, is_no_higher, line_search
+from tfglm.solvers.steps import (
+    CONVERGED_BELOW,
+    FRESH,
+    MOST_STEPS,
+    PRECISE_BELOW,
+    SLOW,
+    Since,
+    is_no_higher,
+    line_search,
+)
 
 AS_LONG, MOST_STEADY = 0.8, 2
 """Of the step before, and how many such steps tell that they lead to infinity."""
@@ -49,7 +68,7 @@ def solve(start: Solution) -> Solution:
     search = NewtonSearch(problem, start.state, df_residual, max_iterations)
     stretch: float | None = 1.0
     if max_iterations and not problem.family.canonical:
-        stretch = observed.run(search)
+        stretch = run_observed(search)
     else:
         search.run()
     perfect = problem.is_perfect(search.state, search.factored.blocks)
@@ -217,7 +236,7 @@ class NewtonSearch:
 
     def check_drift(self) -> None:
         """Raise Drifting or UserError if the last step is too long for where it should end, because terms separate the response.
-        A search that ends sooner, for other steps to go on (solvers.observed), cannot tell."""
+        A search that ends sooner, for other steps to go on (`run_observed`), cannot tell."""
         if self._is_drifting and self.converged_below <= CONVERGED_BELOW:
             self._tell_separation()
 
@@ -241,3 +260,82 @@ class NewtonSearch:
                 self.iteration, min(self.iteration + int(np.ceil(left)), self.max_iterations)
             )
         self.problem.run.reporter.record(self.iteration, {"newton/loss": objective, "newton/lambda squared": square})
+
+
+NEAR = 1e-4
+"""Of lambda^2, where scoring ends: from a hundredth of a standard error a Newton step leaves about a ten-thousandth of one."""
+
+MOST_PRODUCTS, STEADY = 100, 1e-3
+"""Of the iteration for `stretch`, and the share by which its value may still change."""
+
+
+def run_observed(search: NewtonSearch) -> float | None:
+    """Take a search to its end; returns the `stretch` there, None if the observed information is not positive definite."""
+    search.converged_below = search.precise_below = NEAR
+    search.run()
+    if np.isnan(search.lambda_squared):  # a perfect fit
+        return 1.0
+    hessian = _finish(search)
+    search.converged_below, search.precise_below = CONVERGED_BELOW, PRECISE_BELOW
+    if hessian is None:
+        search.state = search.problem.at(search.state.coefficients)
+        search.run()
+        return None
+    search.check_drift()
+    return stretch(hessian, search.factored.blocks, len(search.state.coefficients))
+
+
+def _finish(search: NewtonSearch) -> Factored | None:
+    """Newton's own steps; the last J, None if it is not positive definite."""
+    problem, moved, hessian = search.problem, 0.0, None
+    while search.iteration < search.max_iterations or hessian is None:
+        if moved > FRESH:
+            search.renew()
+            moved = 0.0
+        try:
+            hessian = factor(problem.observed(search.state.coefficients).penalised(problem.ridge))  # 1.
+        except scipy.linalg.LinAlgError:
+            return None
+        began, before = search.iteration, np.inf
+        while True:
+            search.step = step = -hessian.solve(problem.gradient(search.state))  # 2.
+            search.lambda_squared = _length(search, step)
+            search.report()
+            slow = search.lambda_squared > SLOW * before
+            if search.lambda_squared <= PRECISE_BELOW or slow or search.iteration == search.max_iterations:  # 3.
+                break
+            trial = problem.at(search.state.coefficients + step, "gradient")  # 4.
+            if not is_no_higher(problem.objective(trial), problem.objective(search.state)):
+                break
+            search.state, before = trial, search.lambda_squared
+            search.iteration += 1
+            moved += problem.movement(step)
+        if search.lambda_squared <= CONVERGED_BELOW or search.iteration == began:
+            break
+    if moved > FRESH or not search.since.is_fresh:  # 5.
+        search.renew()
+        search.lambda_squared = _length(search, -hessian.solve(problem.gradient(search.state)))
+    return hessian
+
+
+def _length(search: NewtonSearch, step: np.ndarray) -> float:
+    """Its square, in standard errors of the expected information."""
+    square = float(step @ product(search.factored.blocks, step))
+    return square / search.problem.dispersion(search.state, search.df_residual)
+
+
+def stretch(hessian: Factored, blocks: Blocks, size: int) -> float:
+    """How much longer, at most, J^-1 g is than I^-1 g for the same g, in the standard errors of I: the largest eigenvalue of
+    J^-1 I, by the power method; at least 1."""
+    x = np.random.default_rng(1).normal(size=size)
+    value = 0.0
+    for _ in range(MOST_PRODUCTS):
+        image = product(blocks, x)
+        length = float(np.sqrt(x @ image))
+        if length == 0.0:
+            break
+        x = hessian.solve(image / length)
+        before, value = value, float(np.sqrt(x @ product(blocks, x)))
+        if abs(value - before) <= STEADY * value:
+            break
+    return max(value, 1.0)

@@ -258,7 +258,7 @@ class Solution:
     estimates, `is_perfect` that there is none because the residuals are rounding errors. `effective` is the effective number of
     coefficients, `certificate` how sure the end is, as fit.json reports it, and `online` what it reports of an online solver
     that came first. An error of the gradient moves the maximum by up to `stretch` times as much as the expected information says
-    (solvers.observed). `objective` is F where it is another than that of the problem (solvers.firth). A path keeps all its
+    (`newton.stretch`). `objective` is F where it is another than that of the problem (solvers.firth). A path keeps all its
     points, the number of the chosen one, and its cross-validation, if it has one.
     """
 
