@@ -16,6 +16,7 @@ from urllib3 import Retry
 
 from tfglm import command, digests
 from tfglm.addresses import HIDDEN, SECRETS, is_address, redacted, without_secrets
+from tfglm.data import editions
 from tfglm.data.packages import located
 from tfglm.errors import UserError
 
@@ -32,7 +33,12 @@ def main(arguments: argparse.Namespace) -> None:
             address = json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source)
             download(address, partial, arguments.retries)
         else:
-            shutil.copyfile(located(arguments.source), partial)
+            source = located(arguments.source)
+            before = editions.State.of(source)
+            shutil.copyfile(source, partial)
+            xxh128 = editions.checksum_of(partial)
+            record = editions.Record(editions.confirmed(source, before, xxh128), xxh128, arguments.edition)
+            record.write(arguments.output.with_name(f"{arguments.output.name}.{editions.RECORD}"))
         digest = digests.of(partial)
         if arguments.sha256 and digest != arguments.sha256:
             raise UserError(
@@ -95,6 +101,7 @@ if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--source", required=True, help="http(s)://..., or package:<python package>/<path inside it>")
     parser.add_argument("--sha256", help="the checksum that the file must have")
+    parser.add_argument("--edition", type=int, default=0, help="how often the content was found changed, in a package")
     parser.add_argument("--retries", type=int, default=3, help="of connections that are refused or get a passing error")
     parser.add_argument("--output", type=Path, required=True, help="the file to write")
     command.run(main, parser.parse_args())

@@ -17,6 +17,7 @@ def main(arguments: argparse.Namespace) -> None:
         arguments.manifest.parent,
         arguments.threads,
         command.log,
+        edition=arguments.edition,
     )
     kept = sum(shard.rows for shard in manifest.shards)
     command.log(f"{arguments.source}: {manifest.read:,} rows read, {kept:,} kept in {len(manifest.shards)} shards")
@@ -33,5 +34,6 @@ if __name__ == "__main__":
     parser.add_argument("--layouts", required=True, nargs="+", help="the layouts that it may have, by name or path")
     add_settings(parser, SelectionConfig)
     parser.add_argument("--threads", type=int, default=2, help="threads that parse")
+    parser.add_argument("--edition", type=int, default=0, help="how often the content of the file was found changed")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest to write, the shards beside it")
     command.run(main, parser.parse_args())

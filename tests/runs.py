@@ -68,8 +68,8 @@ def contents(folder: Path) -> dict[str, str]:
 
 def results(folder: Path) -> dict[str, str]:
     """A digest of every result but what is made anew with each fit (addresses, times) or by each check of a model; and of the
-    shards."""
-    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet|/history\.")
+    shards. A record of an input file has its inode."""
+    passing = re.compile(r"/cluster/|/design.json|/reference.json|levels.parquet|/history\.|source.json$")
     of_config, shared = contents(folder / RESULTS), contents(folder / "results" / "data")
     every = of_config | {f"data/{name}": digest for name, digest in shared.items()}
     return {name: digest for name, digest in every.items() if not passing.search(name)}

@@ -1,13 +1,15 @@
 """What runs again after a change of the config."""
 
+import os
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 
 from default_run import MODELS
-from runs import REPOSITORY, configure, contents, jobs_in, planned, read_table, succeed
+from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, succeed
 
 FITTED_ANEW = {
     "build_design": 1, "check_reference": 1, "ps": 1, "workers": 1, "chief": 1,
@@ -147,3 +149,65 @@ def test_another_reference_level_is_reported_from_the_same_fit(finished):
     assert contents(finished / "results" / "flights" / "models" / "late_arrival" / "checkpoint") == fit
     assert planned(finished) == {}
     configure(finished)
+
+
+ROWS = ("results/few/data/rows.json", "--configfile", "few.yaml")
+
+
+def moved(source, target):
+    os.utime(source, (0, 0))
+    source.replace(target)
+
+
+def copied(source, target):
+    os.utime(source, (0, 0))
+    shutil.copy2(source, target)
+
+
+def linked(source, target):
+    os.utime(source, (0, 0))
+    target.unlink()
+    target.symlink_to(source.name)
+
+
+def newer(source, target):
+    target.write_bytes(source.read_bytes())
+
+
+BROUGHT = {
+    "moved_same": (moved, "same"),
+    "copied_same": (copied, "same"),
+    "newer_same": (newer, "same"),
+    "moved_other": (moved, "other"),
+    "linked_other": (linked, "other"),
+    "copied_shorter": (copied, "shorter"),
+}
+CHANGED = [name for name, (_, content) in BROUGHT.items() if content != "same"]
+
+
+def test_the_content_of_an_input_file_decides_whether_it_is_read_again(tmp_path):
+    """The files have more than 1 MB: Snakemake takes no checksum of them."""
+    text = "delay,carrier,remark\n" + "".join(f"{row % 97}.5,{'AB'[row % 2]},{'x' * 90}\n" for row in range(12_000))
+    contents = {"same": text, "other": text.replace(",A,", ",C,"), "shorter": text[: text.rindex("\n", 0, 600_000)]}
+    for name in BROUGHT:
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "table.yaml").write_text("columns: {delay: number, carrier: string}\n")
+    data = {"layout": ["table.yaml"], "split": {"train": "TRUE"}, "columns": ["delay", "carrier"]}
+    config = {
+        "data": {"files": [f"{name}.csv" for name in BROUGHT], **data},
+        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
+        "cluster": {"strategy": "one_device"},
+        "results": "results/few",
+    }
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
+    succeed(tmp_path, *ROWS)
+    for name, (brings, content) in BROUGHT.items():
+        (tmp_path / f"{name}.brought").write_text(contents[content])
+        brings(tmp_path / f"{name}.brought", tmp_path / f"{name}.csv")
+    printed = succeed(tmp_path, "--dry-run", *ROWS)
+    assert jobs_in(printed) == {"ingest": len(CHANGED), "merge_dictionary": 1}
+    assert re.findall(r"^(\w+)\.csv: the content has changed since it was read; it is read", printed, re.M) == CHANGED
+    succeed(tmp_path, *ROWS)
+    expected = sum(contents[content].count(",x") for _, content in BROUGHT.values())
+    assert read_json(tmp_path, "data", "rows.json", results="results/few")["read"] == expected
+    assert planned(tmp_path, *ROWS) == {}

@@ -137,6 +137,12 @@ class Unwatched:
         return str(self.value)
 
 
+def literal(value):
+    """A params function: this value. Snakemake would take braces in a plain text for wildcards, and text of the user may have any;
+    what a function returns it leaves alone."""
+    return lambda wildcards: value
+
+
 def model_of(wildcards):
     """The section of the model that a job is for."""
     models = CONFIG.all_models

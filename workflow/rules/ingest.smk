@@ -16,13 +16,15 @@ rule fetch:
     params:
         source=source_of,
         identity=identity_of,
-        sha256="",
+        edition=edition_in_package,
+        sha256=literal(""),
     message:
         "Fetching {params.source}"
     shell:
         'exec python "$TFGLM_SCRIPTS/fetch.py"'
         " --source={params.source:q}"
         " --sha256={params.sha256}"
+        " --edition {params.edition}"
         " --output={output:q}"
         " --log={log:q}"
 
@@ -35,12 +37,13 @@ use rule fetch as fetch_verified with:
     params:
         source=source_of,
         identity=identity_of,
+        edition=edition_in_package,
         sha256=sum_of,
 
 
 rule ingest:
     input:
-        path_in(FILES),
+        path_in(FILES, SHARDS_OF),
     output:
         manifest=f"{SHARDS}/manifest.json",
         levels=f"{SHARDS}/levels.parquet",
@@ -60,16 +63,19 @@ rule ingest:
         mem_mb=2000,
     params:
         engine=ENGINE,
+        source=lying_in(FILES),
+        edition=edition_in(FILES, SHARDS_OF),
         layouts=layouts_in(FILES, CONFIG.data),
         layout_names=layout_names_in(FILES, CONFIG.data),
         # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
-        settings=CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields)),
+        settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
     message:
-        "Reading {input} into shards"
+        "Reading {params.source} into shards"
     shell:
         'exec python "$TFGLM_SCRIPTS/ingest.py"'
-        " --source={input:q}"
+        " --source={params.source:q}"
         " --file={wildcards.file}"
+        " --edition {params.edition}"
         " --layouts {params.layout_names}"
         " --settings {params.settings:q}"
         " --threads {threads}"
@@ -80,7 +86,7 @@ rule ingest:
 # A file with settings of its own, whose rows are predicted, all of them.
 use rule ingest as ingest_to_score with:
     input:
-        path_in(SCORED),
+        path_in(SCORED, SHARDS_TO_SCORE),
     output:
         manifest=f"{SHARDS}/manifest.json",
         levels=f"{SHARDS}/levels.parquet",
@@ -95,6 +101,8 @@ use rule ingest as ingest_to_score with:
         key=keys_of(SHARDS_TO_SCORE),
     params:
         engine=ENGINE,
+        source=lying_in(SCORED),
+        edition=edition_in(SCORED, SHARDS_TO_SCORE),
         layouts=layouts_in(SCORED, TO_SCORE),
         layout_names=layout_names_in(SCORED, TO_SCORE),
         settings=lambda wildcards: TO_SCORE.model_dump_json(),
@@ -115,7 +123,7 @@ rule merge_dictionary:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        settings=CONFIG.data.model_dump_json(include=set(LevelsConfig.model_fields), exclude_defaults=True),
+        settings=literal(CONFIG.data.model_dump_json(include=set(LevelsConfig.model_fields), exclude_defaults=True)),
     message:
         "Merging the levels of all files"
     shell:

@@ -1,8 +1,13 @@
 # The input files: where they lie, which layouts they may have, and which columns are known too late to predict from.
 
+import functools
+import re
 import shlex
+import sys
 from importlib.util import find_spec
 
+from tfglm import digests
+from tfglm.data import editions
 from tfglm.data.packages import located
 
 # Headers and SQL are read with packages that Snakemake does not bring. Where only the jobs have them, in an environment of their
@@ -10,14 +15,63 @@ from tfglm.data.packages import located
 READS_HEADERS = all(map(find_spec, ["formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
 
 
-def path_in(files):
-    """An input function: the file to ingest, the user's own or where `fetch` puts it."""
+def place_of(file):
+    """Where the file to ingest lies: the user's own, or where `fetch` puts it."""
+    return f"results/data/fetched/{file.basename}" if file.fetched else file.source
+
+
+def lying_in(files):
+    """A params function: the path of a file, which may have any letters."""
+    return lambda wildcards: place_of(files[wildcards.file])
+
+
+def path_in(files, folders):
+    """An input function: the file to ingest. A newer time is no reason to read the user's own file again if the content is the same.
+    Snakemake would take `{...}` and `<...>` in a name for its own: such a file is known by its edition alone."""
 
     def path(wildcards):
         file = files[wildcards.file]
-        return f"results/data/fetched/{file.basename}" if file.fetched else file.source
+        place = place_of(file)
+        if file.fetched:
+            return place
+        if re.search("[{}<>]", place):
+            return []
+        return ancient(place) if state_of(place, folders[wildcards.file])[1] else place
 
     return path
+
+
+@functools.cache
+def state_of(place, folder):
+    """The edition of an input file, and whether it is the one that its shards were made from (`tfglm.data.editions`)."""
+    record, made = Path(folder, editions.RECORD), Path(folder, "manifest.json")
+    edition, same = editions.edition_of(Path(place), record, made)
+    if workflow.is_main_process and not same and made.exists():
+        print(f"{place}: the content has changed since it was read; it is read again.", file=sys.stderr)
+    return edition, same
+
+
+def edition_in(files, folders):
+    """A params function: the edition of a file. Another one is a reason to read it again, whatever its time."""
+    return lambda wildcards: state_of(place_of(files[wildcards.file]), folders[wildcards.file])[0]
+
+
+def files_of_coordinates(wildcards):
+    """An input function: the user's files with the coordinates of levels."""
+    return sorted(file for file in COORDINATES.values() if not re.search("[{}<>]", file))
+
+
+def contents_of_coordinates(wildcards):
+    """A params function: the digests of these files, whose times alone do not tell that they have changed."""
+    return [digests.of(Path(file)) for file in sorted(COORDINATES.values())]
+
+
+def edition_in_package(wildcards):
+    """The same of a file inside of a Python package, which may have been upgraded."""
+    file, fetched = FETCHED[wildcards.download], f"results/data/fetched/{wildcards.download}"
+    if is_address(file.source) or not READS_HEADERS:
+        return 0
+    return editions.edition_of(located(file.source), Path(f"{fetched}.source.json"), Path(fetched))[0]
 
 
 # What the shards of a file are: they are named by what they depend on, so that configs that read it alike share them, and one that

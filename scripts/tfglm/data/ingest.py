@@ -1,6 +1,5 @@
 """One parse of one input file: rows selected and counted, columns encoded, shards written, in memory that does not grow."""
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from xxhash import xxh3_128
 
 from tfglm import digests
 from tfglm.config import SPLITS, Layout, SelectionConfig
-from tfglm.data import shards
+from tfglm.data import editions, shards
 from tfglm.data.encoding import groups_of, levels_table, moments
 from tfglm.data.kinds import MEANINGS
 from tfglm.data.layouts import recognised
@@ -38,6 +36,7 @@ def ingest(
     log: Callable[[str], None] = lambda message: None,
     compiled: bool | None = None,
     limits: IngestLimits = DEFAULT_LIMITS,
+    edition: int = 0,
 ) -> Manifest:
     """Write the shards, the levels and the manifest of one input file.
 
@@ -62,6 +61,8 @@ def ingest(
         Whether plain lines are parsed by compiled code; by default those of a large file are. No byte depends on it.
     limits
         From how many values on a column is stored in another way, and the size of pieces.
+    edition
+        How often the content of the file was found changed, for the record beside the manifest.
 
     Returns
     -------
@@ -70,9 +71,10 @@ def ingest(
     Raises
     ------
     UserError
-        For a file that cannot be read, a column that is not there, an expression that cannot be evaluated, or a value that is
-        not finite. It names the file and, where it can, the line.
+        For a file that cannot be read or that changes meanwhile, a column that is not there, an expression that cannot be
+        evaluated, or a value that is not finite. It names the file and, where it can, the line.
     """
+    before = editions.State.of(path)
     recognition = recognised(path, layouts, settings)
     log(f"{path}: layout {recognition.name}")
     reader = InputReader.of(path, file, recognition.header, recognition.layout, settings, log, limits)
@@ -83,8 +85,13 @@ def ingest(
     for encoder in reader.encoders[1:]:
         origin = "derived" if encoder.name in reader.selection.computed else "as read"
         log(f"  column {encoder.name}: {MEANINGS[encoder.kind]} ({origin})")
-    with replaced(folder) as partial, ThreadPoolExecutor(threads) as executor, ThreadPoolExecutor(1) as beside:
-        packed = beside.submit(checksum_of, path) if packing(path) != "none" else None
+    with (
+        editions.steady(path, before),
+        replaced(folder) as partial,
+        ThreadPoolExecutor(threads) as executor,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        packed = beside.submit(editions.checksum_of, path) if packing(path) != "none" else None
         (partial / "spill").mkdir()
         shuffler = Shuffler(partial / "spill", reader.encoders, settings.seed, executor, limits.chunk_bytes)
         places = [np.zeros(0, np.int64)]
@@ -100,10 +107,11 @@ def ingest(
             levels.rechunk().write_parquet(partial / shards.LEVELS)
             np.save(partial / shards.CHECKSUMS, sums)
             np.save(partial / shards.PREDICTED_ROWS, np.concatenate(places))
+            xxh128 = packed.result() if packed else reader.parser.checksum.hexdigest()
             manifest = Manifest(
                 file,
                 str(path),
-                packed.result() if packed else reader.parser.checksum.hexdigest(),
+                xxh128,
                 recognition.name,
                 capacity,
                 tuple(column.stored for column in shuffled.columns),
@@ -113,13 +121,9 @@ def ingest(
                 {name: digests.of(partial / name) for name in (shards.LEVELS, shards.CHECKSUMS, shards.PREDICTED_ROWS)},
             )
             manifest.write(partial / shards.MANIFEST)
+            state = editions.confirmed(path, before, xxh128)
+            editions.Record(state, xxh128, edition).write(partial / editions.RECORD)
     return manifest
-
-
-def checksum_of(path: Path) -> str:
-    """The XXH3 of 128 bits of a file, as `xxh128sum` prints it. A sha256 takes 15 times as long."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, xxh3_128).hexdigest()
 
 
 @contextmanager
