@@ -105,8 +105,8 @@ def entry_of(path: Path) -> str:
 
 def left_out(path: Path) -> list[str]:
     """The files of an archive that are not read: what stands beside its table."""
-    if packing(path) != "zip":
-        return []
+    if packing(path) != "zip" or path.suffix.lower() == ".npz":
+        return []  # all arrays of a file of images are read
     with reported(path), zipfile.ZipFile(path) as archive:
         return [name for name in files_in(archive) if name != table_in(path, archive)]
 
