@@ -19,7 +19,7 @@ rule evaluate:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        split="evaluate",
+        split=literal("evaluate"),
         settings=settings("threshold", "unseen", "by"),
     message:
         "{wildcards.model}: evaluating on the rows of the split {params.split}"
@@ -99,7 +99,7 @@ rule compare_models:
         engine=ENGINE,
         models=compared_files(),
         with_coefficients=compared_files(among=WITH_COEFFICIENTS),
-        held_out="--held-out" if CONFIG.data.split.evaluate else "",
+        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
     message:
         "Comparing models"
     shell:
@@ -134,8 +134,8 @@ rule tabulate_for_papers:
         engine=ENGINE,
         models=folder_of_model,
         with_coefficients=folder_of_model,
-        held_out="--held-out" if CONFIG.data.split.evaluate else "",
-        settings=CONFIG.tables.model_dump_json(exclude_defaults=True),
+        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
+        settings=literal(CONFIG.tables.model_dump_json(exclude_defaults=True)),
     message:
         "{wildcards.model}: writing the table for papers"
     shell:
@@ -165,8 +165,8 @@ use rule tabulate_for_papers as tabulate_comparison_for_papers with:
         engine=ENGINE,
         models=compared_files(),
         with_coefficients=compared_files(among=WITH_COEFFICIENTS),
-        held_out="--held-out" if CONFIG.data.split.evaluate else "",
-        settings=CONFIG.tables.model_dump_json(exclude_defaults=True),
+        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
+        settings=literal(CONFIG.tables.model_dump_json(exclude_defaults=True)),
     message:
         "Writing the table of all compared models for papers"
 
@@ -194,7 +194,7 @@ rule tabulate_scaling:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
         engine=ENGINE,
         models=scaled_files(),
     message:

@@ -21,8 +21,8 @@ rule init:
     conda:
         "../envs/tfglm.yaml"
     params:
-        csv=config["csv"],
-        snakemake=SNAKEMAKE,
+        csv=lambda wildcards: config["csv"],
+        snakemake=lambda wildcards: SNAKEMAKE,
     message:
         "Looking at {params.csv}"
     shell:

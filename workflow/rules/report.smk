@@ -5,7 +5,7 @@ rule render_coefficients:
     input:
         table=f"{MODEL}/coefficients.csv",
         digest=f"{MODEL}/coefficients.sha256",
-        coordinates=sorted(COORDINATES.values()),
+        coordinates=files_of_coordinates,
         effects=curves_of("effects.csv"),
         of_effects=curves_of("effects.sha256"),
         fit=f"{MODEL}/fit.json",
@@ -31,9 +31,10 @@ rule render_coefficients:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
         settings=settings("confidence"),
-        words=WORDS,
+        words=literal(WORDS),
+        coordinates=contents_of_coordinates,
     message:
         "{wildcards.model}: drawing the coefficients"
     shell:
@@ -70,7 +71,7 @@ rule render_effects:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
         settings=settings("confidence"),
     message:
         "{wildcards.model}: drawing the effects of numbers"
@@ -109,8 +110,8 @@ rule render_metrics:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
-        words=WORDS,
+        colour=literal(CONFIG.pictures.colour),
+        words=literal(WORDS),
         engine=ENGINE,
     message:
         "{wildcards.model}: drawing the metrics"
@@ -143,8 +144,8 @@ rule render_groups:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
-        words=WORDS,
+        colour=literal(CONFIG.pictures.colour),
+        words=literal(WORDS),
     message:
         "{wildcards.model}: drawing the metrics by group"
     shell:
@@ -175,7 +176,7 @@ rule render_path:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
     message:
         "{wildcards.model}: drawing the path of the penalty"
     shell:
@@ -211,7 +212,7 @@ rule render_embeddings:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
     message:
         "{wildcards.model}: drawing the embeddings"
     shell:
@@ -244,7 +245,7 @@ rule render_history:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
     message:
         "{wildcards.model}: drawing the convergence of the fit"
     shell:
@@ -286,11 +287,11 @@ rule render_home:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
-        models=expand(MODEL, model=MODELS),
-        settings=settings_of_regressions("adjusted_means", "confidence"),
-        words=WORDS,
-        held_out="--held-out" if CONFIG.data.split.evaluate else "",
-        pages=pages_of_all_models(),
+        models=literal(expand(MODEL, model=MODELS)),
+        settings=literal(settings_of_regressions("adjusted_means", "confidence")),
+        words=literal(WORDS),
+        held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
+        pages=literal(pages_of_all_models()),
         # Another command with the same results is no reason to write the page anew.
         command=unwatched(lambda wildcards: command_of_this_run()),
     message:
@@ -337,7 +338,7 @@ rule render_rows:
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=CONFIG.pictures.colour,
+        colour=literal(CONFIG.pictures.colour),
     message:
         "Accounting for the rows"
     shell:

@@ -146,10 +146,8 @@ def _sources(entry: str) -> list[str]:
     if not paths:
         raise UserError(f"no file matches `{short(entry)}` in {Path.cwd()}, the folder that snakemake runs in")
     for file in paths:
-        if any(letter in str(file) for letter in "\n\r\t{}"):
-            raise UserError(
-                f"`{short(str(file))}`: Snakemake takes no braces or line ends in the name of a file; rename it"
-            )
+        if any(letter in str(file) for letter in "\n\r\t"):
+            raise UserError(f"`{short(str(file))}`: its name has a line end or a tab; rename it")
     return [str(file) for file in paths]
 
 
