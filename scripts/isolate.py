@@ -71,4 +71,4 @@ if __name__ == "__main__":
     name, *rest = arguments.script
     script = str(Path(__file__).with_name(name))
     # The environment that they would start once more for.
-    os.execve(sys.executable, [sys.executable, script, *rest], {**os.environ, **tensorflow_setup.ENVIRONMENT})
+    os.execve(sys.executable, [sys.executable, script, *rest], tensorflow_setup.environment(os.environ))

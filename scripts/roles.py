@@ -55,7 +55,7 @@ class Member:
             line += ["--fork", json.dumps([other.line() for other in others]), "--tell", str(tell)]
         self.process = subprocess.Popen(
             line,
-            env={**os.environ, **tensorflow_setup.ENVIRONMENT},
+            env=tensorflow_setup.environment(os.environ),
             preexec_fn=ending.kill_with_parent,
             pass_fds=[tell] if others else [],
         )

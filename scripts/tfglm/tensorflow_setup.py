@@ -4,9 +4,10 @@ import contextlib
 import gc
 import importlib.util
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
@@ -24,6 +25,41 @@ Linear algebra has one thread, since parallelism comes from the number of worker
 the workers' job has all processors: in each worker OpenBLAS then kept a second thread busy with waiting, which made fits 3 to 7
 times as slow, and it added in another order."""
 
+FIXED = {
+    # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
+    "TF_USE_LEGACY_KERAS": "1",
+    # Keras 3, which trains networks, then reads no settings of the user's, and writes none.
+    "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": os.devnull,
+    # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+}
+"""Of each process that imports TensorFlow, in place of what the user has set."""
+
+REMOVED = re.compile(
+    # gRPC sends through a proxy even what is for 127.0.0.1, and the processes of a cluster never meet.
+    r"(?i:\w+_proxy)"
+    # Of gRPC, TensorFlow, its compiler and Keras: other kernels, other arithmetic, another cluster, another back end.
+    r"|(GRPC|TF|TF2|TENSORFLOW|XLA|MLIR|KERAS)_.*"
+    # Of numba: no compilation, or other instructions.
+    r"|NUMBA_.*"
+    # `PYTHONWARNINGS=error` ends the import of a package that warns; PYTHONSAFEPATH hides `tfglm` beside a script.
+    r"|PYTHON(WARNINGS|OPTIMIZE|SAFEPATH)"
+)
+"""Variables that no process which runs TensorFlow sees: its result depends on the config alone. No job sees those of numba and
+Python. The others stay for `fetch`, which needs a proxy, and for what the user runs."""
+
+KEPT = re.compile(
+    # These only log.
+    r"TF_CPP_.*"
+    # Where the libraries of a GPU are, and how its memory is shared with others, depends on the machine.
+    r"|TF_FORCE_GPU_ALLOW_GROWTH|TF_FORCE_UNIFIED_MEMORY|TF_GPU_ALLOCATOR|TF_GPU_HOST_MEM_LIMIT_IN_MB"
+    # Where compiled loops are kept, and for which processor.
+    r"|NUMBA_CACHE_(DIR|LOCATOR_CLASSES)|NUMBA_CPU_(NAME|FEATURES)"
+)
+"""Those of REMOVED that stay. CUDA_VISIBLE_DEVICES, TPU_NAME, LD_LIBRARY_PATH, OPENBLAS_CORETYPE and the like are none of them:
+they say what the machine has."""
+
 PAGE = 4096
 """Bytes that the kernel gives at once, or more."""
 
@@ -40,10 +76,26 @@ def touch(size: int) -> None:
     np.empty(size, np.uint8)[::PAGE] = 0
 
 
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that runs TensorFlow, made of the one that the user has given."""
+    return {name: text for name, text in given.items() if not _is_removed(name)} | FIXED | ENVIRONMENT
+
+
+def _is_removed(name: str) -> bool:
+    return bool(REMOVED.fullmatch(name)) and not KEPT.fullmatch(name)
+
+
+def remove(prefix: str = "") -> None:
+    """Take those of REMOVED with this prefix from the environment of this process, before what reads them is loaded."""
+    for name in list(os.environ):
+        if name.startswith(prefix) and _is_removed(name):
+            del os.environ[name]
+
+
 def set_environment() -> None:
-    """Start this program once more, in this process, with ENVIRONMENT, unless that is set already."""
-    if ENVIRONMENT.items() - os.environ.items():
-        os.execve(sys.executable, sys.orig_argv, {**os.environ, **ENVIRONMENT})
+    """Start this program once more, in this process, with its `environment`, unless it has that already."""
+    if (wanted := environment(os.environ)) != dict(os.environ):
+        os.execve(sys.executable, sys.orig_argv, wanted)
 
 
 @contextlib.contextmanager
@@ -54,17 +106,12 @@ def quiet(gpus: bool = False) -> Iterator[None]:
     `grep`, another process, does the filtering: what a crash during the import says still comes through.
     Set TF_CPP_MIN_LOG_LEVEL=0 yourself to hear everything later on.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
-    # Keras 3, which trains networks, then reads no settings of the user's, and writes none.
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    os.environ.setdefault("KERAS_HOME", os.devnull)
-    # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if "tensorflow" in sys.modules:
         yield
         return
+    remove()
+    os.environ.update(FIXED)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     patterns = [word for noise in NOISE for word in ("-e", noise)]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import forks
-from runs import ENVIRONMENT, OPTIONS, REPOSITORY, RESULTS, configure, planned, results, snakemake
+from runs import ENVIRONMENT, REPOSITORY, RESULTS, configure, planned, results, snakemake
 
 
 def with_model(**keys):
@@ -53,12 +52,6 @@ def test_a_wrong_config_is_refused_before_training_and_leaves_earlier_results_un
     assert message in done.stdout
     assert "Traceback" not in done.stdout
     assert results(finished) == before
-
-
-def test_a_cluster_of_somebody_else_in_the_environment_is_refused(finished):
-    environment = ENVIRONMENT | {"TF_CONFIG": '{"cluster": {"worker": ["other:1"]}}'}
-    done = forks.snakemake(finished, [*OPTIONS, "--dry-run"], environment, 60)
-    assert done.returncode != 0 and "unset TF_CONFIG" in done.stdout
 
 
 def test_a_model_that_is_not_in_the_config_is_named(finished):

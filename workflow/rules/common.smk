@@ -36,11 +36,6 @@ from tfglm.config.models import has_curves
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 
-if "TF_CONFIG" in os.environ:
-    raise WorkflowError(
-        "TF_CONFIG is set in the environment, and tells TensorFlow of a cluster that is not this workflow's\n"
-        "  unset TF_CONFIG; which processes there are stands in the config, and they find their addresses themselves"
-    )
 # What messages call the config.
 CONFIG_FILES = ", ".join(map(str, workflow.configfiles)) or "config"
 # Mistakes that are told together with those that checks.smk finds.

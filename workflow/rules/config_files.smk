@@ -12,8 +12,12 @@ include: "scripts.smk"
 
 sys.path.insert(0, str(SCRIPTS))
 
+from tfglm import tensorflow_setup
 from tfglm.config import files as config_files
 from tfglm.errors import UserError
+
+for prefix in ("NUMBA_", "PYTHON"):
+    tensorflow_setup.remove(prefix)
 
 
 def check_config_files():
