@@ -13,6 +13,7 @@ from pathlib import Path
 from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import launch, network
+from tfglm.roles.beside import Beside
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -26,7 +27,9 @@ def main(arguments: argparse.Namespace) -> None:
     elif arguments.script[:2] in (["roles.py", "ps"], ["roles.py", "peer"]):
         network.make(arguments.network, arguments.isolate, arguments.parent)
     elif arguments.isolate != "never":
-        network.follow(arguments.network, arguments.parent, arguments.patience)
+        within = arguments.within or arguments.patience
+        beside = Beside(arguments.parent, arguments.lease or arguments.network, within)
+        network.follow(arguments.network, arguments.parent, within, beside.trouble)
 
 
 if __name__ == "__main__":
@@ -54,6 +57,8 @@ if __name__ == "__main__":
     of_script = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     of_script.add_argument("--parent", type=int, default=os.getppid())
     of_script.add_argument("--patience", type=float, default=300.0)
+    of_script.add_argument("--within", type=float)
+    of_script.add_argument("--lease", type=Path)
     of_script.add_argument("--log", type=Path)
     of_script.parse_known_args(arguments.script, arguments)
     try:

@@ -16,6 +16,7 @@ from tfglm import command, tensorflow_setup
 from tfglm.errors import UserError
 from tfglm.roles import announce, ending, forking, launch
 from tfglm.roles.announce import Announcement, Role, Roster
+from tfglm.roles.beside import STOPPED, Beside, Frozen
 from tfglm.roles.lease import Lease, Signs
 
 LONGEST_END = 30
@@ -68,6 +69,15 @@ class Member:
             self.log = self.log.with_name(f"{stem}.restart{self.restarts}.log")
         self.start()
 
+    def is_listening(self) -> bool:
+        """Whether the chief, who then looks after it, can find the process."""
+        announced = announce.read(self.announcement)
+        return (
+            isinstance(announced, Announcement)
+            and announced.state == "listening"
+            and (announced.run, announced.pid) == (self.run, self.process and self.process.pid)
+        )
+
     def end(self) -> None:
         if self.process:
             self.process.terminate()
@@ -85,7 +95,8 @@ class Members:
     """The processes of the role on this machine: the first imports for all, and the others are forked from it."""
 
     def __init__(self, members: Sequence[Member]) -> None:
-        self._others = members[1:]
+        self._members, self._others = members, members[1:]
+        self._frozen = Frozen()
         self._arriving: forking.Arriving | None = None
         if self._others:
             forking.adopt()
@@ -109,6 +120,14 @@ class Members:
                 if not member.process:
                     member.start()
                     command.log(f"started {member}")
+
+    def kill_frozen(self) -> None:
+        """Kill those that are stopped before they are listening, as nobody else sees that; they are then restarted."""
+        by_id = {member.process.pid: member for member in self._members if member.process}
+        for pid in self._frozen.among(by_id):
+            if not by_id[pid].is_listening():
+                command.log(f"{by_id[pid]} has been stopped for {STOPPED:.0f} s, by SIGSTOP or the like; it is killed")
+                by_id[pid].kill()
 
 
 def stop(started: Sequence[Member | launch.Step], patience_seconds: float) -> None:
@@ -153,11 +172,14 @@ def main(arguments: argparse.Namespace) -> None:
     started: list[Member | launch.Step] = []
     lease = Lease(arguments.lease, arguments.patience) if arguments.lease else None
     signs = Signs(path.with_name(roster.signs)) if not arguments.task_of else None
+    beside = Beside(parent, arguments.lease, arguments.within) if lease and arguments.within else None
 
     def wanted() -> bool:
         if signs:
             signs.give()
         if lease and (reason := lease.expired()):
+            raise UserError(reason)
+        if beside and lease and not lease.has_begun and (reason := beside.trouble()):
             raise UserError(reason)
         return not signals and os.getppid() == parent
 
@@ -229,6 +251,7 @@ def watch(started: Sequence[Member | launch.Step], members: Members, restarts: i
     left = restarts
     while wanted():
         members.look()
+        members.kill_frozen()
         for each in started:
             code = each.process.poll() if each.process else None
             if code is None or not wanted():
@@ -255,6 +278,7 @@ def parser() -> argparse.ArgumentParser:
         "--lease", type=Path, help="file that the chief touches as long as it lives; the role ends with it"
     )
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
+    parser.add_argument("--within", type=float, help="seconds in which the parent starts the chief, or never")
     parser.add_argument(
         "--restarts", type=int, default=3, help="how many dead processes are restarted, over all of them"
     )

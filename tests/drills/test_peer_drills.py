@@ -100,6 +100,19 @@ def test_a_peer_is_frozen(trained):
 
 
 @pytest.mark.drill
+def test_a_peer_is_frozen_before_it_listens(trained):
+    folder, expected = trained
+    (folder / TARGET).unlink()
+    with running(folder, target=TARGET) as run:
+        wait_for(lambda: pids(folder, "/peer.py"), 120, "a peer that starts")
+        psutil.Process(pids(folder, "/peer.py")[0]).suspend()
+        text = ends(folder, run, A_MINUTE_OR_SO)
+    assert "was killed by SIGKILL, after 0 restarts of this role" in text
+    succeed(folder, "--", TARGET)
+    assert results(folder) == expected
+
+
+@pytest.mark.drill
 def test_the_chief_of_peers_is_killed(trained):
     folder, expected = trained
     with in_training(folder) as run:

@@ -133,6 +133,30 @@ def test_what_starts_the_roles_is_killed(folder, reference, role, when):
 
 
 @drill
+@pytest.mark.parametrize("role", ["ps", "worker"])
+def test_what_starts_the_roles_is_killed_at_once(folder, reference, role):
+    """Snakemake gives the chief up, and waits for the others to end."""
+    roster = "workers.json" if role == "worker" else "ps.json"
+    with running(folder) as run:
+        wait_for(lambda: pids(folder, "roles.py", roster), 120, "the first process")
+        psutil.Process(pids(folder, "roles.py", roster)[0]).kill()
+        ends(folder, run, A_MINUTE_OR_SO)
+    goes_on(folder, reference, at_least=0)
+
+
+@drill
+@pytest.mark.parametrize("role", ["ps", "worker"])
+def test_a_role_that_is_frozen_before_it_listens_is_started_again(folder, reference, role):
+    with running(folder) as run:
+        wait_for(lambda: pids(folder, f"/{role}.py"), 120, "a process that starts")
+        psutil.Process(min(pids(folder, f"/{role}.py"))).suspend()
+        assert run.wait(A_MINUTE_OR_SO + 120) == 0, (folder / "said").read_text()
+    assert digests(folder) == reference
+    log = folder / "logs/flights/models/path" / ("ps.log" if role == "ps" else "workers.log")
+    assert "has been stopped for 30 s, by SIGSTOP or the like; it is killed" in log.read_text()
+
+
+@drill
 def test_a_role_that_never_starts(folder, reference):
     config = folder / "config" / "config.yaml"
     good = config.read_text()

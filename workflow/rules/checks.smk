@@ -171,10 +171,7 @@ def tell_why_groups_fail():
 
 
 onstart:
-    # At least: the chief starts when the roles have written their addresses, and on a busy machine, from a slow disk, or where a
-    # job first activates an environment, that takes longer than the 5 s of Snakemake. Not more than needed, as it looks again each
-    # tenth of that time; and not as a profile of the workflow, which would overrule the 60 s of those in profiles/.
-    workflow.execution_settings.latency_wait = max(workflow.execution_settings.latency_wait, 20)
+    workflow.execution_settings.latency_wait = latency_wait()
     check_machine()
     check_nodes()
     watch_queue()

@@ -178,6 +178,14 @@ def unwatched(function):
     return lambda wildcards: Unwatched(function(wildcards))
 
 
+def latency_wait():
+    """Seconds that Snakemake waits for a file. At least 20: the chief starts when the roles have written their addresses, and on a
+    busy machine, from a slow disk, or where a job first activates an environment, that takes longer than the 5 s of Snakemake. Not
+    more than needed, as it looks again each tenth of that time; and not as a profile of the workflow, which would overrule the 60 s of
+    those in profiles/."""
+    return max(workflow.execution_settings.latency_wait, 20)
+
+
 # Neither outputs, which Snakemake would delete when the job fails, nor reasons to run: how the processes of a model find each other,
 MEETING = {
     "network": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/network.json"),

@@ -15,6 +15,11 @@ MB_PER_PROCESS = 2000
 PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
 
 
+def chief_within(wildcards):
+    """Seconds from the start of a role in which Snakemake has started the chief or given it up, as a roster is missing."""
+    return latency_wait() + 10
+
+
 rule ps:
     output:
         service(f"{MODEL}/cluster/ps.json"),
@@ -26,6 +31,7 @@ rule ps:
     resources:
         processes=lambda wildcards: roles_of(wildcards).ps,
         patience=PATIENCE_OF_ROLES,
+        within=chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
@@ -50,6 +56,7 @@ rule ps:
         " --roster {output}"
         " --lease {params.lease}"
         " --patience {resources.patience}"
+        " --within {resources.within}"
         " --parent $PPID"
         " --log {log}"
 
@@ -67,6 +74,7 @@ rule workers:
     resources:
         processes=lambda wildcards: roles_of(wildcards).workers,
         patience=PATIENCE_OF_ROLES,
+        within=chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
@@ -87,6 +95,7 @@ rule workers:
         " --roster {output}"
         " --lease {params.lease}"
         " --patience {resources.patience}"
+        " --within {resources.within}"
         " --parent $PPID"
         " --log {log}"
 
@@ -105,6 +114,7 @@ rule peers:
     resources:
         processes=lambda wildcards: roles_of(wildcards).peers,
         patience=PATIENCE_OF_ROLES,
+        within=chief_within,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
@@ -132,5 +142,6 @@ rule peers:
         " --roster {output}"
         " --lease {params.lease}"
         " --patience {resources.patience}"
+        " --within {resources.within}"
         " --parent $PPID"
         " --log {log}"

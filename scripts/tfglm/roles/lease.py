@@ -83,6 +83,11 @@ class Lease:
     def __init__(self, path: Path, patience: float, term: float = TERM) -> None:
         self._signs, self.patience, self.term = Seen(path), patience, term
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the chief has given a sign."""
+        return self._signs.came
+
     def expired(self) -> str:
         """Why nobody needs this role any more, or ''."""
         silent = self._signs.silent_seconds()

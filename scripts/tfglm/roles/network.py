@@ -158,16 +158,21 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
     part.replace(path)
 
 
-def follow(path: Path, parent: int, patience: float, gone: float = GONE) -> None:
+def follow(
+    path: Path, parent: int, patience: float, trouble: Callable[[], str] = lambda: "", gone: float = GONE
+) -> None:
     """What the others do: go where those of the same parent are, once they have said so at `path`.
 
-    Raises UserError if they do not within `patience` seconds, if they have ended for `gone` seconds, or if there is no way in.
+    Raises UserError if they do not within `patience` seconds, if they have ended for `gone` seconds, if there is no way in, or
+    for the reason that `trouble` gives, which is asked often.
     """
     ours = identity(parent)
     deadline, seen = time.monotonic() + patience, 0.0
     while os.getppid() == parent:
         network = _read(path)
         now = time.monotonic()
+        if reason := trouble():
+            raise UserError(reason)
         if network and network.parent == ours:
             if identity(int(network.process.split()[0])) == network.process:
                 return _follow(network)

@@ -1,0 +1,105 @@
+"""Processes of a fit that are frozen, or that will never come, before the chief has its watchdog. From then on the chief and its
+roles see each other's signs of life.
+
+A start may be slow: a disk, a conda environment, many imports on few processors. So no clock decides. The kernel tells that a
+process is stopped, and what Snakemake has started: of the jobs of a fit, which it starts together, the chief comes last, once the
+rosters of the others are there, or never.
+
+Only the standard library: this runs before TensorFlow is imported.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from tfglm import command
+from tfglm.roles.lease import Silence
+
+STOPPED = 30.0
+"""Seconds after which a process that is stopped is killed: whoever waits for its end would wait for ever."""
+
+PERIOD = 1.0
+"""Seconds between two looks at what Snakemake has started."""
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, by SIGSTOP or the like (proc(5), /proc/PID/stat)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+class Frozen:
+    """Of processes, those that have been stopped for STOPPED seconds."""
+
+    def __init__(self) -> None:
+        self._silences: dict[int, Silence] = {}
+
+    def among(self, pids: Iterable[int]) -> list[int]:
+        """Look at these as they are now. Call this often."""
+        self._silences = {pid: self._silences.get(pid) or Silence() for pid in pids}
+        sign = {pid: "stopped" if is_stopped(pid) else object() for pid in self._silences}
+        return [pid for pid, silence in self._silences.items() if silence.seconds(sign[pid]) >= STOPPED]
+
+
+class Beside:
+    """What the parent of this process has started for the same chief, as the path of its lease in a command line tells.
+
+    Parameters
+    ----------
+    parent
+        Snakemake, or whatever has started this process.
+    lease
+        Where the chief gives its signs of life.
+    within
+        Seconds from now in which the parent has started the chief, or has given it up.
+    """
+
+    def __init__(self, parent: int, lease: Path, within: float) -> None:
+        self._parent, self._within = parent, within
+        self._lease = re.compile(rb"(^|[\0 ])%s([\0 ]|$)" % re.escape(os.fsencode(lease)))
+        self._began, self._next, self._frozen = time.monotonic(), 0.0, Frozen()
+
+    def trouble(self) -> str:
+        """Why no chief will come, or ''. What is frozen is killed. Call this often, until the chief has given a sign."""
+        now = time.monotonic()
+        if now < self._next:
+            return ""
+        self._next = now + PERIOD
+        lines = self._lines()
+        if os.getpid() not in lines:
+            return ""  # the kernel, or a way to start this process that is not known here, hides them
+        for pid in self._frozen.among(lines):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            reason = f"{script_in(lines[pid])} (pid {pid}) has been stopped for {STOPPED:.0f} s, by SIGSTOP or the like"
+            command.say(f"error: {reason}; it is killed")
+            return reason
+        if now - self._began > self._within and all(script_in(line) == "roles.py" for line in lines.values()):
+            return (
+                f"no chief has been started within {self._within:.0f} s, as one of the processes that work for it has not begun; "
+                "Snakemake's messages say which"
+            )
+        return ""
+
+    def _lines(self) -> dict[int, bytes]:
+        """Their command lines, by their ids."""
+        lines = {}
+        for children in Path(f"/proc/{self._parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                for pid in map(int, children.read_text().split()):
+                    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if self._lease.search(line):
+                        lines[pid] = line
+        return lines
+
+
+def script_in(line: bytes) -> str:
+    """Which script a command line runs in the end: of a shell's `isolate.py ... chief.py ...`, the second."""
+    scripts = re.findall(rb"(?:^|[\0 /\"])(\w+\.py)(?=[\0 \"]|$)", line.partition(b"--lease")[0])
+    return scripts[-1].decode() if scripts else "a process"
