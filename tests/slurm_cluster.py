@@ -49,8 +49,13 @@ SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 MinJobAge=600
 KillWait=2
 {nodes}
-PartitionName=main Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe={sharing}
-PartitionName=hour Nodes=ALL MaxTime=60 State=UP OverSubscribe={sharing}
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=DEFAULT Nodes=ALL State=UP OverSubscribe={sharing} PriorityTier=5 PreemptMode=OFF
+PartitionName=main Default=YES MaxTime=1-0
+PartitionName=hour MaxTime=60
+PartitionName=requeued MaxTime=60 PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=cancelled MaxTime=60 PriorityTier=1 PreemptMode=CANCEL
 """
 
 

@@ -195,3 +195,44 @@ def test_limits_of_an_account_are_final(reason: str) -> None:
 @pytest.mark.parametrize("reason", ["QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "Priority", "JobHeldUser"])
 def test_what_may_pass_is_waited_for(reason: str) -> None:
     assert not pending.NEVER.match(reason)
+
+
+def test_how_a_job_has_ended_is_said_in_words_that_the_executor_knows() -> None:
+    now, told = [0.0], list[str]()
+    states = pending.States(told.append, requeued=False, clock=lambda: now[0])
+    assert states.known({"1": "RUNNING", "2": "CANCELLED by 1000", "3": "COMPLETED"}) == {
+        "1": "RUNNING",
+        "2": "CANCELLED",
+        "3": "COMPLETED",
+    }
+    assert states.known({"1": "PREEMPTED"})["1"] == "FAILED"
+    assert told == ["SLURM job 1 was preempted, and SLURM does not begin it again; `slurm-requeue` can change that"]
+    assert states.known({}) == {} and len(told) == 1
+
+
+def test_a_job_that_slurm_begins_again_is_waited_for() -> None:
+    now, told = [0.0], list[str]()
+    states = pending.States(told.append, requeued=True, clock=lambda: now[0])
+    for now[0], state in enumerate(("RUNNING", "PREEMPTED", "PREEMPTED", "PENDING", "RUNNING", "PREEMPTED")):
+        assert states.known({"1": state})["1"] == ("RUNNING" if state == "PREEMPTED" else state)
+    now[0] += pending.SETTLED
+    assert states.known({"1": "PREEMPTED"})["1"] == "FAILED" and len(told) == 1
+
+
+def test_a_job_that_slurm_has_forgotten_has_failed() -> None:
+    now, told = [0.0], list[str]()
+    states = pending.States(told.append, requeued=True, clock=lambda: now[0])
+    states.known({"1": "RUNNING", "2": "COMPLETED", "3_[1-4]": "PENDING"})
+    assert states.known({}) == {}  # slurmctld may just have begun
+    now[0] += pending.SETTLED
+    assert states.known({}) == {"1": "FAILED"} and len(told) == 1
+
+
+def test_the_executor_is_the_one_that_is_translated_for() -> None:
+    """Of the version that is installed."""
+    import snakemake_executor_plugin_slurm as executor
+
+    assert callable(executor.query_job_status)
+    source = Path(executor.__file__).read_text()
+    assert '"PREEMPTED"' not in source.partition("fail_stati = (")[2].partition(")")[0]
+    assert "await query_job_status(" in source

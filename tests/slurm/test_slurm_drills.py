@@ -92,7 +92,6 @@ def job_of(cluster: Cluster, folder: Path) -> dict[str, str]:
     return of_the_cluster(cluster.jobs(folder))[-1]
 
 
-# Not for a job that is cancelled, which the executor does not notice then; see profiles/README.md.
 ACCOUNTS = ("--slurm-status-command", "sacct")
 
 Ended = tuple[Path, int, str, float]
@@ -105,8 +104,8 @@ def ended(folder: Path, running: subprocess.Popen) -> Ended:
     return folder, code, output, time.monotonic() - began
 
 
-def cancelled(cluster: Cluster, local: Path, folder: Path) -> Ended:
-    running = fit_on_slurm(cluster, local, folder, "--retries", "0")
+def cancelled(cluster: Cluster, local: Path, folder: Path, *more: str) -> Ended:
+    running = fit_on_slurm(cluster, local, folder, "--retries", "0", *more)
     in_the_middle(folder, running)
     cluster.ask("scancel", job_of(cluster, folder)["JobId"])
     return ended(folder, running)
@@ -146,7 +145,40 @@ def controller_away(cluster: Cluster, local: Path, folder: Path) -> Ended:
     return ended(folder, running)
 
 
-DRILLS = {"cancelled": cancelled, "node_down": node_down, "too_slow": too_slow}
+def preempted(cluster: Cluster, local: Path, folder: Path, *more: str, partition: str, requeue: bool = False) -> Ended:
+    """By a job that asks for all of its nodes; there are enough others."""
+    asked = ["--default-resources", f"slurm_partition={partition}", "mem_mb=2000", "runtime=30"]
+    shutil.copytree(local, folder, symlinks=True)
+    (folder / FIT).unlink()
+    (folder / "logs/flights/models/late/progress.json").unlink()
+    if requeue:
+        profile = folder / "profiles" / "slurm" / "config.yaml"
+        profile.write_text(profile.read_text().replace("slurm-no-requeue: true", "slurm-requeue: true"))
+    line = [*SLURM, *asked, "--retries", "0" if requeue else "1", *more, "--", FIT]
+    running = start_snakemake(folder, *line, environment=cluster.environment)
+    in_the_middle(folder, running)
+    nodes = job_of(cluster, folder)["NodeList"]
+    cluster.ask("sbatch", "--chdir=/", "--output=/dev/null", f"--nodelist={nodes}", "--time=1", "--wrap=sleep 45")
+    return ended(folder, running)
+
+
+PREEMPTED = {
+    "by requeueing": {"partition": "requeued"},
+    "by cancelling": {"partition": "cancelled"},
+    "and begun again": {"partition": "requeued", "requeue": True},
+}
+
+
+def cancelled_with_accounts(cluster: Cluster, local: Path, folder: Path) -> Ended:
+    return cancelled(cluster, local, folder, *ACCOUNTS)
+
+
+DRILLS = {
+    "cancelled": cancelled,
+    "cancelled_with_accounts": cancelled_with_accounts,
+    "node_down": node_down,
+    "too_slow": too_slow,
+}
 
 
 @pytest.fixture(scope="module")
@@ -168,8 +200,9 @@ def goes_on(folder: Path, local: Path, at_least: int = PASSES) -> None:
     assert progress(folder)["passes_recalled"] >= at_least
 
 
-def test_a_cancelled_job_is_reported_and_resumed(drills: dict[str, Future], local: Path) -> None:
-    folder, code, output, seconds = drills["cancelled"].result()
+@pytest.mark.parametrize("drill", ["cancelled", "cancelled_with_accounts"])
+def test_a_cancelled_job_is_reported_and_resumed(drills: dict[str, Future], local: Path, drill: str) -> None:
+    folder, code, output, seconds = drills[drill].result()
     assert code == 1 and seconds < 120, output
     assert "CANCELLED" in output, output
     goes_on(folder, local)
@@ -201,6 +234,23 @@ def test_a_controller_that_is_away_for_a_while_costs_nothing(
     assert code == 0 and seconds < 240, output
     assert result(folder) == result(local)
     assert progress(folder)["passes_recalled"] == 0
+
+
+@pytest.mark.parametrize("how", PREEMPTED)
+@pytest.mark.parametrize("accounts", [(), ACCOUNTS], ids=["squeue", "sacct"])
+def test_a_preempted_job_is_begun_again(
+    cluster: Cluster, local: Path, tmp_path: Path, drills: dict[str, Future], how: str, accounts: tuple[str, ...]
+) -> None:
+    """By SLURM, or by a second attempt of Snakemake."""
+    for each in drills.values():
+        each.exception()
+    folder, code, output, seconds = preempted(cluster, local, tmp_path / "checkout", *accounts, **PREEMPTED[how])
+    assert code == 0 and seconds < 400, output
+    jobs = [job["JobState"] for job in of_the_cluster(cluster.jobs(folder))]
+    assert sorted(jobs) == (["COMPLETED"] if "requeue" in PREEMPTED[how] else ["COMPLETED", "PREEMPTED"]), output
+    assert ("was preempted, and SLURM does not begin it again" in output) == (len(jobs) == 2)
+    assert result(folder) == result(local)
+    assert progress(folder)["passes_recalled"] >= PASSES
 
 
 def test_sixteen_workers_on_five_nodes_are_as_easy_as_two(

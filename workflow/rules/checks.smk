@@ -146,10 +146,14 @@ GIVEN_UP = []
 
 
 def watch_queue():
-    """Have a run end if the scheduler will never start one of its jobs."""
+    """Have a run end if the scheduler will never start one of its jobs, and a job fail that has ended in another way than the executor
+    knows."""
     if workflow.executor_plugin.name == pending.EXECUTOR:
-        interrupt = pending.misses_cancelled(workflow.executor_settings.status_command)
-        pending.watch(Path.cwd(), logger.error, GIVEN_UP, interrupt)
+        import snakemake_executor_plugin_slurm
+
+        pending.watch(Path.cwd(), logger.error, GIVEN_UP)
+        states = pending.States(logger.error, requeued=not workflow.executor_settings.no_requeue)
+        pending.translate(snakemake_executor_plugin_slurm, states)
 
 
 def tell_why_groups_fail():

@@ -1,4 +1,5 @@
-"""Jobs of a run that SLURM will never start: their run ends with SLURM's reason, where it would wait for ever without a word.
+"""Jobs of a run on SLURM for which Snakemake would wait for ever without a word: that never start, or that have ended
+in a state that its executor does not know.
 
 SLURM takes a job that asks for more than its partition or its user is allowed, and lets it pend. Only the standard library: the
 Snakefile imports this.
@@ -6,14 +7,13 @@ Snakefile imports this.
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 EXECUTOR = "slurm"
 """The executor of Snakemake whose jobs can be watched."""
@@ -80,16 +80,72 @@ class Queue:
         return hopeless
 
 
-def misses_cancelled(status_command: str) -> bool:
-    """Whether the executor, asking by this command, does not notice a job that is cancelled."""
-    return status_command == "sacct"
+SETTLED = 60.0
+"""Seconds after which SLURM has begun a preempted job again, or never will."""
+
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "PREEMPTED")
+"""States in which a job is over, as far as it matters here."""
 
 
-def watch(folder: Path, tell: Callable[[str], None], given_up: list[str], interrupt: bool) -> None:
-    """From now on, cancel the jobs of a run in this folder that can never start; Snakemake then takes them for failed.
+class States:
+    """The states of jobs in words that the executor knows; it (2.8.0) takes all others for those of a job that runs.
 
-    With `interrupt` Snakemake is ended as by Ctrl-C too, which cancels all: for an executor that does not notice.
+    These are PREEMPTED, of a job that SLURM does not begin again, `CANCELLED by 1000`, as sacct says, and none at all, of a job
+    that SLURM has forgotten. The executor is told that such jobs have failed, and `tell` hears why.
     """
+
+    def __init__(
+        self, tell: Callable[[str], None], requeued: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tell, self._requeued, self._clock = tell, requeued, clock
+        self._since: dict[str, tuple[str, float]] = {}  # by the number of a job: its state, and since when it has that
+        self._failed: set[str] = set()
+
+    def known(self, states: Mapping[str, str]) -> dict[str, str]:
+        """Translate what SLURM has answered: the states of all jobs of the run by their numbers."""
+        now = self._clock()
+        answer = {number: state.split(" by ")[0] for number, state in states.items()}
+        for number in answer.keys() | self._since.keys():
+            state = answer.get(number, "gone")
+            before, since = self._since.get(number, ("", now))
+            # A job that is over is forgotten in time; the numbers of arrays change when their jobs start.
+            if state == "gone" and (before in ENDED or not number.isdecimal()):
+                del self._since[number]
+                continue
+            if state != before:
+                since = now
+            self._since[number] = state, since
+            if state == "PREEMPTED":
+                final = not self._requeued or now - since >= SETTLED
+                answer[number] = "FAILED" if final else "RUNNING"
+                if final:
+                    self._tell_once(
+                        number, "was preempted, and SLURM does not begin it again; `slurm-requeue` can change that"
+                    )
+            elif state == "gone" and now - since >= SETTLED:
+                answer[number] = "FAILED"
+                self._tell_once(number, "is not known to SLURM any more; see `MinJobAge` in profiles/README.md")
+        return answer
+
+    def _tell_once(self, number: str, what: str) -> None:
+        if number not in self._failed:
+            self._failed.add(number)
+            self._tell(f"SLURM job {number} {what}")
+
+
+def translate(executor: Any, states: States) -> None:
+    """Have the executor, the module of the plugin, see the states as `states` translates them."""
+    ask = executor.query_job_status
+
+    async def query_job_status(command: str, logger: Any) -> tuple[dict[str, str] | None, float | None]:
+        answer, seconds = await ask(command, logger)
+        return (None if answer is None else states.known(answer)), seconds
+
+    executor.query_job_status = query_job_status
+
+
+def watch(folder: Path, tell: Callable[[str], None], given_up: list[str]) -> None:
+    """From now on, cancel the jobs of a run in this folder that can never start; Snakemake then takes them for failed."""
     queue = Queue(tell, given_up)
 
     def run() -> None:
@@ -105,8 +161,5 @@ def watch(folder: Path, tell: Callable[[str], None], given_up: list[str], interr
             except (OSError, subprocess.SubprocessError) as error:
                 # SLURM may be away for a while.
                 print(f"cannot ask SLURM which jobs wait: {error}", file=sys.stderr)
-                continue
-            if hopeless and interrupt:
-                os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=run, name="pending", daemon=True).start()
