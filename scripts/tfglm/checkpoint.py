@@ -32,7 +32,7 @@ BY_TERM = ("coefficients", "status", "rows", "responses")
 COVARIANCE = (
     *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
-    *("cluster_information", "cluster_constant", "cluster_rho"),
+    *("cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
     *("score_columns", "score_signs", "lags"),
 )
 """What has a variable `covariance/<block>`."""
@@ -40,7 +40,7 @@ COVARIANCE = (
 SEPARATION = ("separating", "separated_rows")
 """What has a variable `separation/<name>`, if terms separate rows together."""
 
-ADDED = ("score_columns", "score_signs", "lags")
+ADDED = ("cluster_design", "score_columns", "score_signs", "lags")
 """Those that checkpoints of before have not, and do not need."""
 
 PATH = ("penalties", "coefficients")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.special
 import scipy.stats
 
 from pools import CR1, estimates_of, fit_files, fit_frame, ingest_frame, table_of
@@ -303,14 +304,14 @@ def test_curves_and_predictions_use_the_same_degrees_of_freedom_or_fewer(tmp_pat
     assert margins.dropna().between(df[1] - 1e-9, df[0] + 1e-9).all() and margins.notna().any()
 
 
-def test_a_level_with_few_events_or_few_rows_without_one_has_an_error_and_no_test(tmp_path):
+def test_a_level_of_which_few_events_or_few_rows_without_one_are_expected_has_an_error_and_no_test(tmp_path):
     random = np.random.default_rng(29)
     day = random.integers(0, 80, 4000)
-    frame = pd.DataFrame({"day": day, "carrier": random.choice(list("ABCD"), 4000, p=[0.5, 0.45, 0.025, 0.025])})
+    frame = pd.DataFrame({"day": day, "carrier": random.choice(list("AB"), 4000)})
+    frame.loc[:119, "carrier"] = ["C"] * 30 + ["D"] * 90
     frame["late"] = random.random(4000) < 0.3
-    rare, usual = (frame["carrier"] == level for level in "CD")
-    frame.loc[rare, "late"] = np.arange(rare.sum()) < 9
-    frame.loc[usual, "late"] = np.arange(usual.sum()) < 10
+    # 9 events are expected of C, which has 15, and 27 of D, which has 3.
+    frame.loc[:119, "late"] = [True, False] * 15 + [True] * 3 + [False] * 87
     frame["late"] = frame["late"].astype(int)
     frame["on_time"] = 1 - frame["late"]
     files = [ingest_frame(frame, tmp_path)]
@@ -320,6 +321,34 @@ def test_a_level_with_few_events_or_few_rows_without_one_has_an_error_and_no_tes
         assert table["std_error"][1:].notna().all()
         assert table["p_value"].isna().tolist() == table["ci_lower"].isna().tolist() == [True, False, True, False]
         assert "fewer than 10 events" in table.loc["C", "note"] and table.loc["D", "note"] == ""
+
+
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson"])
+def test_what_is_tested_depends_on_the_design_and_not_on_the_response(tmp_path, family):
+    """Degrees of freedom of `group` are above 8 with some responses, and below with others."""
+    random = np.random.default_rng(2)
+    sizes = np.maximum(3, random.lognormal(np.log(20), 1.0, 60)).astype(int)
+    cluster = np.repeat(np.arange(60), sizes)
+    frame = pd.DataFrame(
+        {"cluster": cluster, "group": (cluster < 30).astype(int), "x": random.normal(size=len(cluster))}
+    )
+    replicates = Replicates(frame, "group + x", family, tmp_path, std_errors="cluster(cluster)")
+    tested, df = [], []
+    for shared in (0.0, 0.1, 0.4, 1.5):
+        effect = shared * random.normal(size=60)[cluster]
+        response = {
+            "gaussian": effect + random.normal(size=len(cluster)),
+            "binomial": (random.random(len(cluster)) < scipy.special.expit(effect - 1)).astype(float),
+            "poisson": random.poisson(np.exp(effect)).astype(float),
+        }[family]
+        actual = replicates.estimates(response)
+        table = coefficients.table(actual, 0.95)
+        joint = joint_tests(actual)
+        tested.append([*table["p_value"].notna(), *table["ci_lower"].notna(), *joint["p_value"].notna()])
+        df.append(table.loc[table["term"] == "group", "df"].item())
+        wald = table.loc[table["term"] == "group"].iloc[0]
+        assert wald["std_error"] > 0 and "degrees of freedom by the design, of 8 needed" in wald["note"]
+    assert all(each == tested[0] for each in tested) and any(tested[0]) and min(df) < FEWEST.df < max(df)
 
 
 # Simulation -------------------------------------------------------------------------------------------------------------

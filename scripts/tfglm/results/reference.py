@@ -14,9 +14,9 @@ from tfglm.solvers.clustered import SEEN
 from tfglm.solvers.fitted import Fitted
 
 FEWEST_EVENTS = 10
-"""Events of a level, and rows without one, below which a coefficient has neither test nor interval by cluster. Simulated on the
-default config: with fewer, 5 % tests reject in 0 to 2 %, since a Wald test is the weaker the farther an estimate runs away (Hauck
-& Donner, Journal of the American Statistical Association 72, 1977)."""
+"""Events that are expected of a level, and rows without one, below which a coefficient has neither test nor interval by cluster.
+Simulated on the default config: with fewer, 5 % tests reject in 0 to 2 %, since a Wald test is the weaker the farther an estimate
+runs away (Hauck & Donner, Journal of the American Statistical Association 72, 1977)."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Fewest:
     Attributes
     ----------
     df
-        Satterthwaite degrees of freedom. With fewer, and 400 clusters of lognormal sizes, 5 % tests reject in 0 to 3 %.
+        Satterthwaite degrees of freedom by the design (`Fitted.of_design`). With fewer, 5 % tests reject in 0 to 3 %.
     df_joint
-        Degrees of freedom of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it rejects
-        in 0 to 1 %.
+        The same of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it rejects in 0 to
+        1 %.
     clusters
         Effective clusters where CR2 costs too much. With fewer, 5 % tests reject in up to 21 %.
     clusters_per_coefficient
@@ -85,7 +85,8 @@ def has_t(design: Design) -> bool:
 class Reference:
     """Of some estimates: t with `df` [estimates] degrees of freedom, normal where these are infinite. By cluster, `unseen`
     [estimates] are those without a standard error; those with less than `fewest` degrees of freedom, and those of `rare` events
-    [estimates], have no test. `of` are what tells of them: clusters, or dates."""
+    [estimates], have no test. With CR2 `of_design` [estimates], which do not depend on the response, are compared with `fewest`.
+    `of` are what tells of them: clusters, or dates."""
 
     df: np.ndarray
     by_cluster: bool = False
@@ -93,11 +94,18 @@ class Reference:
     fewest: float = 0.0
     rare: np.ndarray | bool = False
     of: str = "clusters"
+    of_design: np.ndarray | None = None
+
+    @property
+    def _told(self) -> np.ndarray:
+        return self.df if self.of_design is None else self.of_design
 
     @cached_property
     def _usable(self) -> np.ndarray:
         """The degrees of freedom, NaN where there is no test."""
-        return np.where((self.df >= self.fewest) & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan)
+        return np.where(
+            (self._told >= self.fewest) & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan
+        )
 
     def quantile(self, confidence: float) -> np.ndarray:
         """Standard errors on either side of an estimate that hold the truth with this probability."""
@@ -120,14 +128,16 @@ class Reference:
 
     def notes(self) -> np.ndarray:
         """Why there is no test, for each estimate; '' where there is one."""
-        needed = f"of {self.fewest:g} needed"
+        needed, by_design = f"of {self.fewest:g} needed", "" if self.of_design is None else " by the design"
         few = [
-            NO_PART if np.isnan(df) else f"too few {self.of} tell of it: {df:.1f} degrees of freedom, {needed}"
-            for df in self.df
+            NO_PART
+            if np.isnan(df)
+            else f"too few {self.of} tell of it: {df:.1f} degrees of freedom{by_design}, {needed}"
+            for df in self._told
         ]
-        rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, tell of it"
+        rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
         unseen = NOT_POSITIVE if self.of == CROSSED else DETERMINED_ALONE
-        return np.select([self.unseen, ~(self.df >= self.fewest), self.rare], [unseen, few, rare], "")
+        return np.select([self.unseen, ~(self._told >= self.fewest), self.rare], [unseen, few, rare], "")
 
 
 def reference_of(
@@ -158,13 +168,14 @@ def reference_of(
     """
     if not design.by_cluster or not len(fitted.scores):
         return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
-    clustered = fitted.clustered
-    if clustered is None or not exactly:
+    clustered, by_design = fitted.clustered, fitted.of_design
+    if clustered is None or by_design is None or not exactly:
         needed = fewest.df if clustered is not None else fewest.dates if fitted.lags else fewest.clusters
         unseen = determined_alone(fitted, transform)
         return Reference(fitted.effective_clusters(transform), True, unseen, needed, of=told_by(fitted))
-    df, share = clustered.satterthwaite(fitted.on_free(transform))
-    return Reference(df, True, share < SEEN, fewest.df)
+    df, _ = clustered.satterthwaite(fitted.on_free(transform))
+    of_design, share = by_design.satterthwaite(fitted.on_free(transform))
+    return Reference(df, True, share < SEEN, fewest.df, of_design=of_design)
 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
@@ -172,25 +183,33 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
     without one."""
     if not design.equations:
         return few_events(design, fitted.rows, fitted.responses)
-    events = fitted.responses.reshape(len(design.equations), -1)
-    of_reference = np.inf if design.weights else fitted.rows.reshape(events.shape) - events.sum(axis=0)
+    rows = fitted.rows.reshape(len(design.equations), -1)
+    events = expected_events(rows, fitted.responses.reshape(rows.shape))
+    of_reference = np.inf if design.weights else rows - events.sum(axis=0)
     return (np.minimum(events, of_reference) < FEWEST_EVENTS).ravel()
 
 
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Where there are fewer than FEWEST_EVENTS events, or rows without one; with trials or weights only the events are
+    """Where fewer than FEWEST_EVENTS events, or rows without one, are expected; with trials or weights only the events are
     counted."""
     if not (design.distribution.counts_events or design.equations):
         return np.zeros(len(rows), bool)
+    events = expected_events(rows, events)
     one_each = not (design.trials or design.weights)
     without = rows - events if one_each else np.inf
     return np.minimum(events, without) < FEWEST_EVENTS
 
 
+def expected_events(rows: np.ndarray, events: np.ndarray) -> np.ndarray:
+    """Events of levels with so many rows, [..., levels], if each had the same share of them. The events that a level has would
+    select those that have many."""
+    return rows * (events.sum(-1, keepdims=True) / rows.sum(-1, keepdims=True))
+
+
 def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
     """Which rows of a transformation single clusters determine, [rows], so that their variance by cluster cannot be seen."""
-    if fitted.clustered is not None:
-        return fitted.clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
+    if fitted.of_design is not None:
+        return fitted.of_design.determined_share(fitted.on_free(transform)) > 1 - SEEN
     variances = fitted.variances(transform)
     return ~(variances.chosen >= UNSEEN_BELOW * variances.classical)
 
@@ -209,7 +228,7 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
     """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], fitted.cluster_count
-    clustered = fitted.clustered
+    clustered, by_design = fitted.clustered, fitted.of_design
     needed = (
         q - 1 + (max(fewest.df_joint, q) if q > 1 else fewest.df)
         if clustered is not None
@@ -222,17 +241,18 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
             problem=f"{clusters} {told_by(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
         )
     on_free = fitted.on_free(transform)
-    if clustered is not None:
+    if clustered is not None and by_design is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
             return JointReference(problem="the degrees of freedom of a test by cluster would take too long")
-        eta, share = clustered.hotelling(on_free)
+        told, share = by_design.hotelling(on_free)
         if share < SEEN:
             return JointReference(problem=DETERMINED_ALONE)
+        eta = clustered.hotelling(on_free).df
     else:
-        eta = effective_degrees(fitted, on_free)
-    if not eta >= needed:
+        eta = told = effective_degrees(fitted, on_free)
+    if not (told >= needed and eta > q - 1):
         return JointReference(
-            problem=f"too few {told_by(fitted)} tell of it: {eta:.1f} effective ones, of {needed:g} needed"
+            problem=f"too few {told_by(fitted)} tell of it: {told:.1f} effective ones, of {needed:g} needed"
         )
     return JointReference((eta - q + 1) / eta, eta - q + 1)
 

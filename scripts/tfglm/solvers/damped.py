@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
+from tfglm.design.design import Design
 from tfglm.families.gaussian import Gaussian
 from tfglm.solvers.information import Blocks
 from tfglm.solvers.problem import Problem, State
@@ -57,10 +58,13 @@ class Damping:
 
 def of_columns(problem: Problem) -> Blocks:
     """The information matrix in which all rows weigh the same, but for their prior weights: that of linear regression."""
-    design = problem.design
-    linear = replace(design, family=Gaussian.name, link=None, theta=None, power=None)
-    of_linear = replace(problem, workload=problem.workload.with_design(linear))
-    return of_linear.at(np.zeros(design.size)).information
+    of_linear = replace(problem, workload=problem.workload.with_design(linear(problem.design)))
+    return of_linear.at(np.zeros(problem.design.size)).information
+
+
+def linear(design: Design) -> Design:
+    """The linear regression on the same columns and rows."""
+    return replace(design, family=Gaussian.name, link=None, theta=None, power=None)
 
 
 def _trace(blocks: Blocks) -> float:

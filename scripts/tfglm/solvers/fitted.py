@@ -1,5 +1,6 @@
 """A fitted model: the estimates by coefficient, and their covariance in block form."""
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -44,7 +45,8 @@ class Fitted:
     `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
     `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m]. If these are CR2's
     (solvers.clustered), there is what its degrees of freedom need: `cluster_information`, the lower triangle of the information
-    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_constant` [q + m] and `cluster_rho`. Clusters of several
+    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_design`, the same of a linear regression, in which rows
+    weigh 1 on average, `cluster_constant` [q + m] and `cluster_rho`. Clusters of several
     columns have their rows in Z one after the other: `score_columns` says of which column they are, -1 for those of rows that
     agree in several, and `score_signs` whether they are added or subtracted [clusters]. With `lags` above 0 the rows of Z are
     those of dates, one after the other, and Z'KZ takes the place of Z'Z, with the Bartlett weights K (solvers.serial).
@@ -74,6 +76,7 @@ class Fitted:
     meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_design: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
     cluster_rho: float = 0.0
     score_columns: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
@@ -124,11 +127,15 @@ class Fitted:
         """What knows the degrees of freedom of CR2; None if the standard errors are of another kind."""
         if not len(self.cluster_information):
             return None
-        free = len(self.dense) + len(self.eliminated)
-        information = np.zeros((len(self.cluster_information), free, free))
-        rows, columns = np.tril_indices(free)
-        information[:, rows, columns] = information[:, columns, rows] = self.cluster_information
-        return Clustered(information, self.cluster_constant, float(self.cluster_rho))
+        return Clustered(square(self.cluster_information), self.cluster_constant, float(self.cluster_rho))
+
+    @cached_property
+    def of_design(self) -> Clustered | None:
+        """The same of a linear regression on the same columns, clusters and prior weights, half of whose variance the rows of a
+        cluster share: no response has a part in it. It says which tests by cluster there are."""
+        if self.clustered is None or not len(self.cluster_design):
+            return self.clustered
+        return Clustered(square(self.cluster_design), self.cluster_constant, 1.0)
 
     def estimable(self, rows: np.ndarray) -> np.ndarray:
         """Which combinations of the coefficients [rows, p] are the same along every direction that changes no prediction for the
@@ -246,6 +253,15 @@ class Fitted:
         scaled = self.loadings * self.meat_diagonal
         crossed = self.meat_mixed @ self.loadings.T
         return self.meat_dense - crossed - crossed.T + scaled @ self.loadings.T, self.meat_mixed - scaled
+
+
+def square(triangles: np.ndarray) -> np.ndarray:
+    """Symmetric matrices [matrices, n, n] by their lower triangles."""
+    size = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
+    matrices = np.zeros((len(triangles), size, size))
+    rows, columns = np.tril_indices(size)
+    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
+    return matrices
 
 
 def chunks(rows: int) -> Iterator[slice]:

@@ -8,9 +8,13 @@ import scipy.linalg
 
 from tfglm.config.std_errors import ROBUST, SERIAL
 from tfglm.design.design import Design
+from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
+from tfglm.engine.workload import Workload
+from tfglm.families.gaussian import Gaussian
 from tfglm.solvers.across import separated_rows
 from tfglm.solvers.clustered import Clustered
+from tfglm.solvers.damped import linear
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.prepare import by_coefficient, constant_direction
@@ -66,7 +70,7 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray) -> Fitted:
     """The fit with the covariance that is robust to clusters: CR2, or CR1 where that would be too large, and of a regression of
     classes, of which CR2 would need a working model of how the classes of a cluster go together."""
     problem, workload = solution.problem, solution.problem.workload
-    design, coefficients = problem.design, problem.design.by_term(fitted.coefficients)
+    design = problem.design
     ((present, scores),) = scores_of(fitted, solution)
     clusters, rows, limits = len(present), float(problem.counts["rows"]), problem.run.limits
     fitted = replace(fitted, scores=scores)
@@ -76,11 +80,31 @@ def clustered(fitted: Fitted, solution: Solution, free: np.ndarray) -> Fitted:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
         correction = clusters / (clusters - 1) * (rows - 1) / solution.df_residual if clusters > 1 else np.nan
         return replace(fitted, correction=correction)
-    sums = workload.sum(problem.executor, "cluster_information", coefficients)
-    return bias_reduced(fitted, design, sums, present, free)
+    information = by_cluster(workload, problem.executor, design.by_term(fitted.coefficients), present, free)
+    reduced = bias_reduced(fitted, design, information, free)
+    # In a linear regression all rows weigh the same, but for their prior weights, whatever the response is.
+    of_linear = information
+    if design.distribution.name != Gaussian.name or design.link not in (None, Gaussian.link_name):
+        alike = workload.with_design(linear(design))
+        of_linear = by_cluster(alike, problem.executor, design.by_term(np.zeros(design.size)), present, free)
+    constant = reduced.cluster_constant
+    weight = float(constant @ of_linear.sum(0) @ constant) / rows or 1.0
+    return replace(reduced, cluster_design=of_linear[:, *np.tril_indices(len(constant))] / weight)
 
 
-def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray) -> Fitted:
+def by_cluster(
+    workload: Workload, executor: Executor, state: dict[str, np.ndarray], clusters: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """The information matrices of the `free` [p] coefficients, dense and eliminated, of the clusters with these numbers."""
+    sums, count = workload.sum(executor, "cluster_information", state), int(free.sum())
+    information = np.empty((len(clusters), count, count))
+    for place, cluster in enumerate(clusters):
+        blocks = assemble(workload.design, {name: value[cluster] for name, value in sums.items()}, free)
+        information[place] = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
+    return information
+
+
+def bias_reduced(fitted: Fitted, design: Design, information: np.ndarray, free: np.ndarray) -> Fitted:
     """Put CR2 (solvers.clustered) in place of the raw scores.
 
     Parameters
@@ -89,23 +113,16 @@ def bias_reduced(fitted: Fitted, design: Design, sums: Sums, clusters: np.ndarra
         With the scores of the clusters, [clusters with rows, dense and eliminated coefficients].
     design
         Of the fit.
-    sums
-        Of the pass `cluster_information`, by cluster.
-    clusters
-        The numbers of those with rows.
+    information
+        Of each cluster with rows, [clusters, free coefficients, free coefficients].
     free
         Which coefficients are estimated, [p].
     """
-    count = len(fitted.dense) + len(fitted.eliminated)
-    information = np.empty((len(clusters), count, count))
-    for place, cluster in enumerate(clusters):
-        blocks = assemble(design, {name: value[cluster] for name, value in sums.items()}, free)
-        information[place] = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
     constant = np.zeros(design.size)
     constant[constant_direction(design, free)] = 1.0
     constant = constant[[*fitted.dense, *fitted.eliminated]]
     adjustment = Clustered(information, constant).with_rho(fitted.scores, fitted.dispersion)
-    rows, columns = np.tril_indices(count)
+    rows, columns = np.tril_indices(len(constant))
     return replace(
         fitted,
         scores=adjustment.adjusted(fitted.scores),
