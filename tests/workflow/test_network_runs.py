@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from browser import faults, without_links
-from runs import configure, planned, read_json, read_table, snakemake, succeed, write_asa
+from runs import ENVIRONMENT, configure, planned, read_json, read_table, snakemake, succeed, write_asa
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
 NETWORK = {"formula": FORMULA, "family": "binomial", "hidden": [16, 8], "epochs": 2, "batch_size": 100, "seed": 3}
@@ -79,8 +79,15 @@ def folder(tmp_path_factory) -> Path:
         config["cluster"] = {"strategy": "one_device"}
 
     configure(folder, change)
-    succeed(folder, "--", *TARGETS)
+    (folder / "tmp").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENVIRONMENT, "TMPDIR", str(folder / "tmp"))
+        succeed(folder, "--", *TARGETS)
     return folder
+
+
+def test_no_temporary_file_is_left(folder):
+    assert list((folder / "tmp").iterdir()) == []
 
 
 def model(folder: Path, name: str) -> Path:

@@ -154,17 +154,20 @@ class AsynchronousTraining(TrainingOnServers):
             self._staleness = 0.0
             self._began, self._noted = time.monotonic(), step
 
-    @tf.function
+    @tf.function(autograph=False)
     def _take(self, units: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
         """What a worker runs: a turn (seed, part, parts, batches) over these units. The sums of losses and of staleness, [2]."""
         seed, part, parts, batches = tf.unstack(turn)
         rows = tf.data.Dataset.from_tensor_slices(units).map(self._rows).rebatch(self._rows_at_once)
         cut = rows.enumerate().map(lambda place, of_rows: self._cut(seed, place, *of_rows)).unbatch()
         own = iter(cut.shard(parts, part).prefetch(self._settings.prefetch))
-        loss, staleness = tf.constant(0.0, tf.float64), tf.constant(0, tf.int64)
-        for _ in tf.range(batches):
+
+        def take(step: tf.Tensor, loss: tf.Tensor, staleness: tf.Tensor) -> tuple[tf.Tensor, ...]:
             of_step, of_others = self._strategy.run(self._step_and_staleness, (next(own),))
-            loss, staleness = loss + tf.cast(of_step, tf.float64), staleness + of_others
+            return step + 1, loss + tf.cast(of_step, tf.float64), staleness + of_others
+
+        start = (tf.zeros([], batches.dtype), tf.constant(0.0, tf.float64), tf.constant(0, tf.int64))
+        _, loss, staleness = tf.while_loop(lambda step, *_: step < batches, take, start, parallel_iterations=1)
         return tf.stack([loss, tf.cast(staleness, tf.float64)])
 
     def _step_and_staleness(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

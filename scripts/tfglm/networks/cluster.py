@@ -67,6 +67,7 @@ def train_with_peers(
         ) from error
 
 
+@tf.autograph.experimental.do_not_convert
 def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     """Take the steps of a training that another process leads, as the peer with this number.
 

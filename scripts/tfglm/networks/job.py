@@ -44,6 +44,7 @@ def train_here(
     train(arguments, design, files, progress, start)
 
 
+@tf.autograph.experimental.do_not_convert
 def train(
     arguments: argparse.Namespace,
     design: Design,

@@ -32,7 +32,7 @@ class TrainingOnTPU(Training):
         self.network.set_weights([of_cores(weight)[0].numpy() for weight in self._weights()])
         return self.network
 
-    @tf.function
+    @tf.function(autograph=False)
     def _weights(self) -> list[tf.Tensor]:
         """Each weight, by core; they are the same on all. To read it elsewhere than on the TPU failed with TensorFlow 2.16
         (tensorflow/tensorflow issue 74926)."""

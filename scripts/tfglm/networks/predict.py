@@ -43,4 +43,6 @@ def means(units: Units, network: keras.Model) -> dict[str, float]:
 def _forward(network: keras.Model) -> Any:
     """The network as a function of groups and numbers, traced once for any number of rows."""
     specs = [tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype) for tensor in network.inputs]
-    return tf.function(lambda groups, numbers: network([groups, numbers], training=False), input_signature=specs)
+    return tf.function(
+        lambda groups, numbers: network([groups, numbers], training=False), autograph=False, input_signature=specs
+    )

@@ -68,7 +68,7 @@ class SynchronousTraining(TrainingOnServers):
                 [tf.constant(of_table) for _, of_table in summed],
             )
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(autograph=False, reduce_retracing=True)
     def _gradient(self, part: Batch, part_of_all: tf.Tensor) -> tuple[Any, ...]:
         """What a worker runs: the loss of a part of a batch; its gradients by the parts of the vector of weights, and by the rows
         of large embeddings; and the levels that these belong to."""
@@ -83,7 +83,7 @@ class SynchronousTraining(TrainingOnServers):
         vector, rows = tape.gradient(loss, [pulled.vector, pulled.rows])
         return loss, vector, pulled.levels, [tf.convert_to_tensor(of_table) for of_table in rows]
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(autograph=False, reduce_retracing=True)
     def _change(self, vector: list[tf.Tensor], levels: list[tf.Tensor], rows: list[tf.Tensor]) -> None:
         """Have the optimizer change the weights."""
         self._strategy.run(self._change_of_replica, (vector, levels, rows))

@@ -10,6 +10,7 @@
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -73,6 +74,14 @@ def among_all(batch: Batch) -> Batch:
     weight = batch.numbers[:, WEIGHT]
     of_all = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(weight))
     return batch._replace(share=weight / of_all)
+
+
+def remove_generated() -> None:
+    """Delete the Python that AutoGraph has written into TMPDIR for TensorFlow's own function that saves weights on parameter
+    servers: a process that leaves at once, or is killed, would leave it there."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and module.__file__:
+            Path(module.__file__).unlink(missing_ok=True)
 
 
 class Training:
@@ -254,12 +263,16 @@ class Training:
         self._costs.assign(0.0)
         self._reported.assign(step)
 
-    @tf.function
+    @tf.function(autograph=False)
     def _take(self, batches: Any, count: tf.Tensor) -> None:
         """Take so many steps."""
-        for _ in tf.range(count):
+
+        def take(step: tf.Tensor) -> tuple[tf.Tensor]:
             losses = self._strategy.run(self._step_of_replica, (next(batches),))
             self._costs.assign_add(tf.cast(self._strategy.reduce("SUM", losses, axis=None), tf.float64))
+            return (step + 1,)
+
+        tf.while_loop(lambda step: step < count, take, (0,), parallel_iterations=1)
 
     def _step_of_replica(self, batch: Batch) -> tf.Tensor:
         """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
@@ -322,7 +335,7 @@ class Training:
         with self._waiting():
             return self._total(tf.constant(values, tf.float64)).numpy()
 
-    @tf.function
+    @tf.function(autograph=False)
     def _total(self, value: tf.Tensor) -> tf.Tensor:
         """The same in TensorFlow."""
         return self._strategy.reduce("SUM", self._strategy.run(tf.identity, (value,)), axis=None)
@@ -355,6 +368,7 @@ class Training:
             self._manager.save(self._step)
         except (tf.errors.OpError, OSError) as error:
             self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
+        remove_generated()
 
     def _resume(self) -> None:
         """Go on from the last checkpoint."""
