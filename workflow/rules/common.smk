@@ -186,6 +186,11 @@ def latency_wait():
     return max(workflow.execution_settings.latency_wait, 20)
 
 
+def chief_within(wildcards):
+    """Seconds from the start of a role in which Snakemake has started the chief or given it up, as a roster is missing."""
+    return latency_wait() + 10
+
+
 # Neither outputs, which Snakemake would delete when the job fails, nor reasons to run: how the processes of a model find each other,
 MEETING = {
     "network": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/network.json"),

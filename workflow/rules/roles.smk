@@ -15,11 +15,6 @@ MB_PER_PROCESS = 2000
 PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
 
 
-def chief_within(wildcards):
-    """Seconds from the start of a role in which Snakemake has started the chief or given it up, as a roster is missing."""
-    return latency_wait() + 10
-
-
 rule ps:
     output:
         service(f"{MODEL}/cluster/ps.json"),
