@@ -16,6 +16,7 @@ from tfglm.data.kinds import EXACT_BELOW
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
+from tfglm.design.parametrisation import standardised
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
@@ -103,10 +104,8 @@ class Covariates(tf.Module):
     def _number(self, multiplier: Multiplier, of_factors: Mapping[str, Sequence[tf.Tensor]]) -> tf.Tensor:
         """The product of standardised numbers."""
         product = tf.constant(1.0, tf.float64)
-        for name, column in multiplier.numbers:
-            factor = self.design.numeric_by_name[name]
-            center = factor.center[column] if multiplier.centred else 0.0
-            product *= (of_factors[name][column] - center) / factor.scale[column]
+        for number in multiplier.numbers:
+            product *= standardised(self.design, number, multiplier.form, of_factors.__getitem__)
         return product
 
     def _level(self, factor: Categorical, column: tf.Tensor) -> tf.Tensor:

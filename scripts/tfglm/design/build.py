@@ -32,6 +32,7 @@ from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Fo
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
+from tfglm.design.parametrisation import apart
 from tfglm.design.penalties import penalty_factors
 from tfglm.design.references import there_are
 from tfglm.design.terms import INTERCEPT, Term
@@ -84,7 +85,8 @@ def build_design(
         If the model cannot be fitted to these data; see `tfglm.design.checks`.
     """
     where = f"{section}.{model}"
-    design = _DesignBuilder(where, settings, dictionary, files, most_sampled).build(model)
+    builder = _DesignBuilder(where, settings, dictionary, files, most_sampled)
+    design = builder.build(model)
     images = [factor.name for factor in design.numeric if factor.shape]
     if images and section == "models":
         raise UserError(
@@ -95,6 +97,9 @@ def build_design(
     check_codings(design, where)
     if section == "models" and design.classes:
         design = by_class(design, settings.reference_class, where)
+    # A penalty on what is left of a number would be another one; Firth's tests leave out single terms.
+    if section == "models" and not (design.penalised or design.firth):
+        design = replace(design, numeric=builder.apart(design.numeric))
     if section == "models":
         check_information_size(design, where)
         check_scores_size(design, where)
@@ -273,6 +278,25 @@ class _DesignBuilder:
         )
         center = np.average(columns, axis=0, weights=rows)
         return learnt, center, np.average((columns - center) ** 2, axis=0, weights=rows)
+
+    def apart(self, factors: tuple[Numeric, ...]) -> tuple[Numeric, ...]:
+        """Numbers that others of the same column nearly determine, such as powers of a year, apart from these."""
+        of_column: dict[str, list[Numeric]] = {}
+        for factor in factors:
+            of_column.setdefault(factor.column, []).append(factor)
+        changed: dict[str, Numeric] = {}
+        for name, several in of_column.items():
+            if sum(factor.width for factor in several) < 2:
+                continue
+            column = self.dictionary.columns[name]
+            if column.levels is None:
+                values, rows = training_rows.sample(self.files, name, self.dictionary.required, self.most_sampled)
+            else:
+                values, rows = np.array(column.levels, float), np.array(column.train_rows)
+                values, rows = values[rows > 0], rows[rows > 0]
+            numbers = [np.stack(transforms.apply(np, factor.learnt, values), axis=1) for factor in several]
+            changed |= {factor.name: factor for factor in apart(list(zip(several, numbers, strict=True)), rows)}
+        return tuple(changed.get(factor.name, factor) for factor in factors)
 
     def combinations(self, grouping: tuple[str, ...], where: str) -> tuple[int, ...]:
         """The combinations of levels that occur."""

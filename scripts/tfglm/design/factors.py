@@ -46,7 +46,8 @@ class Numeric:
     """A factor that multiplies, by one or several numbers: the columns that `learnt` makes of its column.
 
     A fit uses (number - center) / scale, or number / scale where that would change the model, so that the information matrix
-    is well conditioned.
+    is well conditioned. Of a number that earlier ones of the same column nearly determine, as years their squares, it uses what
+    is left of that once the `earlier` numbers of the fit (factor, place and weight, for each number) are subtracted, over `left`.
     """
 
     name: str
@@ -54,6 +55,11 @@ class Numeric:
     learnt: tuple[dict, ...]
     center: tuple[float, ...]
     scale: tuple[float, ...]
+    earlier: tuple[tuple[tuple[str, int, float], ...], ...] = ()
+    left: tuple[float, ...] = ()
+
+    def earlier_of(self, position: int) -> tuple[tuple[str, int, float], ...]:
+        return self.earlier[position] if self.earlier else ()
 
     @property
     def width(self) -> int:

@@ -6,67 +6,181 @@ this span can be held at zero; then the others are unique, and L = I - N' (N_C')
 takes any vector to the one with zeros there.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from itertools import combinations
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from tfglm.design.design import Design
+from tfglm.design.factors import Numeric
 from tfglm.design.terms import Part
 
 NEGLIGIBLE = 1e-8
-"""Entries of a null vector (largest entry 1) below this are rounding error."""
+"""Share of what an entry of a null vector is summed from below which it is rounding error."""
+
+
+RAW, CENTRED, APART = range(3)
+"""How a fit has the numbers of a part: divided by their scale; less their centre too; or less what earlier numbers of the same
+column make of them, too."""
+
+DETERMINED_BELOW = 1e-3
+"""1 - R^2 of a number on earlier ones of its column, below which the fit has it apart from them: what is lost to cancellation in
+an information matrix is a few digits at most then."""
+
+OF_ROUNDING = 1e3
+"""What is left of a number, in rounding errors of its values, if it is more than these."""
+
+Number = tuple[str, int]
+"""A numeric factor and which of its numbers."""
 
 
 def is_centred(design: Design, part: Part) -> bool:
-    """Whether the numbers that multiply the part are centred in the fit.
+    """Whether the numbers that multiply the part are centred in the fit."""
+    return form_of(design, part) != RAW
 
-    (x - c) * table[level] is no other model than x * table[level] if there is a table[level] too; of a product, if there is
-    one for each product of fewer numbers.
+
+def form_of(design: Design, part: Part) -> int:
+    """How the fit has the numbers that multiply a part.
+
+    (x - c) * table[level] is no other model than x * table[level] if there is a table[level] too, and x^2 less a multiple of x
+    none if there is a part for x; of a product, if there is one for each product that it expands to.
     """
     present = {(other.grouping, other.multiplier) for other in design.parts}
     if design.absorbed:
         present.add(((), ()))  # by any absorbed factor
-    smaller = (fewer for size in range(len(part.multiplier)) for fewer in combinations(part.multiplier, size))
-    return bool(part.multiplier) and all((part.grouping, fewer) in present for fewer in smaller)
+    has_earlier = any(design.numeric_by_name[name].earlier_of(position) for name, position in part.multiplier)
+    for form in (APART, CENTRED) if has_earlier else (CENTRED,):
+        of_numbers = [_on_data_scale(design, number, form) for number in part.multiplier]
+        expanded = [_product(design, chosen) for chosen in product(*of_numbers)]
+        if part.multiplier and all((part.grouping, multiplier) in present for multiplier in expanded):
+            return form
+    return RAW
+
+
+def apart(numbers: Sequence[tuple[Numeric, np.ndarray]], rows: np.ndarray) -> list[Numeric]:
+    """The numeric factors of one column, each number less what earlier ones make of it, if they nearly determine it.
+
+    Parameters
+    ----------
+    numbers
+        The factors in the order of the formula, each with its numbers for the distinct values of the column,
+        [distinct values, width].
+    rows
+        How many rows have each value.
+    """
+    weight = np.sqrt(rows / rows.sum())[:, None]
+    basis, result = np.zeros((len(rows), 0)), []
+    places: list[Number] = []
+    for factor, columns in numbers:
+        scaled = (columns - np.array(factor.center)) / np.array(factor.scale)
+        earlier: list[tuple[tuple[str, int, float], ...]] = []
+        left: list[float] = []
+        for position, number in enumerate(scaled.T):
+            shares, rest = np.zeros(basis.shape[1]), number
+            for _ in range(2):  # once more, for what rounding has left
+                more = np.linalg.lstsq(basis * weight, rest * weight[:, 0], rcond=None)[0]
+                shares, rest = shares + more, rest - basis @ more
+            size = float(np.linalg.norm(rest * weight[:, 0]))
+            rounding = 2.0**-53 * np.abs(columns[:, position]).max() / factor.scale[position]
+            is_determined = size**2 < DETERMINED_BELOW * float(np.linalg.norm(number * weight[:, 0])) ** 2
+            is_apart = bool(is_determined and size > OF_ROUNDING * rounding)
+            earlier.append(
+                tuple((*place, share) for place, share in zip(places, shares.tolist(), strict=True)) if is_apart else ()
+            )
+            left.append(size if is_apart else 1.0)
+            if is_apart or not is_determined:  # what earlier ones make is aliased
+                basis = np.column_stack([basis, rest / size if is_apart else number])
+                places.append((factor.name, position))
+        result.append(replace(factor, earlier=tuple(earlier), left=tuple(left)) if any(earlier) else factor)
+    return result
+
+
+def together(design: Design) -> Design:
+    """The design in which no number is apart from earlier ones: one of which any term can be left out."""
+    return replace(design, numeric=tuple(replace(factor, earlier=(), left=()) for factor in design.numeric))
+
+
+def standardised(
+    design: Design, number: Number, form: int, raw: Callable[[str], Sequence[Any]], is_change: bool = False
+) -> Any:
+    """A number on the scale of the fit; of a difference or derivative, `is_change`, without the centre.
+
+    `raw` gives the numbers of a factor, on the scale of the data.
+    """
+    name, position = number
+    factor = design.numeric_by_name[name]
+    center = 0.0 if is_change or form == RAW else factor.center[position]
+    value = (raw(name)[position] - center) / factor.scale[position]
+    if form == APART and factor.earlier_of(position):
+        for earlier, place, weight in factor.earlier_of(position):
+            value = value - weight * standardised(design, (earlier, place), form, raw, is_change)
+        value = value / factor.left[position]
+    return value
 
 
 def to_data_scale(design: Design) -> scipy.sparse.csr_array:
     """The matrix that takes coefficients from the scale of the fit to that of the data."""
-
-    def factor(center: float, scale: float, remains: bool) -> float:
-        return 1.0 / scale if remains else -center / scale
-
-    return _rescaling(design, factor)
+    return _rescaling(design, _on_data_scale)
 
 
 def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
     """Its inverse."""
-
-    def factor(center: float, scale: float, remains: bool) -> float:
-        return scale if remains else center
-
-    return _rescaling(design, factor)
+    return _rescaling(design, _on_fit_scale)
 
 
-def _rescaling(design: Design, factor: Callable[[float, float, bool], float]) -> scipy.sparse.csr_array:
+def _on_data_scale(design: Design, number: Number, form: int) -> dict[Number | None, float]:
+    """What a number of the fit consists of: multiples of numbers of the data, and of 1."""
+    name, position = number
+    factor = design.numeric_by_name[name]
+    center, scale = factor.center[position], factor.scale[position]
+    result: dict[Number | None, float] = (
+        {number: 1 / scale} if form == RAW else {None: -center / scale, number: 1 / scale}
+    )
+    if form == APART and factor.earlier_of(position):
+        for earlier, place, weight in factor.earlier_of(position):
+            for key, value in _on_data_scale(design, (earlier, place), form).items():
+                result[key] = result.get(key, 0.0) - weight * value
+        result = {key: value / factor.left[position] for key, value in result.items()}
+    return result
+
+
+def _on_fit_scale(design: Design, number: Number, form: int) -> dict[Number | None, float]:
+    """What a number of the data consists of: multiples of numbers of the fit, and of 1."""
+    name, position = number
+    factor = design.numeric_by_name[name]
+    center, scale = factor.center[position], factor.scale[position]
+    result: dict[Number | None, float] = {number: scale} if form == RAW else {None: center, number: scale}
+    if form == APART and factor.earlier_of(position):
+        result[number] = scale * factor.left[position]
+        result |= {(earlier, place): scale * weight for earlier, place, weight in factor.earlier_of(position)}
+    return result
+
+
+def _product(design: Design, numbers: Iterable[Number | None]) -> tuple[Number, ...]:
+    """The multiplier that the product of some numbers, None for 1, is."""
+    order = {name: place for place, name in enumerate(design.numeric_by_name)}
+    return tuple(sorted(filter(None, numbers), key=lambda number: order[number[0]]))
+
+
+def _rescaling(
+    design: Design, expand: Callable[[Design, Number, int], Mapping[Number | None, float]]
+) -> scipy.sparse.csr_array:
     places = {(part.term.equation, part.grouping, part.multiplier): part.where for part in design.parts}
     rows, columns, values = [], [], []
     for part in design.parts:
-        sizes = range(len(part.multiplier)) if is_centred(design, part) else ()
-        kept = [part.multiplier, *(fewer for size in sizes for fewer in combinations(part.multiplier, size))]
-        for multiplier in kept:
-            value = 1.0
-            for name, position in part.multiplier:
-                number = design.numeric_by_name[name]
-                value *= factor(number.center[position], number.scale[position], (name, position) in multiplier)
+        form = form_of(design, part)
+        for chosen in product(*(expand(design, number, form).items() for number in part.multiplier)):
+            multiplier = _product(design, (number for number, _ in chosen))
             target = places.get((part.term.equation, part.grouping, multiplier))
             if target is None:  # what an absorbed factor takes up
                 continue
             rows.append(np.arange(target.start, target.stop))
             columns.append(np.arange(part.where.start, part.where.stop))
-            values.append(np.full(part.size, value))
+            values.append(np.full(part.size, math.prod(value for _, value in chosen)))
     entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
     return scipy.sparse.csr_array(entries, shape=(design.size, design.size))
 
@@ -110,8 +224,10 @@ def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> n
     return np.array(directions).reshape(len(directions), design.size)
 
 
-def hold(null: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def hold(null: np.ndarray, order: np.ndarray, sizes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Choose coefficients that are held at zero, so that the others are unique.
+
+    An entry is 0 if it is rounding error of what it was summed from, so that no unit of a coefficient changes the choice.
 
     Parameters
     ----------
@@ -119,29 +235,63 @@ def hold(null: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         Directions that change no prediction, [directions, coefficients].
     order
         The positions of coefficients, those to be held first.
+    sizes
+        How large the numbers were that each entry of `null` was summed from; by default it is exact.
 
     Returns
     -------
     The first coefficients in that order that can all be held at zero, and a basis of the directions, one for each of them, that
     is 1 there and 0 at the others held.
     """
-    remaining = null.copy()
-    basis, held = np.zeros((0, null.shape[1])), []
-    largest = np.abs(remaining).max(0, initial=0.0)
+    unit = np.abs(null).max(0, initial=0.0)
+    unit[unit == 0] = 1.0
+    remaining = Summed(null, np.abs(null) if sizes is None else sizes).scaled(1 / unit)
+    basis, held = Summed(np.zeros((0, null.shape[1])), np.zeros((0, null.shape[1]))), []
+    occurs = np.any(remaining.entries, axis=0)
     for position in order:
-        if not len(remaining):
+        if not len(remaining.entries):
             break
-        if largest[position] <= NEGLIGIBLE:
+        if not occurs[position]:
             continue
-        pivot = int(np.argmax(np.abs(remaining[:, position])))
-        direction = remaining[pivot] / remaining[pivot, position]
-        remaining = np.delete(remaining, pivot, 0)
-        remaining = remaining - remaining[:, [position]] * direction
-        basis = np.vstack([basis - basis[:, [position]] * direction, direction])
+        share = np.abs(remaining.entries[:, position]) / np.abs(remaining.entries).max(1)
+        pivot = int(np.argmax(share))
+        direction = remaining.row(pivot).scaled(1 / remaining.entries[pivot, position])
+        remaining = remaining.without(pivot).less(direction, position)
+        basis = basis.less(direction, position).with_row(direction)
         held.append(position)
-        remaining = remaining[np.abs(remaining).max(1, initial=0.0) > NEGLIGIBLE]
-        largest = np.abs(remaining).max(0, initial=0.0)
-    return np.array(held, int), basis
+        remaining = remaining.where(np.any(remaining.entries, axis=1))
+        occurs = np.any(remaining.entries, axis=0)
+    places = np.array(held, int)
+    return places, basis.entries * unit / unit[places][:, None]
+
+
+class Summed:
+    """Rows of `entries`, 0 where they are rounding errors of what they were summed from, whose `sizes` are kept."""
+
+    def __init__(self, entries: np.ndarray, sizes: np.ndarray):
+        self.entries, self.sizes = np.where(np.abs(entries) <= NEGLIGIBLE * sizes, 0.0, entries), sizes
+
+    def scaled(self, factor: np.ndarray | float) -> "Summed":
+        return Summed(self.entries * factor, self.sizes * np.abs(factor))
+
+    def row(self, number: int) -> "Summed":
+        return Summed(self.entries[number], self.sizes[number])
+
+    def without(self, number: int) -> "Summed":
+        return Summed(np.delete(self.entries, number, 0), np.delete(self.sizes, number, 0))
+
+    def where(self, which: np.ndarray) -> "Summed":
+        return self if which.all() else Summed(self.entries[which], self.sizes[which])
+
+    def with_row(self, row: "Summed") -> "Summed":
+        return Summed(np.vstack([self.entries, row.entries]), np.vstack([self.sizes, row.sizes]))
+
+    def less(self, direction: "Summed", position: int) -> "Summed":
+        """Less as much of a direction, which is 1 at a position, as there is in each row."""
+        share = self.entries[:, [position]]
+        entries = self.entries - share * direction.entries
+        entries[:, position] = 0.0
+        return Summed(entries, np.maximum(self.sizes, np.abs(share) * direction.sizes))
 
 
 def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
@@ -150,9 +300,8 @@ def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
     identity = scipy.sparse.eye_array(size, format="csr")
     if not len(held):
         return identity
-    cleaned = scipy.sparse.csr_array(np.where(np.abs(basis) < NEGLIGIBLE, 0.0, basis).T)
     picks = scipy.sparse.csr_array((np.ones(len(held)), (np.arange(len(held)), held)), shape=(len(held), size))
-    return (identity - cleaned @ picks).tocsr()
+    return (identity - scipy.sparse.csr_array(basis.T) @ picks).tocsr()
 
 
 def at_reference(design: Design, references: Mapping[str, int]) -> np.ndarray:

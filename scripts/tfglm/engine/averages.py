@@ -21,6 +21,7 @@ import numpy as np
 from tfglm.design.derivatives import derivative
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
+from tfglm.design.parametrisation import standardised
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
 from tfglm.engine.evaluated import Evaluated
@@ -334,8 +335,8 @@ class MeanSlope(Averages):
         for place, (name, column) in enumerate(multiplier.numbers):
             if name in slopes:
                 others = multiplier.numbers[:place] + multiplier.numbers[place + 1 :]
-                scale = self._own[name].scale[column]
-                result += slopes[name][column] / scale * block.product(Multiplier(others, multiplier.centred))
+                slope = standardised(self._design, (name, column), multiplier.form, slopes.__getitem__, is_change=True)
+                result += slope * block.product(Multiplier(others, multiplier.form))
         return result
 
     def merge(self, other: Self) -> None:

@@ -16,7 +16,7 @@ from tfglm.data.shards import MISSING, codes_name
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
-from tfglm.design.parametrisation import is_centred
+from tfglm.design.parametrisation import APART, RAW, form_of
 from tfglm.design.terms import Part
 from tfglm.engine import folds, kernels
 from tfglm.engine.blocks import BlockReader, Signature
@@ -60,11 +60,11 @@ class Multiplier:
     """Numbers of the design, factor and column, whose product multiplies a part."""
 
     numbers: tuple[tuple[str, int], ...]
-    centred: bool
+    form: int
 
     @classmethod
     def of(cls, design: Design, part: Part) -> "Multiplier | None":
-        return cls(part.multiplier, is_centred(design, part)) if part.multiplier else None
+        return cls(part.multiplier, form_of(design, part)) if part.multiplier else None
 
 
 class Rows:
@@ -278,16 +278,20 @@ class Rows:
     def multiplied(self, multipliers: Sequence[Multiplier], products: np.ndarray) -> np.ndarray:
         """Set `products` [multipliers, rows] to the products of numbers on the scale of the fit."""
         for product, multiplier in zip(products, multipliers, strict=True):
-            self._standardised(multiplier.numbers[0], multiplier.centred, product)
+            self._standardised(multiplier.numbers[0], multiplier.form, product)
             for number in multiplier.numbers[1:]:
-                product *= self._standardised(number, multiplier.centred, np.empty(self._count))
+                product *= self._standardised(number, multiplier.form, np.empty(self._count))
         return products
 
-    def _standardised(self, number: tuple[str, int], centred: bool, out: np.ndarray) -> np.ndarray:
+    def _standardised(self, number: tuple[str, int], form: int, out: np.ndarray) -> np.ndarray:
         name, column = number
         factor = self._design.numeric_by_name[name]
-        center, scale = float(factor.center[column] if centred else 0.0), float(factor.scale[column])
+        center, scale = float(0.0 if form == RAW else factor.center[column]), float(factor.scale[column])
         kernels.standardise(self.numbers(factor)[column], center, scale, self.flag, out)
+        if form == APART and factor.earlier_of(column):
+            for earlier, place, weight in factor.earlier_of(column):
+                out -= weight * self._standardised((earlier, place), form, np.empty(self._count))
+            out /= factor.left[column]
         return out
 
     def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray, numbers: np.ndarray) -> np.ndarray:

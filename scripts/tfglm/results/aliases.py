@@ -4,7 +4,6 @@ import numpy as np
 
 from tfglm.design.codings import table_names
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import NEGLIGIBLE, to_fit_scale
 from tfglm.results.accuracy import NO_ROWS
 
 SHOWN = 4
@@ -29,8 +28,6 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
     absorbed factors determine, which these are.
     """
     names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
-    # How large the entries of a column are.
-    size = np.abs(to_fit_scale(design).diagonal())
     of_place = dict(zip(held.tolist(), basis, strict=True))
     described = {}
     for place in np.flatnonzero(aliased).tolist():
@@ -39,7 +36,7 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
             continue
         weights = -of_place[place]
         weights[place] = 0.0
-        others = np.flatnonzero(np.abs(weights) * size > NEGLIGIBLE * size[place])
+        others = np.flatnonzero(weights)
         text = " ".join(_product(weights[other], names[other]) for other in others[:SHOWN]).removeprefix("+ ")
         more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
         text = text.replace("- ", "-", 1) if text.startswith("- ") else text

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfglm.design import transforms
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import NEGLIGIBLE, is_centred
+from tfglm.design.parametrisation import NEGLIGIBLE, form_of, standardised
 from tfglm.design.terms import Part
 from tfglm.engine.averages import GridValues, value_of
 from tfglm.families.family import Family
@@ -50,14 +50,18 @@ class ReferenceGrid:
     def _number(self, part: Part) -> float:
         """The mean in the grid of what multiplies a part, on the scale of the fit."""
         by_column: dict[str, np.ndarray] = {}
+        form = form_of(self._design, part)
         for name, position in part.multiplier:
-            factor = self._design.numeric_by_name[name]
-            number = transforms.apply(np, factor.learnt, self._of_columns[factor.column].values)[position]
-            center = factor.center[position] if is_centred(self._design, part) else 0.0
-            standardised = (number - center) / factor.scale[position]
-            by_column[factor.column] = by_column.get(factor.column, 1.0) * standardised
+            number = standardised(self._design, (name, position), form, self._raw)
+            column = self._design.numeric_by_name[name].column
+            by_column[column] = by_column.get(column, 1.0) * number
         # Every value of one column meets every value of another.
         return float(np.prod([product.mean() for product in by_column.values()]))
+
+    def _raw(self, name: str) -> list[np.ndarray]:
+        """The numbers of a factor in the grid, on the scale of the data."""
+        factor = self._design.numeric_by_name[name]
+        return transforms.apply(np, factor.learnt, self._of_columns[factor.column].values)
 
     def rows(self, factor: str) -> tuple[np.ndarray, np.ndarray]:
         """The mean row of the design matrix for each level of a factor, on the scale of the fit, [levels, p]; and whether some

@@ -10,7 +10,7 @@ from tfglm.data.dictionary import Column, Dictionary
 from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.factors import Numeric
-from tfglm.design.parametrisation import is_centred
+from tfglm.design.parametrisation import RAW, form_of, standardised
 from tfglm.design.terms import Part
 from tfglm.results.estimates import Estimates
 from tfglm.results.reference import reference_of
@@ -87,17 +87,22 @@ def grid(column: Column) -> np.ndarray:
 
 def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, reference: float) -> np.ndarray:
     """Rows of the design matrix at these values less that at the reference, on the scale of the fit, [values, p]."""
-    design = estimated.design
-    numbers = np.stack(transforms.apply(np, factor.learnt, np.append(values, reference)), axis=1)
-    differ = (numbers[:-1] - numbers[-1]) / np.array(factor.scale)
+    design, points = estimated.design, np.append(values, reference)
+
+    def changes(name: str) -> list[np.ndarray]:
+        numbers = transforms.apply(np, design.numeric_by_name[name].learnt, points)
+        return [number[:-1] - number[-1] for number in numbers]
+
     rows = np.zeros((len(values), design.size))
     for part in design.parts:
-        own = [position for name, position in part.multiplier if name == factor.name]
+        form = form_of(design, part)
+        own = [number for number in part.multiplier if number[0] == factor.name]
         others = [(design.numeric_by_name[name], position) for name, position in part.multiplier if name != factor.name]
         # The mean of another number is 0 on the scale of the fit, if it is centred there.
-        if own and not (others and is_centred(design, part)):
+        if own and not (others and form != RAW):
+            differ = standardised(design, own[0], form, changes, is_change=True)
             means = [number.center[position] / number.scale[position] for number, position in others]
-            rows[:, cell(estimated, part)] = differ[:, own] * np.prod(means)
+            rows[:, cell(estimated, part)] = differ[:, None] * np.prod(means)
     return rows
 
 

@@ -79,7 +79,9 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
     recoded = recoding(design, np.isin(fitted.status, (SEPARATED, EMPTY), invert=True), reference)
     scale = (recoded.matrix @ to_data_scale(design)).tocsr()
     zeros = references | recoded.left_out
-    held, basis = hold((scale @ fitted.null_vectors.T).T, references_first(design, zeros))
+    directions = (scale @ fitted.null_vectors.T).T
+    sizes = (abs(scale) @ np.abs(fitted.null_vectors).T).T
+    held, basis = hold(directions, references_first(design, zeros), sizes)
     transform = (holding_zero(held, basis) @ scale).tocsr()
     separated = fitted.status == SEPARATED
     is_held = np.isin(np.arange(design.size), held)

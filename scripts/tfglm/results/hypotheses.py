@@ -9,6 +9,7 @@ import scipy.linalg
 import scipy.sparse
 
 from tfglm.config.comparisons import EQUALS
+from tfglm.design.parametrisation import to_fit_scale
 from tfglm.design.references import check_hypotheses
 from tfglm.errors import UserError
 from tfglm.results.coefficients import combined
@@ -55,8 +56,12 @@ def test(
     combination = combined(estimated, weights, "hypotheses")
     equals = np.array([row.get(EQUALS, 0.0) for row in rows])
     combination[:, estimated.reference] = 0.0
-    chosen = independent(combination)
-    with_equals = independent(np.hstack([combination, equals[:, None]]))
+    # By the unit of each coefficient, so that another one is the same hypothesis.
+    unit = np.abs(to_fit_scale(estimated.design).diagonal())
+    scaled = combination / unit
+    chosen = independent(scaled)
+    value = np.abs(equals).max(initial=0.0) or 1.0
+    with_equals = independent(np.hstack([scaled, equals[:, None] / value * np.linalg.norm(scaled, axis=1).max()]))
     if len(with_equals) > len(chosen):
         place = next(place for place in with_equals if place not in chosen)
         refuse_contradiction(f"models.{estimated.design.model}.hypotheses.{name}", combination, equals, place)
@@ -70,7 +75,7 @@ def test(
     transformed = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
     if not np.isfinite(estimated.fitted.dispersion):
         return len(chosen), np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
-    value, df, problem = wald_of(estimated.fitted, values, transformed)
+    value, df, problem = wald_of(estimated.fitted, values, transformed, equals)
     reference = JointReference(1.0, estimated.df_residual)
     if estimated.design.by_cluster and np.isfinite(value):
         reference = of_rows_by_cluster(estimated, transformed, df)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import scipy.linalg
 import scipy.sparse
 import scipy.special
 
@@ -25,6 +26,11 @@ WIDEST_JOINT_TEST = 4_000
 """Coefficients of a term whose covariance matrix is made for a joint test; of a wider one only the eliminated part of a fit with
 classical standard errors has one."""
 
+
+DEPENDENT = 1e-11
+"""Share of a combination of the coefficients of a fit that those before it do not make, below which that is rounding error."""
+
+ORTHONORMAL = 1e-12
 
 COLUMNS = ["df", "chi_squared", "F", "df_denominator", "note"]
 """What a test gives, in this order: F is what the statistic is multiplied with."""
@@ -180,8 +186,11 @@ def wald(estimated: Estimates, places: np.ndarray, is_marginal: bool) -> tuple[f
     return wald_of(fitted, estimated.values[places], estimated.transform[places])
 
 
-def wald_of(fitted: Fitted, values: np.ndarray, rows: scipy.sparse.csr_array) -> tuple[float, int, str]:
-    """The same of combinations of the coefficients of the fit, `rows` of a transformation with these `values`."""
+def wald_of(
+    fitted: Fitted, values: np.ndarray, rows: scipy.sparse.csr_array, equals: np.ndarray | float = 0.0
+) -> tuple[float, int, str]:
+    """The same of combinations of the coefficients of the fit, `rows` of a transformation with these `values`, less what they are
+    to be, `equals`."""
     q = len(values)
     if len(fitted.scores) and q >= fitted.cluster_count - 1:
         return (
@@ -195,10 +204,36 @@ def wald_of(fitted: Fitted, values: np.ndarray, rows: scipy.sparse.csr_array) ->
     scale = np.sqrt(np.diag(covariance))
     eigenvalues, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
     good = eigenvalues > 1e-12 * eigenvalues.max()
+    if not good.all():
+        # Rows that are nearly alike, as those of powers of a year, may be independent all the same.
+        apart = orthonormal(fitted, rows, np.broadcast_to(equals, q))
+        if apart is not None:
+            return wald_of(fitted, *apart)
     if eigenvalues.min() < -1e-12 * eigenvalues.max() and len(fitted.score_signs):
         return np.nan, q, "its covariance matrix by clusters of several columns is not positive semidefinite"
     projected = (values / scale) @ vectors[:, good]
     return float(np.sum(projected**2 / eigenvalues[good])), int(good.sum()), ""
+
+
+def orthonormal(
+    fitted: Fitted, rows: scipy.sparse.csr_array, equals: np.ndarray
+) -> tuple[np.ndarray, scipy.sparse.csr_array, np.ndarray] | None:
+    """Orthonormal combinations of the coefficients of the fit that say the same as that `rows` are `equals`, as `wald_of` takes
+    them; None if they are orthonormal already, or depend on each other."""
+    places = np.concatenate([fitted.dense, fitted.eliminated])
+    on_free = fitted.on_free(rows)
+    size = np.linalg.norm(on_free, axis=1)
+    if not np.all(size > 0) or np.abs(on_free @ on_free.T - np.eye(len(size))).max() < ORTHONORMAL:
+        return None
+    basis, triangle = np.linalg.qr((on_free / size[:, None]).T)
+    if np.abs(np.diag(triangle)).min() <= DEPENDENT:
+        return None
+    moved = scipy.linalg.solve_triangular(triangle, equals / size, trans="T")
+    spread = scipy.sparse.csr_array(basis.T)
+    wide = scipy.sparse.csr_array(
+        (spread.data, places[spread.indices], spread.indptr), shape=(len(size), rows.shape[1])
+    )
+    return wide @ fitted.coefficients - moved, wide, moved
 
 
 def eliminated_wald(fitted: Fitted) -> float:

@@ -50,7 +50,7 @@ def describe(
             report["path"] = [point_of_path(point) | {"chosen": number == solution.chosen} for number, point in points]
             report |= cross_validated(solution, report["path"])
         return report | {"warnings": [*of_convergence, *design.warnings, *remarks.on_path(solution)]}
-    near = nearly_aliased(solution.information)
+    near = nearly_aliased(solution.information, design)
     report["likelihood_ratio_tests"] = tests
     warnings = remarks.on_near(design, near)
     if solution.has_covariance:

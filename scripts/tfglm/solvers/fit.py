@@ -5,6 +5,7 @@ from functools import partial
 
 from tfglm.config import SolverConfig
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, profile, shape, theta
@@ -77,10 +78,11 @@ def fit(
     theta_is_free = estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
 
     def fit_without(term: str) -> Solution:
-        of_term, of_counts = workload, counts
+        of_term, of_counts = workload.with_design(together(design)), counts
         if theta_is_free:
-            less = with_shape(as_asked, run, term)
-            of_term = as_asked.with_design(as_asked.design.as_fitted({less.name: less.value}))
+            asked = as_asked.with_design(together(as_asked.design))
+            less = with_shape(asked, run, term)
+            of_term = asked.with_design(asked.design.as_fitted({less.name: less.value}))
             of_counts = count(of_term, run.executor)
         return solve_across(begin(prepare(of_term, run, of_counts, term)), newton.solve)
 

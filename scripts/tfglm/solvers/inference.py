@@ -1,6 +1,7 @@
 """What is said of the estimates beside their values: standard errors that hold up where the model's variance does not, effective
 degrees of freedom, and which columns others nearly determine."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.linalg
 
 from tfglm.config.std_errors import ROBUST, SERIAL
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import APART, form_of, to_data_scale, to_fit_scale
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
@@ -19,6 +21,7 @@ from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble
 from tfglm.solvers.prepare import by_coefficient, constant_direction
 from tfglm.solvers.problem import Solution
+from tfglm.solvers.quadratic import product
 from tfglm.solvers.sandwich import by_date, by_several, robust, scores_of
 
 NEARLY_ALIASED_BELOW = 1e-3
@@ -142,11 +145,36 @@ class Near:
     inflation: np.ndarray
 
 
-def nearly_aliased(factored: Factored) -> Near:
+def nearly_aliased(factored: Factored, design: Design) -> Near:
     """Which columns of the dense part have nearly no variation of their own."""
     blocks = factored.blocks
     scale = np.diag(blocks.a)
-    pivots = np.diag(factored.factor) ** 2 / scale
+    schur = np.diag(factored.factor) ** 2
+    pivots, inflation = schur / scale, {}
+    of_dense = {place: number for number, place in enumerate(blocks.dense.tolist())}
+    for place, ours, theirs in together_with(design):
+        if place not in of_dense:
+            continue
+        number, size = of_dense[place], float(ours @ product(blocks, ours))
+        pivots[number] = schur[number] * ours[place] ** 2 / size
+        inflation[number] = size * float(theirs @ factored.solve(theirs))
     near = np.flatnonzero(pivots < NEARLY_ALIASED_BELOW)
     inverse = scipy.linalg.cho_solve((factored.factor, True), np.eye(len(scale))[:, near])
-    return Near(blocks.dense[near], pivots[near], scale[near] * inverse[near, np.arange(len(near))])
+    plain = scale[near] * inverse[near, np.arange(len(near))]
+    inflated = [inflation.get(number, value) for number, value in zip(near.tolist(), plain, strict=True)]
+    return Near(blocks.dense[near], pivots[near], np.array(inflated))
+
+
+def together_with(design: Design) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Of each coefficient that a fit has apart from earlier ones of its column: its place, what of the columns of the fit makes
+    that of the data, centred, and what of the coefficients of the fit makes that of the data, each [p]."""
+    if not any(factor.earlier for factor in design.numeric):
+        return
+    columns, rows = to_fit_scale(design).tocsc(), to_data_scale(design)
+    numbers = np.concatenate([np.full(part.size, len(part.multiplier)) for part in design.parts])
+    for part in design.parts:
+        if form_of(design, part) == APART:
+            for place in range(part.where.start, part.where.stop):
+                alike = numbers == len(part.multiplier)
+                ours, theirs = (matrix.toarray().ravel() * alike for matrix in (columns[:, [place]], rows[[place]]))
+                yield place, ours, theirs

@@ -8,6 +8,7 @@ eliminated part b,
 so that only S, as wide as the dense part, is ever factored (docs/statistics.md: Covariance).
 """
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,11 +19,13 @@ import numpy as np
 import scipy.linalg
 
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import NEGLIGIBLE
 from tfglm.engine.parts import eliminated_part, nesting, pairs
 from tfglm.engine.passes import Sums
 
 ALIASED_BELOW = 1e-10
-"""Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5."""
+"""Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5.
+Whether a column of so small a pivot is redundant, the rows tell (solvers.start)."""
 
 
 STRIP, CHUNK = 128, 2048
@@ -219,7 +222,9 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
     return schur
 
 
-def null_vectors(blocks: Blocks, size: int, schur: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def null_vectors(
+    blocks: Blocks, size: int, schur: np.ndarray | None = None, estimable: Collection[int] = ()
+) -> tuple[np.ndarray, np.ndarray]:
     """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it.
 
     Each is found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
@@ -232,6 +237,8 @@ def null_vectors(blocks: Blocks, size: int, schur: np.ndarray | None = None) -> 
         The number of coefficients.
     schur
         The lower triangle of S, where more is eliminated than the blocks have.
+    estimable
+        The positions of columns that are known not to be redundant, however small their pivots are.
 
     Returns
     -------
@@ -243,9 +250,12 @@ def null_vectors(blocks: Blocks, size: int, schur: np.ndarray | None = None) -> 
     scale = np.sqrt(np.diag(blocks.a))
     scale[scale == 0] = 1.0
     schur = schur / scale[:, None] / scale
+    size_of_column = np.zeros(size)
+    size_of_column[blocks.dense], size_of_column[blocks.eliminated] = scale, np.sqrt(blocks.d)
     kept = np.arange(len(schur))
     while True:
-        first, lower = _first_small_pivot(schur[np.ix_(kept, kept)])
+        known = np.isin(blocks.dense[kept], list(estimable))
+        first, lower = _first_small_pivot(schur[np.ix_(kept, kept)], known)
         if first is None:
             break
         before, column = kept[:first], kept[first]
@@ -255,16 +265,19 @@ def null_vectors(blocks: Blocks, size: int, schur: np.ndarray | None = None) -> 
         vector = np.zeros(size)
         vector[blocks.dense] = on_dense
         vector[blocks.eliminated] = -(on_dense @ blocks.b) / blocks.d
+        reach = np.abs(vector) * size_of_column
+        vector[reach <= NEGLIGIBLE * reach.max()] = 0.0
         null.append(vector / np.abs(vector).max())
         aliased.append(blocks.dense[column])
         kept = np.delete(kept, first)
     return np.array(aliased, int), np.array(null).reshape(len(null), size)
 
 
-def _first_small_pivot(matrix: np.ndarray) -> tuple[int | None, np.ndarray]:
-    """Index of the first pivot below the tolerance, if any, and the Cholesky factor of what comes before it."""
+def _first_small_pivot(matrix: np.ndarray, known: np.ndarray) -> tuple[int | None, np.ndarray]:
+    """Index of the first pivot below the tolerance, if any, and the Cholesky factor of what comes before it. Columns that are
+    `known` not to be redundant may have such pivots."""
     lower, stopped = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
     good = stopped - 1 if stopped > 0 else len(matrix)
-    small = np.flatnonzero(np.diag(lower)[:good] ** 2 < ALIASED_BELOW)
+    small = np.flatnonzero(np.diag(lower)[:good] ** 2 < np.where(known[:good], 0.0, ALIASED_BELOW))
     first = small[0] if len(small) else good
     return (None if first == len(matrix) else int(first)), lower[:first, :first]

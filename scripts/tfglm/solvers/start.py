@@ -5,11 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from tfglm.families.gaussian import Gaussian
 from tfglm.solvers.damped import of_columns
-from tfglm.solvers.information import null_vectors
+from tfglm.solvers.information import Blocks, null_vectors
 from tfglm.solvers.newton import NewtonSearch
 from tfglm.solvers.problem import Problem, Solution, State
+from tfglm.solvers.quadratic import product
 from tfglm.solvers.run import Reporter
+
+LEFT_ABOVE = 1e-12
+"""Share of the squares of a column that others leave, above which it is estimated: less are the squares of rounding errors."""
+
+DOUBTFUL_ABOVE = 1e-14
+"""The same by squares, below which no row is asked."""
 
 WARM_ITERATIONS = 12
 WARM_UNTIL = 0.25
@@ -70,16 +78,58 @@ def without_aliased(problem: Problem, share: float) -> tuple[Problem, State | No
     state = problem.at(problem.null_coefficients)
     if design.l2:
         return problem, state, None
-    aliased, directions = null_vectors(state.information, size)
+    aliased, directions = redundant(problem, state.information)
     if len(aliased) and design.offset:
         aliased, directions = aliased_by_columns(problem, aliased, directions)
     return problem.without_aliased(aliased, directions), state, None
 
 
+def redundant(problem: Problem, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+    """As `null_vectors`, but for columns that the rows show to be more than the others make of them.
+
+    Squares lose half of the digits: a pivot of 1e-11 may be rounding error, or a column that can be estimated.
+    """
+    size = problem.design.size
+    estimable: set[int] = set()
+    while True:
+        aliased, directions = null_vectors(blocks, size, estimable=estimable)
+        if problem.design.equations:
+            return aliased, directions
+        more = {
+            int(place)
+            for place, direction in zip(aliased, directions, strict=True)
+            if is_doubtful(blocks, int(place), direction) and left_of(problem, int(place), direction) > LEFT_ABOVE
+        }
+        if not more:
+            return aliased, directions
+        estimable |= more
+
+
+def is_doubtful(blocks: Blocks, place: int, direction: np.ndarray) -> bool:
+    """Whether squares cannot tell if a direction, which should move no row, moves some by a multiple of a column."""
+    alone = np.where(np.arange(len(direction)) == place, direction, 0.0)
+    left, whole = (float(each @ product(blocks, each)) for each in (direction, alone))
+    return abs(left) > DOUBTFUL_ABOVE * whole
+
+
+def left_of(problem: Problem, place: int, direction: np.ndarray) -> float:
+    """The share of the squares of a column that a combination leaves, which a direction says to be nothing; row by row, so that
+    nothing of it is lost."""
+    linear = replace(
+        problem.design, family=Gaussian.name, link=None, theta=None, power=None, response=None, trials=None, offset=None
+    )
+    workload = problem.workload.with_design(linear)
+    alone = np.where(np.arange(len(direction)) == place, direction, 0.0)
+    left, whole = (
+        float(workload.sum(problem.executor, "gradient", linear.by_term(each))["loss"]) for each in (direction, alone)
+    )
+    return left / whole
+
+
 def aliased_by_columns(problem: Problem, aliased: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What is aliased with the same weight for each row, if that is less: with an offset the weights at the null model differ as
     exp(offset) does, and columns that only rows of hardly any weight tell apart seem to be alike."""
-    fewer, of_fewer = null_vectors(of_columns(problem), problem.design.size)
+    fewer, of_fewer = redundant(problem, of_columns(problem))
     return (fewer, of_fewer) if len(fewer) < len(aliased) else (aliased, directions)
 
 
@@ -88,7 +138,7 @@ def without_aliased_unpenalised(problem: Problem) -> tuple[Problem, State]:
     null model."""
     state = problem.at(problem.null_coefficients)
     unpenalised = problem.free & (problem.design.penalised_coefficients == 0)
-    return problem.without_aliased(*null_vectors(state.information.restrict(unpenalised), problem.design.size)), state
+    return problem.without_aliased(*redundant(problem, state.information.restrict(unpenalised))), state
 
 
 def sample_share(problem: Problem) -> float:

@@ -1,0 +1,243 @@
+"""Data that say the same in other words come to the same numbers (metamorphic)."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.formula.api as smf
+
+import metamorphic
+from metamorphic import Model, compare, reported, weights_of
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm.design.parametrisation import hold
+from tfglm.results.hypotheses import hypotheses
+from tfglm.results.joint import joint_tests
+from tfglm.results.margins import margins
+
+FEW, MANY = range(1, 5), range(1000, 1100)
+
+REFERENCE = {"g": "a", "h": "p"}
+
+
+def contradictions(seed: int, folder) -> list[str]:
+    """What a model put together from a seed says otherwise of the same data in other words."""
+    random = np.random.default_rng(seed)
+    frame = metamorphic.table(int(random.integers(300, 900)), random)
+    model = Model.drawn(random)
+    reference = {name: level for name, level in REFERENCE.items() if any(name in term for term in model.terms)}
+    cr2 = seed % 2 == 0
+    first = reported(model, frame, folder / "first", reference, cr2=cr2)
+    coefficients = weights_of(first.coefficients)
+    if len(coefficients) < 12:
+        first = reported(model, frame, folder / "first", reference, tested=coefficients, cr2=cr2)
+    else:
+        coefficients = {}
+    told = f"seed {seed}: {model.formula} {model.family} {model.settings}"
+    found: list[str] = []
+    of_errors = metamorphic.PRECISION if model.family == "gaussian" else metamorphic.OF_ERRORS
+
+    def check(what: str, **settings) -> None:
+        found.extend(f"{told}: {what}: {text}" for text in compare(first, of_errors=of_errors, **settings))
+
+    # Another unit.
+    column = str(random.choice(["x", "z"]))
+    power = int(random.integers(-12, 13))
+    scale = 10.0**power
+    scaled = frame.assign(**{column: frame[column] * scale})
+    other = reported(model, scaled, folder / "scaled", reference, tested=coefficients, cr2=cr2)
+    check(
+        f"{column} times 1e{power}",
+        other=other,
+        factor=lambda index: scale ** -model.power(index[0], column),
+        of_effect=lambda index: 1 / scale if index[0] == column else 1.0,
+    )
+    # Another origin: of whole numbers of hundredths, so that it is exact.
+    shift = float(random.choice([-50, 3, 100]))
+    moved = frame.assign(**{column: (frame[column] + shift).round(2)})
+    other = reported(model, moved, folder / "moved", reference, cr2=cr2)
+    check(
+        f"{column} plus {shift:g}",
+        other=replace(other, hypothesis=first.hypothesis),
+        keep=lambda term: not model.moves_with(term, column),
+        precision=1e-8,
+    )
+    # Another order of rows and columns.
+    order = random.permutation(len(frame))
+    mixed = frame.iloc[order][list(random.permutation(frame.columns))]
+    other = reported(model, mixed, folder / "mixed", reference, frame, tested=coefficients, cr2=cr2)
+    check("in another order", other=other)
+    # Other names of levels.
+    names = dict(zip("abcd", random.permutation(list("wxyz")), strict=True))
+    named = frame.assign(g=frame["g"].map(names))
+    of_names = {name: names[level] if name == "g" else level for name, level in reference.items()}
+    other = reported(model, named, folder / "named", of_names, cr2=cr2)
+    back = {new: old for old, new in names.items()}
+    check("other names", other=renamed(other, back, first))
+    # Rows as often as their number says.
+    if "weights" not in model.settings:
+        counted = reported(model, frame, folder / "counted", reference, cr2=cr2, frequency="times")
+        repeated = frame.loc[frame.index.repeat(frame["times"])]
+        rows = reported(model, repeated, folder / "rows", reference, frame, cr2=cr2)
+        found += [f"{told}: repeated: {text}" for text in compare(counted, rows, of_errors=of_errors)]
+    # A row in two parts, where they are no more rows than one.
+    elif model.family == "poisson" and model.settings["std_errors"] == "classical":
+        half = frame.assign(precision=frame["precision"] / 2)
+        halves = reported(model, pd.concat([half, half]), folder / "halves", reference, frame, cr2=cr2)
+        check("in two parts", other=halves, figures=("deviance", "coefficients"))
+    return found
+
+
+def renamed(report: metamorphic.Reported, back: dict[str, str], like: metamorphic.Reported) -> metamorphic.Reported:
+    """A report with the levels of `g` as they were, in the order of another."""
+
+    def table(frame: pd.DataFrame, order: pd.Index) -> pd.DataFrame:
+        index = [(term, ":".join(back.get(text, text) for text in level.split(":"))) for term, level in frame.index]
+        frame = frame.set_axis(pd.MultiIndex.from_tuples(index, names=["term", "level"]))
+        return frame.loc[order] if set(order) == set(frame.index) else frame
+
+    return replace(
+        report,
+        coefficients=table(report.coefficients, like.coefficients.index),
+        effects=table(report.effects, like.effects.index),
+        means=table(report.means, like.means.index),
+        hypothesis=like.hypothesis,
+    )
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_a_few_models_in_other_words(seed, tmp_path):
+    assert contradictions(seed, tmp_path) == []
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize("seed", MANY)
+def test_many_models_in_other_words(seed, tmp_path):
+    assert contradictions(seed, tmp_path) == []
+
+
+def years() -> pd.DataFrame:
+    """Delays that depend on the year by a polynomial of degree 3."""
+    random = np.random.default_rng(7)
+    year = random.integers(1987, 2009, 1500)
+    t = (year - 1997.5) / 10
+    frame = pd.DataFrame({"yr": year, "g": random.choice(["a", "b"], 1500), "t": year - 1990})
+    frame["y"] = np.round(1 + t - t**2 + 0.5 * t**3 * (1 + (frame["g"] == "b")) + random.normal(size=1500), 3)
+    frame["late"] = (frame["y"] > 1).astype(int)
+    return frame
+
+
+def exact_regression(columns: list[list[int]], y: list[Fraction]) -> tuple[list[float], list[float], float]:
+    """Estimates, standard errors and the residual sum of squares of a linear regression on whole numbers, in fractions."""
+    size, rows = len(columns), len(y)
+    matrix = [
+        [sum((Fraction(a * b) for a, b in zip(columns[i], columns[j], strict=True)), Fraction(0)) for j in range(size)]
+        + [sum((a * b for a, b in zip(columns[i], y, strict=True)), Fraction(0))]
+        + [Fraction(int(i == j)) for j in range(size)]
+        for i in range(size)
+    ]
+    for i in range(size):
+        matrix[i] = [value / matrix[i][i] for value in matrix[i]]
+        for j in range(size):
+            if j != i:
+                matrix[j] = [a - matrix[j][i] * b for a, b in zip(matrix[j], matrix[i], strict=True)]
+    b = [row[size] for row in matrix]
+    residuals = (value - sum(b[k] * columns[k][i] for k in range(size)) for i, value in enumerate(y))
+    rss = sum(residual * residual for residual in residuals)
+    errors = [float(rss / (rows - size) * matrix[k][size + 1 + k]) ** 0.5 for k in range(size)]
+    return [float(value) for value in b], errors, float(rss)
+
+
+def test_powers_of_years_are_estimated_as_exactly_as_their_numbers_allow(tmp_path):
+    frame = years()
+    design, fitted = fit_frame(frame, "y ~ yr + I(yr^2) + I(yr^3)", "gaussian", tmp_path)
+    table = table_of(design, fitted)
+    columns = [[int(year) ** power for year in frame["yr"]] for power in range(4)]
+    estimates, errors, rss = exact_regression(columns, [Fraction(str(y)) for y in frame["y"]])
+    assert list(table["status"]) == [""] * 4
+    assert table["estimate"].to_numpy() == pytest.approx(estimates, rel=1e-9)
+    assert table["std_error"].to_numpy() == pytest.approx(errors, rel=1e-9)
+    assert fitted.summary["deviance"] == pytest.approx(rss, rel=1e-10)
+    # 1 - R^2 on all others is not below what squares can tell, but the fit has them apart.
+    assert [each["term"] for each in fitted.summary["nearly_aliased"]] == ["I(yr^2)", "I(yr^3)"]
+    rows = [{name: 1.0} for name in ("yr", "I(yr^2)", "I(yr^3)")]
+    test = hypotheses(estimates_of(design, fitted), {"all": rows}).iloc[0]
+    centred = smf.ols("y ~ t + I(t**2) + I(t**3)", frame).fit()
+    assert test["df"] == 3 and test["F"] == pytest.approx(centred.fvalue, rel=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{}, {"std_errors": "HC3"}, {"tests": "likelihood_ratio"}], ids=str)
+def test_powers_of_years_say_what_powers_of_centred_years_say(settings, tmp_path):
+    frame = years()
+    found = {}
+    file = ingest_frame(frame, tmp_path)
+    for name in ("yr", "t"):
+        formula = f"late ~ {name}*g + I({name}^2)*g + I({name}^3)"
+        design, fitted, _ = fit_files([file], formula, "binomial", **settings)
+        tests = joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).iloc[[3, -1]]
+        of_columns = margins(design, fitted, [file], {}, fitted.summary["df_residual"], 0.95, balanced=True)
+        numbers = [of_columns.effects[["estimate", "std_error"]], of_columns.means[["mean", "std_error"]]]
+        found[name] = np.concatenate(
+            [[fitted.summary["deviance"]], tests["chi_squared"], *(x.to_numpy().ravel() for x in numbers)]
+        )
+    assert found["yr"] == pytest.approx(found["t"], rel=1e-6, nan_ok=True)
+
+
+def interaction() -> pd.DataFrame:
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"gb": random.gamma(2, 3, 800).round(6), "region": random.choice(["n", "s"], 800)})
+    frame["kind"] = random.choice(["p", "q", "r"], 800)
+    frame["bytes"] = (frame["gb"] * 1e9).round()
+    frame["stamp"] = (1.7e12 + frame["gb"] * 1e6).round()
+    frame["twice"] = frame["gb"] * 1e8
+    slope = np.where(frame["region"] == "s", 0.05, 0.2)
+    frame["y"] = (1 + slope * frame["gb"] + random.normal(0, 0.3, 800)).round(4)
+    return frame
+
+
+@pytest.mark.parametrize("formula", ["y ~ gb*region", "y ~ gb*region*kind"])
+@pytest.mark.parametrize(("column", "unit"), [("bytes", 1e9), ("stamp", 1e6)])
+def test_the_unit_and_origin_of_a_number_change_no_interaction(formula, column, unit, tmp_path):
+    frame = interaction()
+    file = ingest_frame(frame, tmp_path)
+    tables, tests = {}, {}
+    for name in ("gb", column):
+        design, fitted, _ = fit_files([file], formula.replace("gb", name), "gaussian")
+        estimates = estimates_of(design, fitted)
+        tables[name], tests[name] = table_of(design, fitted), joint_tests(estimates)
+    ours, other = (table[table.index.get_level_values("term").str.contains(name)] for name, table in tables.items())
+    assert list(ours["status"]) == list(other["status"])
+    assert other["estimate"].to_numpy() * unit == pytest.approx(ours["estimate"].to_numpy(), rel=1e-7, abs=1e-9)
+    assert other["std_error"].to_numpy() * unit == pytest.approx(ours["std_error"].to_numpy(), rel=1e-7, nan_ok=True)
+    assert list(tests["gb"]["df"]) == list(tests[column]["df"])
+    assert tests[column]["chi_squared"].iloc[-1] == pytest.approx(tests["gb"]["chi_squared"].iloc[-1], rel=1e-6)
+
+
+def test_a_column_in_another_unit_is_aliased_whatever_the_unit(tmp_path):
+    for number, scale in enumerate((1e-12, 1e-8, 1.0, 1e8, 1e12)):
+        frame = interaction().assign(twice=lambda frame: frame["gb"] * scale)  # noqa: B023
+        table = table_of(*fit_frame(frame, "y ~ gb + twice", "gaussian", tmp_path / str(number)))
+        assert list(table["status"]) == ["", "", "aliased"] and table["std_error"].iloc[1] > 0
+        assert table["aliased_with"].iloc[2] == (f"{scale:.4g} gb" if scale != 1 else "gb")
+
+
+def test_a_column_that_others_nearly_make_is_estimated_if_the_rows_tell_it_apart(tmp_path):
+    random = np.random.default_rng(0)
+    a, noise = random.normal(5, 2, 2000), random.normal(size=2000)
+    frame = pd.DataFrame({"a": a, "b": 2 * a + 1e-5 * noise, "y": a + random.normal(size=2000)})
+    table = table_of(*fit_frame(frame, "y ~ a + b", "gaussian", tmp_path))
+    exact = smf.ols("y ~ c + rest", frame.assign(c=a - 5, rest=1e5 * (frame["b"] - 2 * a))).fit()
+    assert list(table["status"]) == ["", "", ""]
+    ours = table.loc[("b", "")]
+    assert ours["estimate"] == pytest.approx(exact.params["rest"] * 1e5, rel=1e-5)
+    assert ours["std_error"] == pytest.approx(exact.bse["rest"] * 1e5, rel=1e-3)
+
+
+def test_coefficients_held_at_zero_do_not_depend_on_units():
+    null = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 2.0, 1.0, -1.0]])
+    held, basis = hold(null, np.array([3, 2, 1, 0]))
+    for unit in (np.array([1e-12, 1e12, 1.0, 1e9]), np.array([1e10, 1.0, 1e-10, 1e-10])):
+        of_units, other = hold(null * unit, np.array([3, 2, 1, 0]))
+        assert list(of_units) == list(held) == [3, 1]
+        assert other * unit[held][:, None] / unit == pytest.approx(basis, abs=1e-12)
