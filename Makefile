@@ -1,5 +1,5 @@
-# Everything the project does from a fresh checkout: `make run` fits the default models, `make test` runs the tests. Both say how far
-# they are; with VERBOSE=1 all that pip and Snakemake say.
+# Everything the project does from a fresh checkout: `make run` fits the default models, `make test` runs the tests. Both show
+# their progress; VERBOSE=1 shows all output of pip and Snakemake.
 
 PYTHON ?= python3.11
 CORES ?= 4
@@ -21,8 +21,8 @@ report: run
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# Every drill: what is killed, frozen or missing in the middle of a run, here and on a SLURM; interrupted runs with an edited
-# config; and configs, CSV files and damage by the thousand (45 minutes).
+# Every drill: processes that are killed, frozen or missing in the middle of a run, here and on SLURM; interrupted runs with an
+# edited config; and configs, CSV files and damage by the thousand (45 minutes).
 drills: $(BIN)/.ready-dev
 	$(BIN)/pytest -m drill --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
@@ -34,29 +34,30 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/python scripts/document_config.py --check
 	$(SNAKEMAKE) --lint
 
-# The documentation as a site, site/index.html; a link that leads nowhere is an error.
+# The documentation as a site, site/index.html; a broken link is an error.
 docs: $(BIN)/.ready-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# The tutorial's numbers and the pictures of docs/, from a run of the default config.
+# Takes the tutorial's numbers and the pictures of docs/ from a run of the default config.
 docs-pictures: run
 	$(BIN)/python docs/site/renew.py
 
-# How fast CSV becomes shards, beside pandas, polars, DuckDB and unpacking (ten minutes, 5 GB); writes
+# The speed from CSV to shards, against pandas, polars, DuckDB and unpacking (ten minutes, 5 GB); writes
 # benchmarks/results/ingest.json and docs/benchmarks.md.
 bench-ingest: $(BIN)/.ready
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/page.py
 
-# How fast a model is fitted, beside other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and docs/benchmarks.md.
-# In an environment of its own: what glum needs changes how other packages behave.
+# The speed of a fit, against other programs (a quarter of an hour, 8 GB); writes benchmarks/results/fit.json and
+# docs/benchmarks.md. It has its own environment, because glum's packages change how other packages behave.
 bench-fit: requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement requirements.txt glum==3.4.1
 	.venv-bench/bin/python benchmarks/fit.py
 	.venv-bench/bin/python benchmarks/page.py
 
-# Whether tests and intervals by cluster keep their level, by simulation (hours); writes benchmarks/results/clustered_inference.json.
+# Whether tests and intervals by cluster keep their level, by simulation (hours); writes
+# benchmarks/results/clustered_inference.json.
 bench-clusters: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/clustered_inference.py
 
@@ -77,18 +78,18 @@ bench-likelihoods: $(BIN)/.ready-dev
 bench-margins: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/margins.py
 
-# How long absorbed factors take, beside pyfixest, and of 120 million rows (half an hour, 12 GB); writes
+# The time for absorbed factors, against pyfixest, and for 120 million rows (half an hour, 12 GB); writes
 # benchmarks/results/absorb.json.
 bench-absorb: $(BIN)/.ready-dev
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --requirement benchmarks/peers/environments/pyfixest.txt
 	$(BIN)/python benchmarks/absorb.py --peer .venv-bench/bin/python
 
-# What sweeps of ten models take with equal rows summed, and without (ten minutes, 2 GB); writes benchmarks/results/collapse.json.
+# The time for sweeps of ten models with and without collapsed rows (ten minutes, 2 GB); writes benchmarks/results/collapse.json.
 bench-collapse: $(BIN)/.ready-dev
 	$(BIN)/python benchmarks/collapse.py
 
-# How fast the rows of shards reach a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
+# The speed from shards to a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready
 	$(BIN)/python benchmarks/network_input.py
 
@@ -96,23 +97,23 @@ bench-input: $(BIN)/.ready
 bench-scaling: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling.py
 
-# What a SLURM costs such a fit, on simulated nodes (as root; a quarter of an hour on two busy cores, 9 GB); writes
+# The cost of SLURM for such a fit, on simulated nodes (as root; a quarter of an hour on two busy cores, 9 GB); writes
 # benchmarks/results/scaling_slurm.json.
 bench-scaling-slurm: $(BIN)/.ready
 	$(BIN)/python benchmarks/scaling_slurm.py
 
-# What fits cost on links of 1 and 10 Gbit/s with up to 32 workers, and what a model of that predicts for larger clusters (as root;
+# The cost of fits on links of 1 and 10 Gbit/s with up to 32 workers, and the predictions of a model for larger clusters (as root;
 # 25 minutes on two quiet cores, 16 GB); writes benchmarks/results/links.json and docs/scaling.md.
 bench-links: $(BIN)/.ready
 	$(BIN)/python benchmarks/links.py
 	$(BIN)/python benchmarks/page.py
 
-# What each strategy of a network costs to start, and a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
+# The cost of each strategy of a network, to start and for a step (five minutes, 2 GB); writes benchmarks/results/strategies.json.
 bench-strategies: $(BIN)/.ready
 	$(BIN)/python benchmarks/strategies.py
 
-# The same regressions by other programs, each in an environment of its own (hours; R, jsonlite and data.table for R, Java for H2O and
-# Spark, 16 GB); writes benchmarks/results/peers.json, docs/peers.md and its picture.
+# The same regressions by other programs, each in its own environment (hours; needs R with jsonlite and data.table, Java for H2O
+# and Spark, 16 GB); writes benchmarks/results/peers.json, docs/peers.md and its picture.
 benchmark: $(BIN)/.ready-dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores 2 --keep-going --snakefile benchmarks/peers/Snakefile
 	$(BIN)/python benchmarks/peers/page.py
@@ -123,12 +124,12 @@ bench-large: $(BIN)/.ready
 	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/page.py
 
-# After a power cut or a SIGKILL of Snakemake, which then had no time to take back its lock.
+# After a power cut or a SIGKILL of Snakemake, which then could not remove its lock.
 resume: $(BIN)/.ready
 	$(SNAKEMAKE) --unlock
 	$(RUN) --rerun-incomplete
 
-# All that a run made; the configuration and the data stay.
+# Deletes everything that a run made; the configuration and the data stay.
 clean:
 	rm -rf results logs timings .snakemake
 

@@ -36,7 +36,7 @@ def figures_of_ingest(ingest: dict) -> str:
         f"CSV becomes shards: {large['csv_mb'] / 1000:.1f} GB, {large['rows'] / 1e6:.0f} million rows, "
         f"{large['bytes_per_row']:.0f} bytes a row in the shards. The programs take turns, with {machine['threads']} threads on "
         f"{machine['cores']} cores. The machine had other work (its load was {machine['load_before']:.0f} before), so processor "
-        "seconds are more reliable than the clock. For the other programs only reading counts."
+        "seconds are more reliable than the clock. The other programs only read the file."
     )
     size = several["csv_mb"] / several["files"] / 1000
     one, both = (several[how]["mb_per_s"] for how in ("one after another", "at once"))

@@ -116,7 +116,7 @@ def faster(entries: dict) -> list[str]:
         return []
     rest = own["seconds"] - own["read_seconds"] - own["fit_seconds"]
     spent = f"tfglm spends {rest:.1f} s on Snakemake and on jobs that neither read nor fit"
-    return ["", f"These are faster than tfglm: {', '.join(quicker)}. {spent}."]
+    return ["", f"These are faster than tfglm: {'; '.join(quicker)}. {spent}."]
 
 
 def page(results: dict, config: dict) -> str:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What has become of a job: prints `running`, `success` or `failed`, as Snakemake asks. A scheduler that does not answer, or not
-# yet, is asked again; else one short failure of it would end the run.
+# The state of a job: prints `running`, `success` or `failed`, as Snakemake asks. If the scheduler does not answer, or not yet,
+# the script asks again; otherwise a short failure would end the run.
 #
 #   status.sh pbs|sge|lsf <number of the job>
 

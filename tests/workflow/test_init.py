@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_fitted_says_why(tmp_path):
     assert done.returncode == 1 and not (tmp_path / "config").exists()
     assert re.fullmatch(
         r"error: x\.csv: has a single column, `a b`.*\n( .*\n)*"
-        r"Failed: Looking at x\.csv; its log: logs/init\.log\n"
+        r"Failed: Inspecting x\.csv; its log: logs/init\.log\n"
         r"Complete log\(s\): \S+\n",
         done.stdout,
     )

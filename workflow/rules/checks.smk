@@ -1,4 +1,4 @@
-# What is refused before Snakemake deletes earlier outputs or starts a job, and what a run says at its end.
+# Checks before Snakemake deletes earlier outputs or starts a job, and the messages at the end of a run.
 
 import functools
 import json
@@ -14,19 +14,19 @@ from tfglm.roles import memory, pending, tpu
 
 
 def check_config(config, problems):
-    """Collect what is wrong with columns, expressions and models, as far as config, layouts and headers tell: before Snakemake
+    """Collect mistakes in columns, expressions and models, as far as config, layouts and headers show them, before Snakemake
     deletes the earlier outputs of the first rule that needs them."""
     offered = offered_columns(config, LAYOUTS.values())
     if not READS_HEADERS:
-        # Only the jobs can read headers, expressions and formulas: they check the rest.
+        # Only the jobs can read headers, expressions and formulas: they check these.
         problems.messages += column_problems(config, LAYOUTS.values())
         return
     from tfglm.data.layouts import check_expressions
     from tfglm.design.early import model_problems
 
     def layouts_of(files, settings):
-        """The layouts of some files, as far as they are known, by name."""
-        # A column that no layout has is told once, not of each file.
+        """The known layouts of some files, by name."""
+        # Report a column that no layout has once, not for each file.
         known = [column for column in settings.columns if column in offered]
         settings, layouts = settings.model_copy(update={"columns": known}), {}
         for file in files.values():
@@ -35,7 +35,7 @@ def check_config(config, problems):
                 check_expressions(possible, settings)
                 layouts |= possible
         if not files:
-            # None of those that the config names is there.
+            # None of the files that the config names exists.
             layouts = LAYOUTS
             with problems.collected():
                 check_expressions(layouts, settings)
@@ -53,7 +53,7 @@ def check_config(config, problems):
 
 @functools.cache
 def check_asked(name):
-    """Refuse a model that is asked for though the config does not name it under `fit`, as those are that it does."""
+    """Check a model that `fit` does not name but the command does, like the models that `fit` names."""
     problems = Problems()
     check_config(CONFIG.model_copy(update={"fit": [name], "compare": None}), problems)
     try:
@@ -86,7 +86,7 @@ def check_disk():
 
 
 try:
-    # Not once more in the process of every job.
+    # The processes of jobs do not check again.
     if workflow.is_main_process:
         check_config(CONFIG, PROBLEMS)
     PROBLEMS.check()
@@ -97,8 +97,8 @@ except UserError as error:
 
 
 def check_machine():
-    """Before anything starts: refuse a TPU that is not there and more processes than this machine has memory for, and say it if
-    others can reach them."""
+    """Before anything starts, refuse a missing TPU and more processes than this machine has memory for. Warn if others can
+    reach the processes."""
     if not workflow.local_exec:
         return
     jobs = list(workflow.dag.needrun_jobs())
@@ -116,7 +116,7 @@ def check_machine():
         raise WorkflowError(str(error)) from None
     if isolate == "never":
         return
-    # By a process of its own: Snakemake has threads.
+    # In a separate process, because Snakemake has threads.
     line = [sys.executable, str(SCRIPTS / "isolate.py"), "--try"]
     reason = subprocess.run(line, capture_output=True, text=True).stdout.strip()
     if reason and isolate == "always":
@@ -126,28 +126,28 @@ def check_machine():
         )
     if reason:
         logger.warning(
-            f"While a fit runs, whoever reaches this machine's ports, as all its users do, can read and write your files: a "
+            f"While a fit runs, whoever reaches this machine's ports can read and write your files; all users of this machine can: a "
             f"network of its own is refused here ({reason}). README.md (Security) says more."
         )
 
 
 def check_nodes():
-    """Refuse a fit on several nodes where nothing starts processes on the others."""
+    """Refuse a fit on several nodes if nothing starts processes on the other nodes."""
     nodes, executor = CONFIG.cluster.nodes, workflow.executor_plugin.name
     if nodes > 1 and not (workflow.local_exec or executor == pending.EXECUTOR):
         raise WorkflowError(
             f"cluster.nodes: {nodes}: with the executor `{executor}` all processes of a fit run on one node; "
-            "take the key away, or say --config 'cluster={nodes: 1}'"
+            "remove the key, or write --config 'cluster={nodes: 1}'"
         )
 
 
-# Why the scheduler will never start a job, or a group of jobs has failed: repeated at the end of the run.
+# Why the scheduler will never start a job, or why a group of jobs has failed: the end of the run repeats it.
 GIVEN_UP = []
 
 
 def watch_queue():
-    """Have a run end if the scheduler will never start one of its jobs, and a job fail that has ended in another way than the executor
-    knows."""
+    """End a run if the scheduler will never start one of its jobs, and fail a job that has ended in a way that the executor
+    does not know."""
     if workflow.executor_plugin.name == pending.EXECUTOR:
         import snakemake_executor_plugin_slurm
 
@@ -157,8 +157,9 @@ def watch_queue():
 
 
 def tell_why_groups_fail():
-    """Have Snakemake say why a group of jobs has failed, as it does of single jobs: it drops the executor's words, such as those of an
-    sbatch that refuses the job (https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/456)."""
+    """Make Snakemake say why a group of jobs has failed, as it does for single jobs. It drops the executor's words, such as
+    those of an sbatch that refuses the job (https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/456).
+    """
     log_error = GroupJob.log_error
 
     def log_error_with_reason(group, msg=None, **further):
@@ -188,7 +189,7 @@ onerror:
 
 
 def headline(name):
-    """What a model has come to, in a line."""
+    """The result of a model, in a line."""
 
     def read(file):
         return json.loads(Path(RESULTS, "models", name, file).read_text())
@@ -215,7 +216,7 @@ def headline(name):
 
 
 onsuccess:
-    # Where the first page was asked for, all that it tells of is of this config.
+    # If the run made the first page, everything on it is from this config.
     if any(job.rule.name == "render_home" for job in workflow.dag.jobs):
         print("", *map(headline, MODELS), sep="\n")
         print(f"The page to open: {RESULTS}/index.html")
@@ -227,6 +228,6 @@ onsuccess:
         size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
         told = f"{size / 1e6:,.1f}" if size >= 1e5 else "less than 0.1"
         print(
-            f"There are {told} MB of shards that this config does not use, of another config or an earlier"
-            " version of it: `snakemake --cores 1 tidy` deletes them."
+            f"There are {told} MB of shards that this config does not use, from another config or an earlier"
+            " version of this one: `snakemake --cores 1 tidy` deletes them."
         )

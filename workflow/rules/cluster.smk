@@ -1,4 +1,4 @@
-# An exact fit by several processes: the chief, for which ps and workers work, or its peers (roles.smk).
+# An exact fit by several processes: the chief, with ps and workers, or with its peers (roles.smk).
 
 
 rule chief:
@@ -14,7 +14,7 @@ rule chief:
         history_digest=f"{MODEL}/history.sha256",
     log:
         f"{LOGS}/models/{{model}}/chief.log",
-    # Not under logs/, in no rule: on a full log disk a fit that is complete would fail.
+    # No rule has this under logs/, because a complete fit would fail on a full log disk.
     benchmark:
         f"{TIMINGS}/chief/{{model}}.tsv"
     wildcard_constraints:
@@ -25,7 +25,7 @@ rule chief:
     resources:
         patience=CONFIG.cluster.patience,
         stall=CONFIG.cluster.stall,
-        # Texts have to be the same in all of a group.
+        # Text resources must be the same in all jobs of a group.
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
@@ -35,8 +35,8 @@ rule chief:
         **MEANWHILE,
         engine=ENGINE,
         settings=settings(*SolverConfig.model_fields),
-        # For the record, and so a reason to run as well: else a fit of the same numbers could tell of another config than that of
-        # the models beside it, with which it is to be compared.
+        # A record, and so a reason to run again: otherwise a fit with the same numbers could name another config than the models
+        # that it is compared with.
         config=provenance_settings,
     message:
         "{wildcards.model}: fitting"

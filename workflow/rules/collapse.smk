@@ -1,4 +1,4 @@
-# Training rows that agree in all that some models need of them, summed once for the fits of these models (`collapse`).
+# Sums training rows that agree in everything some models need, once for the fits of these models (`collapse`).
 
 
 rule collapse_rows:

@@ -1,4 +1,4 @@
-# What all rules share: the config, the paths that stand in many of them, and the params that are keys of the config.
+# Shared by all rules: the config, common paths, and the params that are keys of the config.
 
 import hashlib
 import json
@@ -36,49 +36,50 @@ from tfglm.config.models import has_curves
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 
-# What messages call the config.
+# The name of the config in messages.
 CONFIG_FILES = ", ".join(map(str, workflow.configfiles)) or "config"
-# Mistakes that are told together with those that checks.smk finds.
+# Mistakes that are reported together with the mistakes that checks.smk finds.
 PROBLEMS = Problems()
 FILES = SCORED = FETCHED = {}
 TO_SCORE = None
 try:
     CONFIG = load(config, CONFIG_FILES, PROBLEMS)
-    # What a file may look like, by the name of the layout.
+    # The possible layouts of a file, by the name of the layout.
     LAYOUTS = load_layouts(CONFIG.data)
-    # Those of the files that are only predicted. A layout that they alone have says nothing of a model.
+    # The layouts of files that are only predicted. A layout for these files alone does not affect a model.
     OF_SCORE = CONFIG.data.model_copy(update={"files": CONFIG.score})
     LAYOUTS_TO_SCORE = load_layouts(OF_SCORE) if CONFIG.score else {}
     # The input files, by their name in results.
     with PROBLEMS.collected():
         FILES = expand_files(CONFIG.data)
-    # Those that are only predicted, and how they are read.
+    # The files that are only predicted, and the settings to read them.
     with PROBLEMS.collected():
         TO_SCORE = settings_to_score(CONFIG) if CONFIG.score else None
         SCORED = expand_files(OF_SCORE, "score") if TO_SCORE else {}
-    # The files that are fetched, by their own name.
+    # The fetched files, by their own name.
     with PROBLEMS.collected():
         FETCHED = fetched([*FILES.values(), *SCORED.values()])
-    # What commands, logs and records must not show reaches the script by its environment.
+    # Secrets, which commands, logs and records must not show, reach the script in its environment.
     os.environ[SECRETS] = secret_addresses(FETCHED)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-# Labels and units of columns, as JSON: what pages show, and nothing that is computed.
+# Labels and units of columns, as JSON. Pages show them; no computation uses them.
 WORDS = json.dumps(words_of_columns(LAYOUTS.values(), CONFIG.data), sort_keys=True)
 
-# Files of the project with the coordinates of levels; those inside of Python packages do not change.
+# Files of the project with the coordinates of levels. Files inside Python packages do not change.
 COORDINATES = coordinate_files(json.loads(WORDS))
 
 MODELS = CONFIG.fit or list(CONFIG.all_models)
-# Of these, the regressions and the networks.
+# The regressions and the networks among them.
 REGRESSIONS = [name for name in MODELS if name in CONFIG.models]
 NETWORKS = [name for name in MODELS if name in CONFIG.networks]
 HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
 
 def folder_of_results():
-    """Where the results of this config lie: a folder of their own, named after its file, so that no other's are overwritten."""
+    """The folder of the results of this config. It is named after the file of the config, so no config overwrites the results
+    of another."""
     if CONFIG.results:
         return CONFIG.results
     file = workflow.configfiles[-1] if workflow.configfiles else "tfglm"
@@ -87,12 +88,12 @@ def folder_of_results():
 
 
 RESULTS = folder_of_results()
-# What else is by config: logs, and what each job took.
+# Logs and times of jobs have a folder for each config too.
 NAME = Path(RESULTS).relative_to("results") if RESULTS.startswith("results/") else Path(RESULTS)
 LOGS, TIMINGS = Path("logs", NAME).as_posix(), Path("timings", NAME).as_posix()
 
 MODEL = f"{RESULTS}/models/{{model}}"
-# What a fitted model is read from.
+# The files of a fitted model.
 FIT = {
     "design": f"{MODEL}/design.json",
     "checkpoint": f"{MODEL}/checkpoint",
@@ -106,7 +107,7 @@ wildcard_constraints:
     model="[A-Za-z][A-Za-z0-9_]*",
 
 
-# Any model but a network: also one that is not in the config, whose name is to be refused.
+# Any model except a network, also a model that is not in the config, because its name is to be refused.
 NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + "[A-Za-z][A-Za-z0-9_]*"
 NETWORK = "|".join(CONFIG.networks) or "(?!)"
 
@@ -118,12 +119,12 @@ def has_peers():
 
 
 def networks_where(holds):
-    """The networks of which something holds, as a pattern of their names."""
+    """The networks for which a condition holds, as a pattern of their names."""
     return "|".join(name for name in NETWORKS if holds(CONFIG.networks[name])) or "(?!)"
 
 
 class Unwatched:
-    """A param that is no reason to run a job again: Snakemake compares plain values only."""
+    """A param that is no reason to run a job again, because Snakemake compares plain values only."""
 
     def __init__(self, value):
         self.value = value
@@ -152,13 +153,13 @@ def model_of(wildcards):
 
 
 def folder_of_model(wildcards):
-    """Where the files of the model lie that a job is for."""
+    """The folder of the model that a job is for."""
     return MODEL.format(model=wildcards.model)
 
 
 def settings(*keys):
-    """A params function: these keys of the model's section as JSON, for the option `--settings`, which validates them again. Keys at
-    their default are left out, so that a key that a later version adds is no reason to run again."""
+    """A params function: these keys of the model's section as JSON, for the option `--settings`, which validates them again.
+    Keys at their default are left out. So a new key in a later version is no reason to run again."""
 
     def section(wildcards):
         values = model_of(wildcards).model_dump(include=set(keys), exclude_defaults=True)
@@ -168,7 +169,7 @@ def settings(*keys):
 
 
 def settings_of_regressions(*keys):
-    """The same of all regressions, by name."""
+    """The same for all regressions, by name."""
     sections = {name: CONFIG.models[name].model_dump(include=set(keys), exclude_defaults=True) for name in REGRESSIONS}
     return json.dumps(sections, sort_keys=True)
 
@@ -179,24 +180,25 @@ def unwatched(function):
 
 
 def latency_wait():
-    """Seconds that Snakemake waits for a file. At least 20: the chief starts when the roles have written their addresses, and on a
-    busy machine, from a slow disk, or where a job first activates an environment, that takes longer than the 5 s of Snakemake. Not
-    more than needed, as it looks again each tenth of that time; and not as a profile of the workflow, which would overrule the 60 s of
-    those in profiles/."""
+    """Seconds that Snakemake waits for a file: at least 20. The chief starts when the roles have written their addresses. On a
+    busy machine, from a slow disk, or if a job first activates an environment, this takes longer than Snakemake's 5 s. More
+    would cost time, because Snakemake looks again each tenth of it. A profile of the workflow would overrule the 60 s of the
+    profiles in profiles/."""
     return max(workflow.execution_settings.latency_wait, 20)
 
 
 def chief_within(wildcards):
-    """Seconds from the start of a role in which Snakemake has started the chief or given it up, as a roster is missing."""
+    """Seconds after the start of a role until Snakemake has started the chief, or given it up because a roster is missing."""
     return latency_wait() + 10
 
 
-# Neither outputs, which Snakemake would delete when the job fails, nor reasons to run: how the processes of a model find each other,
+# These paths are neither outputs, which Snakemake would delete when the job fails, nor reasons to run again. The processes of a
+# model find each other here,
 MEETING = {
     "network": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/network.json"),
     "lease": unwatched(lambda wildcards: f"{RESULTS}/models/{wildcards.model}/cluster/chief.lease"),
 }
-# and what a fit writes before it is complete.
+# and a fit writes these before it is complete.
 MEANWHILE = {
     "journal": unwatched(lambda wildcards: f"{RESULTS}/resume/{wildcards.model}"),
     "progress": unwatched(lambda wildcards: f"{LOGS}/models/{wildcards.model}/progress.json"),
@@ -205,7 +207,7 @@ MEANWHILE = {
 
 
 def provenance_settings(wildcards):
-    """What of the config the numbers depend on, as JSON."""
+    """The keys of the config that the numbers depend on, as JSON."""
     data = CONFIG.data.model_dump(exclude=set(SourceConfig.model_fields), exclude_defaults=True)
     of_fit = (DesignConfig, SolverConfig, TrainingConfig)
     keys = {key for section in of_fit for key in section.model_fields}
@@ -214,8 +216,8 @@ def provenance_settings(wildcards):
 
 
 def command_of_this_run():
-    """What makes these results again in this folder. An address may hold a secret, and is left out; so is `cluster`, which changes
-    no result."""
+    """The command that makes these results again in this folder. It leaves out addresses, which may hold a secret, and
+    `cluster`, which changes no result."""
     settings = workflow.config_settings
     here = Path.cwd()
     paths = [Path(path).relative_to(here) if here in Path(path).parents else path for path in settings.configfiles]
@@ -233,15 +235,15 @@ def derived_covariates(wildcards):
 
 
 def offset_of(wildcards):
-    """The fit of the regression whose linear predictor is a part of a network's."""
+    """The fit of the regression whose linear predictor is part of a network."""
     model = model_of(wildcards)
     offset = isinstance(model, NetworkConfig) and model.offset_from
     return [f"{RESULTS}/models/{offset}/{name}" for name in ("design.json", "checkpoint", "fit.json")] if offset else []
 
 
 def threads_to_average(wildcards):
-    """Of a job that reads the rows again: one for each half GB of input. No number depends on it, and other results are made at the
-    same time. Where jobs are sent elsewhere the cores are not known."""
+    """Threads of a job that reads the rows again: one for each half GB of input. No number depends on it, and other jobs run
+    at the same time. If jobs run elsewhere, the number of cores is unknown."""
     sources = [Path(file.source) for file in FILES.values() if not file.fetched]
     size = sum(source.stat().st_size for source in sources if source.is_file())
     return max(1, min(8, workflow.resource_settings.cores or 4, size // 2**29))
@@ -259,12 +261,12 @@ def gpus_of_training(wildcards):
 
 
 def reference_of_regression(wildcards):
-    """The file with the reference levels, which a network has none of."""
+    """The file with the reference levels of a regression; a network has none."""
     return [] if wildcards.model in CONFIG.networks else f"{RESULTS}/models/{wildcards.model}/reference.json"
 
 
 def reference_of_unseen(wildcards):
-    """The file with the reference levels, where the evaluation depends on them."""
+    """The file with the reference levels, if the evaluation depends on them."""
     uses_them = model_of(wildcards).unseen == "reference"
     return f"{RESULTS}/models/{wildcards.model}/reference.json" if uses_them else []
 
@@ -281,7 +283,7 @@ def roles_of(wildcards):
 
 
 def allocation(wildcards):
-    """What a scheduler is asked for: nodes, and processes on the fullest of them."""
+    """The request to a scheduler: nodes, and processes on the fullest node."""
     roles = roles_of(wildcards)
     return launch.request(roles.ps, roles.workers + roles.peers, CONFIG.cluster.nodes)
 
@@ -294,16 +296,16 @@ def rosters_of(wildcards):
 
 
 def key_of(text):
-    """What a folder is called by all that its content depends on."""
+    """The name of a folder, from everything that its content depends on."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-# Rows that are collapsed are named by what they have: models of like columns share them, and other columns make others.
+# Collapsed rows are named by their columns: models with the same columns share them.
 COLLAPSED = f"{RESULTS}/data/collapsed/{{columns}}"
 
 
 def collapsed_by_model():
-    """What the collapsed rows have that each model reads, as JSON, by its name: models of one section share them."""
+    """The columns of the collapsed rows that each model reads, as JSON, by its name. Models of one section share them."""
     sections, of_section = sections_of(config), {}
     for name, model in CONFIG.models.items():
         if model.collapse:
@@ -321,6 +323,6 @@ SETTINGS_OF = {COLUMNS_OF[name]: settings for name, settings in WANTED.items()}
 
 
 def collapsed_of(wildcards):
-    """The manifest of the collapsed rows that a model reads, if it does."""
+    """The manifest of the collapsed rows, if a model reads them."""
     columns = COLUMNS_OF.get(wildcards.model)
     return f"{COLLAPSED}/manifest.json".format(columns=columns) if columns else []

@@ -1,5 +1,5 @@
-# Included before Snakemake reads the config: what would be lost in silence, or never end, is refused first. The files of
-# --configfile are read by Snakemake before any of this.
+# Included before Snakemake reads the config. It refuses mistakes that would be lost in silence, or never end. Snakemake reads the
+# files of --configfile before any of this.
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ for prefix in ("NUMBA_", "PYTHON"):
 
 
 def check_config_files():
-    """Raise UserError for a config that repeats a key, repeats itself without end, or is run as Python."""
+    """Raise UserError for a config that repeats a key, repeats itself without end, or runs as Python."""
     of_another_workflow = workflow.modifier.skip_configfile
     files = [Path(path) for path in workflow.configfiles]
     default = Path("config/config.yaml")

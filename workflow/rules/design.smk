@@ -1,4 +1,4 @@
-# Formula and dictionary together, without TensorFlow: what can be refused is refused here, before any role starts.
+# Combines formula and dictionary, without TensorFlow. Mistakes that show here are refused before any role starts.
 
 
 rule build_design:
@@ -18,7 +18,7 @@ rule build_design:
         section=unwatched(lambda wildcards: "networks" if wildcards.model in CONFIG.networks else "models"),
         settings=settings(*DesignConfig.model_fields),
         known_late=known_late,
-        # Checked here, but no reason to make another design, nor another fit.
+        # Checked here, but no reason to make another design or another fit.
         to_check=unwatched(settings("reference", "contrasts", "hypotheses", "pairwise", "by")),
     message:
         "{wildcards.model}: combining the formula with the levels"
@@ -35,7 +35,7 @@ rule build_design:
         " --log {log}"
 
 
-# A rule of its own, so that a level that does not exist is refused before the earlier table is deleted.
+# A separate rule, so that an unknown level is refused before the earlier table is deleted.
 rule check_reference:
     input:
         f"{MODEL}/design.json",

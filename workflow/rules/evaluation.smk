@@ -1,4 +1,4 @@
-# How well the models predict, and the models side by side.
+# Metrics of the models, and comparisons of models.
 
 
 rule evaluate:
@@ -13,7 +13,7 @@ rule evaluate:
         f"{LOGS}/models/{{model}}/evaluate.log",
     benchmark:
         f"{TIMINGS}/evaluate/{{model}}.tsv"
-    # First of what follows a fit: pictures wait for it, and behind it marginal effects for all cores.
+    # The first job after a fit: pictures wait for it, and marginal effects, which take all cores, come after it.
     priority: 1
     conda:
         "../envs/tfglm.yaml"
@@ -37,7 +37,7 @@ rule evaluate:
         " --log {log}"
 
 
-# The same of the rows of another split: `snakemake results/models/<model>/metrics_train.json`.
+# The same for the rows of another split: `snakemake results/models/<model>/metrics_train.json`.
 use rule evaluate as evaluate_split with:
     output:
         f"{MODEL}/metrics_{{split}}.json",
@@ -172,7 +172,7 @@ use rule tabulate_for_papers as tabulate_comparison_for_papers with:
 
 
 rule tabulate_scaling:
-    """Set the networks side by side by the number of workers that trained them."""
+    """Compare the networks by the number of workers that trained them."""
     input:
         fits=scaled_files("fit.json"),
         histories=scaled_files("history.csv"),

@@ -1,4 +1,4 @@
-# From the files that the config names to shards, and to the dictionary of what is in them.
+# From input files to shards, and to the dictionary of their levels.
 
 
 rule fetch:
@@ -67,7 +67,7 @@ rule ingest:
         edition=edition_in(FILES, SHARDS_OF),
         layouts=layouts_in(FILES, CONFIG.data),
         layout_names=layout_names_in(FILES, CONFIG.data),
-        # What the shards depend on, and no more: another file, say, is no reason to ingest this one again.
+        # Only what the shards depend on: another file, for instance, is no reason to ingest this file again.
         settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
     message:
         "Reading {params.source} into shards"
@@ -83,7 +83,7 @@ rule ingest:
         " --log {log}"
 
 
-# A file with settings of its own, whose rows are predicted, all of them.
+# A file to score has its own settings: all its rows are predicted.
 use rule ingest as ingest_to_score with:
     input:
         path_in(SCORED, SHARDS_TO_SCORE),

@@ -1,4 +1,4 @@
-# A config for a file that has none yet. Apart from all other rules, which need a config.
+# Writes a first config for a file. Separate from all other rules, because these need a config.
 
 from snakemake.exceptions import WorkflowError
 
@@ -7,7 +7,7 @@ include: "scripts.smk"
 
 
 if not isinstance(config.get("csv"), str):
-    raise WorkflowError("`init` looks at one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
+    raise WorkflowError("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
 
 
 localrules:
@@ -15,7 +15,7 @@ localrules:
 
 
 rule init:
-    """Look at a file of data, and write a config that fits a first regression to it."""
+    """Inspect a file of data, and write a config that fits a first regression to it."""
     log:
         "logs/init.log",
     conda:
@@ -24,7 +24,7 @@ rule init:
         csv=lambda wildcards: config["csv"],
         snakemake=lambda wildcards: SNAKEMAKE,
     message:
-        "Looking at {params.csv}"
+        "Inspecting {params.csv}"
     shell:
         'exec python "$TFGLM_SCRIPTS/init.py"'
         " --csv={params.csv:q}"

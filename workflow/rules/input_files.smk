@@ -1,4 +1,4 @@
-# The input files: where they lie, which layouts they may have, and which columns are known too late to predict from.
+# The input files: their paths, their possible layouts, and the columns that are known too late to predict from.
 
 import functools
 import re
@@ -10,13 +10,13 @@ from tfglm import digests
 from tfglm.data import editions
 from tfglm.data.packages import located
 
-# Headers and SQL are read with packages that Snakemake does not bring. Where only the jobs have them, in an environment of their
-# own, a file may have any of the layouts that the config allows, and its job chooses.
+# Headers and SQL need packages that Snakemake does not bring. If only the jobs have these, in their own environment, a file may
+# have any layout that the config allows, and its job chooses.
 READS_HEADERS = all(map(find_spec, ["formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
 
 
 def place_of(file):
-    """Where the file to ingest lies: the user's own, or where `fetch` puts it."""
+    """The path of the file to ingest: the user's, or where `fetch` puts it."""
     return f"results/data/fetched/{file.basename}" if file.fetched else file.source
 
 
@@ -26,8 +26,8 @@ def lying_in(files):
 
 
 def path_in(files, folders):
-    """An input function: the file to ingest. A newer time is no reason to read the user's own file again if the content is the same.
-    Snakemake would take `{...}` and `<...>` in a name for its own: such a file is known by its edition alone."""
+    """An input function: the file to ingest. A newer time is no reason to read the user's own file again if the content is the
+    same. Snakemake would interpret `{...}` and `<...>` in a name, so only the edition identifies such a file."""
 
     def path(wildcards):
         file = files[wildcards.file]
@@ -43,7 +43,7 @@ def path_in(files, folders):
 
 @functools.cache
 def state_of(place, folder):
-    """The edition of an input file, and whether it is the one that its shards were made from (`tfglm.data.editions`)."""
+    """The edition of an input file, and whether its shards were made from this edition (`tfglm.data.editions`)."""
     record, made = Path(folder, editions.RECORD), Path(folder, "manifest.json")
     edition, same = editions.edition_of(Path(place), record, made)
     if workflow.is_main_process and not same and made.exists():
@@ -52,7 +52,7 @@ def state_of(place, folder):
 
 
 def edition_in(files, folders):
-    """A params function: the edition of a file. Another one is a reason to read it again, whatever its time."""
+    """A params function: the edition of a file. Another edition is a reason to read the file again, whatever its time."""
     return lambda wildcards: state_of(place_of(files[wildcards.file]), folders[wildcards.file])[0]
 
 
@@ -62,20 +62,20 @@ def files_of_coordinates(wildcards):
 
 
 def contents_of_coordinates(wildcards):
-    """A params function: the digests of these files, whose times alone do not tell that they have changed."""
+    """A params function: the digests of these files, whose times alone do not show that they have changed."""
     return [digests.of(Path(file)) for file in sorted(COORDINATES.values())]
 
 
 def edition_in_package(wildcards):
-    """The same of a file inside of a Python package, which may have been upgraded."""
+    """The same for a file inside a Python package, which may have been upgraded."""
     file, fetched = FETCHED[wildcards.download], f"results/data/fetched/{wildcards.download}"
     if is_address(file.source) or not READS_HEADERS:
         return 0
     return editions.edition_of(located(file.source), Path(f"{fetched}.source.json"), Path(fetched))[0]
 
 
-# What the shards of a file are: they are named by what they depend on, so that configs that read it alike share them, and one that
-# reads it in another way leaves them.
+# The shards of a file are named by what they depend on. Configs that read a file alike share the shards; a config that reads it
+# in another way leaves them.
 SHARDS = "results/data/{key}/{file}"
 
 
@@ -84,7 +84,7 @@ def shards_of(files, settings):
 
     def folder(name, file):
         read_as = settings.model_dump_json(include=set(SelectionConfig.model_fields), exclude_defaults=True)
-        # Which of the shipped layouts it has is known by its header, and a param.
+        # The header decides which shipped layout a file has; this is a param.
         own_layouts = [name for name in file.layouts if name.endswith((".yaml", ".yml"))]
         key = key_of(json.dumps([file.identity, own_layouts, read_as]))
         return SHARDS.format(key=key, file=name)
@@ -97,8 +97,8 @@ SHARDS_TO_SCORE = shards_of(SCORED, TO_SCORE)
 MANIFESTS = [f"{folder}/manifest.json" for folder in SHARDS_OF.values()]
 
 
-# Of a job that ingests: a second one is of use, but of less than another file at the same time. No number depends on it. Where jobs
-# are sent elsewhere the cores are not known.
+# Threads of a job that ingests. A second thread helps, but less than another file at the same time. No number depends on it. If
+# jobs run elsewhere, the number of cores is unknown.
 THREADS_A_FILE = max(1, min(2, (workflow.resource_settings.cores or 2 * len(FILES)) // max(1, len(FILES))))
 
 
@@ -108,8 +108,8 @@ def keys_of(folders):
 
 
 def unused_shards():
-    """The folders of shards that this config does not use: those of other configs in the same folder, and of this one before it
-    was edited; and of rows that this one had collapsed before."""
+    """The folders of shards that this config does not use: shards of other configs in the same folder, shards from before this
+    config was edited, and rows that it collapsed earlier."""
     used = {Path(folder) for folder in [*SHARDS_OF.values(), *SHARDS_TO_SCORE.values()]}
     kept = Path("results/data").glob("*/*/")
     unused = [folder for folder in kept if re.fullmatch("[0-9a-f]{12}", folder.parts[-2]) and folder not in used]
@@ -135,7 +135,7 @@ def one_of(names):
 
 
 def layouts_in(files, settings):
-    """A params function: what the layouts of a file say that its shards depend on, as JSON."""
+    """A params function: the parts of a file's layouts that its shards depend on, as JSON."""
 
     def layouts(wildcards):
         possible = possible_layouts(files[wildcards.file], settings)
@@ -145,11 +145,11 @@ def layouts_in(files, settings):
 
 
 def layout_names_in(files, settings):
-    """A params function: the layouts that a file may have, as arguments that are no options."""
+    """A params function: the possible layouts of a file, as positional arguments."""
 
     def layout_names(wildcards):
         file = files[wildcards.file]
-        # A Parquet file that needs none has its own, which the job finds again.
+        # A Parquet file that needs no layout has its own, which the job finds again.
         possible = [name for name in possible_layouts(file, settings) if name in file.layouts] or file.layouts
         return Unwatched(shlex.join(f"./{name}" if name.startswith("-") else name for name in possible))
 
@@ -157,8 +157,8 @@ def layout_names_in(files, settings):
 
 
 def possible_layouts(file, settings):
-    """The layouts that an input file may have, by name: the one that fits its header; all of them for a file at an address, whose
-    header is not known before it is there."""
+    """The possible layouts of an input file, by name: the layout that fits its header, or all layouts for a file at an
+    address, whose header is not known yet."""
     layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if READS_HEADERS and not is_address(file.source):
         from tfglm.data.layouts import recognised
@@ -169,6 +169,6 @@ def possible_layouts(file, settings):
 
 
 def known_late(wildcards):
-    """The names of the columns that are known only after departure, or derived from such."""
+    """The names of the columns that are known only after departure, or derived from such columns."""
     late = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
     return sorted(set().union(*late))

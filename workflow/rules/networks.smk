@@ -1,5 +1,5 @@
-# The training of a network, whose outputs have the names of those of a fit, and its tables. A strategy of one process is an
-# ordinary job.
+# The training of a network and its tables. The outputs have the same names as those of a fit. Under a strategy of one process it
+# is an ordinary job.
 
 TRAINING = (
     "--design {input.design}"
@@ -16,7 +16,7 @@ TRAINING = (
     " --parent $PPID"
     " --log {log}"
 )
-# What is trained from, what becomes of it, and what else is a reason to train again: the same under each strategy.
+# The inputs and outputs of a training, and the reasons to train again: the same under each strategy.
 TRAINED_FROM = {"design": f"{MODEL}/design.json", "manifests": MANIFESTS, "offset": offset_of}
 TRAINED = {
     "fit": f"{MODEL}/fit.json",
@@ -49,7 +49,7 @@ rule train:
     resources:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
         gpus=gpus_of_training,
-        # The same for a scheduler, which gives the job these and no others.
+        # The same for a scheduler, which gives the job these GPUs and no others.
         gres=lambda wildcards: f"gpu:{gpus_of_training(wildcards)}" if gpus_of_training(wildcards) else "",
     params:
         **TRAINED_BY,

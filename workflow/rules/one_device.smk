@@ -1,5 +1,5 @@
-# A fit as one ordinary job, without a cluster: `cluster: {strategy: one_device}`. Its outputs are those of the chief, byte for
-# byte, and so are its params. But Snakemake sees other inputs, without roles, and fits a model again that was fitted on a cluster.
+# A fit as one ordinary job, without a cluster: `cluster: {strategy: one_device}`. Its outputs equal the chief's, byte for byte,
+# and its params too. But Snakemake sees other inputs, without roles, so it fits a model again that was fitted on a cluster.
 
 
 rule fit:
@@ -22,7 +22,7 @@ rule fit:
         "../envs/tfglm.yaml"
     threads: 1
     resources:
-        # What a chief and a worker take together.
+        # The memory of a chief and a worker together.
         mem_mb=lambda wildcards, attempt: attempt * 4000,
     params:
         **MEANWHILE,

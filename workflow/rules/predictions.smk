@@ -1,4 +1,4 @@
-# Predictions of single rows, and the model for programs that predict without tfglm.
+# Predictions of single rows, and exports for programs without tfglm.
 
 
 rule predict:

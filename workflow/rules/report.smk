@@ -1,4 +1,4 @@
-# What the report shows.
+# Pictures and pages, which the report shows.
 
 
 rule render_coefficients:
@@ -261,7 +261,8 @@ AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effe
 
 
 rule render_home:
-    """Say in plain words what was fitted on what, the effects, how well and how surely, with links to all pages."""
+    """Say in plain words what was fitted to what, the effects, their uncertainty and the quality of predictions, with links to
+    all pages."""
     input:
         rows=f"{RESULTS}/data/rows.json",
         dictionary=f"{RESULTS}/data/dictionary.json",
@@ -292,7 +293,7 @@ rule render_home:
         words=literal(WORDS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
         pages=literal(pages_of_all_models()),
-        # Another command with the same results is no reason to write the page anew.
+        # Another command with the same results is no reason to write the page again.
         command=unwatched(lambda wildcards: command_of_this_run()),
     message:
         "Writing the page to open first"
@@ -313,7 +314,7 @@ rule render_home:
 
 
 rule render_rows:
-    """Show what became of every row."""
+    """Account for every row."""
     input:
         f"{RESULTS}/data/rows.json",
     output:

@@ -1,17 +1,17 @@
-# The processes that work for the chief of a model: service jobs, whose one consumer it is, and Snakemake runs them at the same
-# time as one group. Regressions and networks under ParameterServerStrategy have ps and workers; those under
-# MultiWorkerMirroredStrategy have peers of the chief, which is the first of them.
+# The processes that work for the chief of a model are service jobs. The chief is their one consumer, and Snakemake runs them all at the
+# same time, as one group. Regressions and networks under ParameterServerStrategy have ps and workers. Under MultiWorkerMirroredStrategy
+# they have peers of the chief, which is the first of them.
 #
-# How many processes each service job starts is a resource. Of an exact fit it changes no result, so it must not be an input, a
-# param or a wildcard, which would re-run the fit; of a network it is a setting of the training.
+# A resource says how many processes each service job starts. For an exact fit the number changes no result. So it must not be an input,
+# a param or a wildcard, which would run the fit again. For a network it is a setting of the training.
 #
-# On a cluster the group is one allocation, for whose sake the resources below are there. Where the profile names what starts
-# processes on other nodes (`mpi`), the service jobs start theirs on all its nodes, if there are several; the chief runs on the first.
+# On a cluster the group is one allocation, which needs the resources below. If the profile names a command that starts processes on
+# other nodes (`mpi`), and there are several nodes, the service jobs start theirs on all of them; the chief runs on the first.
 
-# A process took 0.7 GB with 140 coefficients; the information matrix of 8,800 is 53 MB, of which it may hold several.
+# A process took 0.7 GB with 140 coefficients. The information matrix of 8,800 is 53 MB, and a process may hold several.
 MB_PER_PROCESS = 2000
 
-# The chief begins after them, when Snakemake has seen that they have: it looks each tenth of `latency-wait`.
+# The chief starts later: Snakemake looks for the others each tenth of `latency-wait`.
 PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
 
 
@@ -30,7 +30,7 @@ rule ps:
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,
-        # For the whole group, whose numbers Snakemake adds up, so the others ask for nothing.
+        # For the whole group: Snakemake adds the numbers up, so the other jobs ask for nothing.
         nodes=lambda wildcards: allocation(wildcards).nodes,
         tasks_per_node=lambda wildcards: allocation(wildcards).processes,
         cpus_per_task=1,
@@ -63,8 +63,8 @@ rule workers:
         f"{LOGS}/models/{{model}}/workers.log",
     conda:
         "../envs/tfglm.yaml"
-    # For the whole group, a processor for each process but the ps, which waits. With fewer --cores Snakemake takes all of
-    # those, and the processes share them: what bounds their number is the memory (`check_machine`).
+    # For the whole group: a processor for each process except the ps, which waits. With fewer --cores Snakemake takes all of
+    # them, and the processes share them. The memory limits the number of processes (`check_machine`).
     threads: lambda wildcards: roles_of(wildcards).workers + 1
     resources:
         processes=lambda wildcards: roles_of(wildcards).workers,
@@ -104,7 +104,7 @@ rule peers:
         model=has_peers(),
     conda:
         "../envs/tfglm.yaml"
-    # For the whole group, as are the numbers below: Snakemake adds them up.
+    # For the whole group, like the numbers below: Snakemake adds them up.
     threads: lambda wildcards: roles_of(wildcards).peers + 1
     resources:
         processes=lambda wildcards: roles_of(wildcards).peers,
@@ -130,7 +130,7 @@ rule peers:
         " roles.py peer"
         " --count {resources.processes}"
         " --work {params.work}"
-        # The others cannot go on with a new one.
+        # The others cannot continue with a new peer.
         " --restarts 0"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"

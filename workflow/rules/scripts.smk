@@ -1,4 +1,4 @@
-# Where the scripts are that the rules run.
+# The folder of the scripts that the rules run.
 
 import io
 import os
@@ -11,9 +11,9 @@ from snakemake.sourcecache import HostingProviderFile, LocalGitFile, LocalSource
 
 
 def folder_of_workflow():
-    """The folder above `workflow/` and `scripts/`. This file lies in workflow/rules, also where another workflow uses this one as a
-    module; of a git repository Snakemake then fetches the rules alone, so the scripts of the same commit are put beside its cache.
-    """
+    """The folder above `workflow/` and `scripts/`. This file is in workflow/rules, also if another workflow uses this one as a
+    module. From a git repository Snakemake then fetches the rules alone, so the scripts of the same commit are put beside its
+    cache."""
     rules = workflow.current_basedir
     if isinstance(rules, LocalSourceFile):
         return Path(rules.get_path_or_uri(secret_free=False)).parents[1]
@@ -30,7 +30,7 @@ def folder_of_workflow():
 
 
 def checked_out(repository, ref):
-    """The folder with the scripts of a commit, and the layouts that they read: made once, whole or not at all."""
+    """The folder with the scripts of a commit, and the layouts that they read. It is made once, as a whole or not at all."""
     commit = repository.commit(ref).hexsha
     folder = Path(workflow.sourcecache.cache_path, "tfglm", commit)
     if folder.exists():
@@ -48,10 +48,10 @@ def checked_out(repository, ref):
 
 
 SCRIPTS = folder_of_workflow() / "scripts"
-# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, the one that works from a module and from a moved checkout.
+# The rules call `python "$TFGLM_SCRIPTS/..."`: of the ways tried, only this one works from a module and from a moved checkout.
 os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 
 HERE = [Path(name).resolve() for name in ("Snakefile", "workflow/Snakefile")]
 ELSEWHERE = "" if Path(workflow.main_snakefile).resolve() in HERE else f" --snakefile {workflow.main_snakefile}"
-# How the user calls the workflow.
+# The user's command.
 SNAKEMAKE = f"snakemake --cores 4{ELSEWHERE}"

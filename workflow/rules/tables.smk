@@ -223,7 +223,8 @@ rule tabulate_margins:
         settings=settings("adjusted_means", "confidence"),
     message:
         "{wildcards.model}: averaging marginal effects over the training rows"
-    # The threads read rows. With two for linear algebra, which Snakemake would say, OpenBLAS took 17 s of processor to wait for them.
+    # The threads read rows. Snakemake would also give linear algebra two threads, and OpenBLAS took 17 s of processor to wait for
+    # them.
     shell:
         'OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 exec python "$TFGLM_SCRIPTS/tabulate_margins.py"'
         " --design {input.design}"

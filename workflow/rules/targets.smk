@@ -1,8 +1,8 @@
-# What a run makes: by default, of the models side by side, and of the files to score.
+# The targets: of a default run, of a comparison, and of the files to score.
 
 
 def targets_of_all_models():
-    """What `rule all` makes for each model; metrics only where there are rows to compute them on."""
+    """The files that `rule all` makes for each model; metrics only if there are rows to compute them on."""
     names = ["fit.json", "history.svg"]
     if CONFIG.data.split.evaluate:
         names += ["metrics.json", "metrics.html"]
@@ -34,26 +34,26 @@ def targets_of_all_models():
 
 
 def pages_of_all_models():
-    """Of what `rule all` makes, what the first page links to."""
+    """The files of `rule all` that the first page links to."""
     shown = [target for target in targets_of_all_models() if target.endswith((".html", ".svg", ".csv"))]
     return [f"{RESULTS}/data/rows.html", *([f"{RESULTS}/compare.html"] if CONFIG.compare else []), *shown]
 
 
 def predicted_files(folder, files):
-    """The predictions of all models in a folder of theirs, in the formats that the config asks for."""
+    """The predictions of all models in one of their folders, in the formats that the config asks for."""
     as_csv = [model for model in MODELS if CONFIG.all_models[model].predictions == "csv"]
     path = f"{MODEL}/{folder}/{{file}}"
     return expand(f"{path}.parquet", model=MODELS, file=files) + expand(f"{path}.csv", model=as_csv, file=files)
 
 
 def is_curved(model):
-    """Whether a regression has curves of numbers; with a linear predictor for each class none are drawn."""
+    """Whether a regression has curves of numbers; regressions of classes have none."""
     settings = CONFIG.models[model]
     return settings.family != "multinomial" and has_curves(settings.formula)
 
 
 def curves_of(name):
-    """An input function: a file of the curves of a model, if a number stands inside a function of its formula."""
+    """An input function: a file of the curves of a model, if its formula has a number inside a function."""
 
     def files(wildcards):
         model = wildcards.model
@@ -63,13 +63,13 @@ def curves_of(name):
 
 
 def is_linear(network):
-    """Whether the coefficients of a network are those of a regression; with a linear predictor for each class they are not."""
+    """Whether a network has the coefficients of a regression; networks for classes have not."""
     settings = CONFIG.networks[network]
     return not (settings.hidden or settings.offset_from or settings.family == "multinomial")
 
 
 def compared_files(name="", among=None):
-    """An input function: a file of each model that is set side by side, or its folder; of those `among` some names."""
+    """An input function: a file of each compared model, or its folder; `among` limits the names."""
 
     def files(wildcards):
         if not CONFIG.compare:
@@ -83,7 +83,7 @@ def compared_files(name="", among=None):
 
 
 def tables_for_papers():
-    """What `rule tables` makes, the table of each model with coefficients and that of the models under `compare`."""
+    """The files of `rule tables`: a table of each model with coefficients, and a table of the models under `compare`."""
     with_coefficients = [model for model in MODELS if model in REGRESSIONS or is_linear(model)]
     tables = expand(f"{MODEL}/coefficients", model=with_coefficients)
     tables += [f"{RESULTS}/compare"] if CONFIG.compare else []
@@ -91,20 +91,20 @@ def tables_for_papers():
 
 
 def scaled_files(name=""):
-    """An input function: a file of each network whose workers are set side by side, or its folder."""
+    """An input function: a file of each network in the comparison of workers, or its folder."""
 
     def files(wildcards):
         if not NETWORKS:
-            raise WorkflowError("the config trains no networks, so there is nothing to say of their workers")
+            raise WorkflowError("the config trains no networks, so there are no workers to compare")
         if not CONFIG.data.split.evaluate:
-            raise WorkflowError("there are no rows to judge the networks by; add data.split.evaluate")
+            raise WorkflowError("there are no rows to evaluate the networks on; add data.split.evaluate")
         return [str(Path(RESULTS, "models", network, name)) for network in NETWORKS]
 
     return files
 
 
 def scores(wildcards):
-    """What `rule score` makes."""
+    """The files of `rule score`."""
     if not SCORED:
         raise WorkflowError("the config names no files to score; say e.g. `score: [data/2009.csv]`")
     return predicted_files("scores", SCORED)
