@@ -84,7 +84,9 @@ def contradictions(seed: int, folder) -> list[str]:
     # A row in two parts, where they are no more rows than one.
     elif model.family == "poisson" and model.settings["std_errors"] == "classical":
         half = frame.assign(precision=frame["precision"] / 2)
-        halves = reported(model, pd.concat([half, half]), folder / "halves", reference, frame, cr2=cr2)
+        halves = reported(
+            model, pd.concat([half, half]), folder / "halves", reference, frame, tested=coefficients, cr2=cr2
+        )
         check("in two parts", other=halves, figures=("deviance", "coefficients"))
     return found
 
