@@ -1,6 +1,7 @@
 """Lines, files and settings that no shards can be made of: each is named, and nothing is left behind."""
 
 import bz2
+import contextlib
 import gzip
 import json
 import os
@@ -18,8 +19,10 @@ import pytest
 from csv_cases import packed
 from flights import HEADER, SMALL_PIECES, content, decoded, ingested, selection, write
 from pools import ingest_frame
-from tfglm.data import shards
+from tfglm.config import Layout, SelectionConfig
+from tfglm.data import editions, shards
 from tfglm.data.dictionary import account, merge
+from tfglm.data.ingest import ingest
 from tfglm.data.packing import estimated_csv_bytes
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
@@ -230,6 +233,46 @@ def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
     assert done.returncode == 1
     assert b"MB are free there)\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int):
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+@pytest.mark.parametrize("write_array", [shards.write_values, shards.save])
+def test_the_last_bytes_of_an_array_are_not_lost_on_a_full_disk(tmp_path, write_array):
+    """C keeps 4,096 bytes in a buffer, and NumPy does not ask whether they could be written."""
+    values = np.random.default_rng(1).normal(size=500)
+    with files_of_at_most(3999), pytest.raises(OSError):
+        write_array(tmp_path / "full", values)
+    write_array(tmp_path / "whole", values)
+    read = np.load if write_array is shards.save else np.fromfile
+    np.testing.assert_array_equal(read(tmp_path / "whole"), values)
+
+
+def test_files_are_whole_or_refused_wherever_the_disk_is_full(tmp_path):
+    pd.DataFrame({"x": np.random.default_rng(1).normal(size=500)}).to_csv(tmp_path / "flights.csv", index=False)
+    layout = Layout.model_validate({"columns": {"x": "number"}})
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["x"]})
+
+    def written(folder: Path) -> dict[Path, bytes]:
+        ingest(tmp_path / "flights.csv", "flights", {"layout": layout}, settings, folder)
+        files = [path for path in folder.rglob("*") if path.is_file() and path.name != editions.RECORD]
+        return {path.relative_to(folder): path.read_bytes() for path in files}
+
+    whole = written(tmp_path / "whole")
+    largest = max(map(len, whole.values()))
+    for limit in (1, 100, 1000, 3000, 3999, largest - 1):
+        with files_of_at_most(limit), pytest.raises(UserError, match="make room"):
+            written(tmp_path / f"of{limit}")
+    with files_of_at_most(largest):
+        assert written(tmp_path / "enough") == whole
 
 
 def test_an_earlier_result_survives_a_failed_ingest(tmp_path):

@@ -220,8 +220,8 @@ def _finish(
 ) -> Manifest:
     """Write what stands beside the shards, and the manifest."""
     with shards.written(folder / shards.LEVELS):
-        (pl.DataFrame(schema=LEVELS_SCHEMA) if levels is None else levels).write_parquet(folder / shards.LEVELS)
-        np.save(folder / shards.CHECKSUMS, np.zeros((0, 0), np.uint64) if sums is None else sums)
+        shards.write_table(folder / shards.LEVELS, pl.DataFrame(schema=LEVELS_SCHEMA) if levels is None else levels)
+        shards.save(folder / shards.CHECKSUMS, np.zeros((0, 0), np.uint64) if sums is None else sums)
         manifest = Manifest(
             NAME,
             "training rows",

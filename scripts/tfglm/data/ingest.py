@@ -104,9 +104,9 @@ def ingest(
         written, sums, levels = write_shards(shuffled, capacity, partial, executor, threads)
         shutil.rmtree(shuffler.folder)
         with shards.written(partial / shards.LEVELS):
-            levels.rechunk().write_parquet(partial / shards.LEVELS)
-            np.save(partial / shards.CHECKSUMS, sums)
-            np.save(partial / shards.PREDICTED_ROWS, np.concatenate(places))
+            shards.write_table(partial / shards.LEVELS, levels.rechunk())
+            shards.save(partial / shards.CHECKSUMS, sums)
+            shards.save(partial / shards.PREDICTED_ROWS, np.concatenate(places))
             xxh128 = packed.result() if packed else reader.parser.checksum.hexdigest()
             manifest = Manifest(
                 file,

@@ -18,7 +18,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -279,8 +280,28 @@ def write_column(path: Path, values: np.ndarray) -> np.ndarray:
     """Write one column of a shard; returns its checksums. Raises UserError if the disk does not take it."""
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     with written(path):
-        values.tofile(path)
+        write_values(path, values)
     return checksums(values)
+
+
+def write_values(path: Path, values: np.ndarray) -> None:
+    """Write what an array contains, and nothing else. Raises OSError; `ndarray.tofile` writes through a buffer of C's, and says
+    nothing when a full disk refuses the last of it."""
+    path.write_bytes(np.ascontiguousarray(values).data)
+
+
+def write_table(path: Path, table: "pl.DataFrame") -> None:
+    """Write a table as Parquet. Raises OSError; polars itself has an error of its own for a full disk."""
+    stream = io.BytesIO()
+    table.write_parquet(stream)
+    path.write_bytes(stream.getbuffer())
+
+
+def save(path: Path, values: np.ndarray) -> None:
+    """Write an array as .npy. Raises OSError; `numpy.save` writes as `tofile` does where it finds a file."""
+    with path.open("wb") as file:
+        stream: Any = SimpleNamespace(write=file.write)
+        np.save(stream, values)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tfglm.config import SPLITS
 from tfglm.data import lookups
 from tfglm.data.encoding import Encoder, FinishedColumn, groups_of
 from tfglm.data.limits import CHUNK_BYTES
-from tfglm.data.shards import written
+from tfglm.data.shards import write_values, written
 
 IN_ORDER = frozenset({SPLITS.index("predict")})
 """Splits whose rows stay in the order of the file: predictions are read beside it."""
@@ -88,7 +88,7 @@ class Shuffler:
             encoder.note(values, groups)
             path = self.path(chunk, number)
             with written(path):
-                values.tofile(path)
+                write_values(path, values)
         return Chunk(np.array(sizes), [values.dtype for values in columns])
 
     def path(self, chunk: int, column: int) -> Path:
