@@ -32,7 +32,7 @@ def main(arguments: argparse.Namespace) -> None:
         scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
     report = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
     report |= {"split": arguments.split, "unseen": levels}
-    digests.write_json(arguments.metrics, report, indent=2, allow_nan=False)
+    digests.write_json(arguments.metrics, report, indent=2, allow_nan=False, fit=arguments.fit)
     command.log(f"{report['rows']:,} rows")
 
 

@@ -25,8 +25,8 @@ from tfglm.results.compare import family_words
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
-    table = read_table(arguments.table)
-    effects = csv_files.read(arguments.effects, ("term", "column", "at")) if arguments.effects else None
+    table = read_table(arguments.table, arguments.fit)
+    effects = csv_files.read(arguments.effects, arguments.fit, ("term", "column", "at")) if arguments.effects else None
     family = family_of_fit(fit)
     effect, ratio = effect_and_ratio(fit, family.effect, family.ratio)
     intervals = "confidence intervals"

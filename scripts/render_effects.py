@@ -15,7 +15,7 @@ from tfglm.results import csv_files, options
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
-    table = csv_files.read(arguments.table, ("term", "column", "at"))
+    table = csv_files.read(arguments.table, arguments.fit, ("term", "column", "at"))
     title = f"{fit['model']}: difference to the mean, with {100 * arguments.settings.confidence:g} % intervals"
     family = family_of_fit(fit)
     effects_plot(table, title, *effect_and_ratio(fit, family.effect, family.ratio), arguments.plots)

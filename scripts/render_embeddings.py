@@ -12,7 +12,7 @@ from tfglm.results import csv_files, options
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     model = digests.read_json(arguments.fit)["model"]
-    table = csv_files.read(arguments.table, ("factor", "level"))
+    table = csv_files.read(arguments.table, arguments.fit, ("factor", "level"))
     embeddings_plot(table, f"{model}: embeddings of levels", arguments.plots)
 
 

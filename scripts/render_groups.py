@@ -12,7 +12,7 @@ from tfglm.results import options
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    metrics = labelled(digests.read_json(arguments.metrics), Words.of_json(arguments.words))
+    metrics = labelled(digests.read_json(arguments.metrics, fit=arguments.fit), Words.of_json(arguments.words))
     groups_plot(
         metrics, f"{metrics['model']}: {metrics['rows']:,} rows to {metrics['split']}, by group", arguments.plots
     )
@@ -21,6 +21,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     options.add_plots(parser)
     options.add_words(parser)
     command.run(main, parser.parse_args())

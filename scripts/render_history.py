@@ -15,7 +15,7 @@ from tfglm.results import options
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
     fit = digests.read_json(arguments.fit)
-    history = digests.read_beside(arguments.history)
+    history = digests.read_beside(arguments.history, arguments.fit)
     history_plot(pd.read_csv(io.BytesIO(history)), f"{fit['model']}: how the fit went", arguments.plots)
 
 

@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> None:
     about = About(arguments)
     models = []
     for folder, fit in zip(arguments.models, fits, strict=True):
-        metrics = digests.read_json(folder / "metrics.json") if arguments.held_out else {}
+        metrics = digests.read_json(folder / "metrics.json", fit=folder / "fit.json") if arguments.held_out else {}
         models.append(of_model(fit, metrics, folder, about))
     page = render(
         "home",
@@ -113,9 +113,9 @@ def of_model(fit: dict, metrics: dict, folder: Path, about: About) -> dict:
     }
     if fit.get("kind") == "network":
         return known | of_network(fit)
-    table = read_table(folder / "coefficients.csv")
+    table = read_table(folder / "coefficients.csv", folder / "fit.json")
     effects = effects_of(fit, folder, about, table)
-    tests, notes = joint_tests(folder / "terms.csv")
+    tests, notes = joint_tests(folder / "terms.csv", folder / "fit.json")
     explained, settings = fit.get("r_squared", fit.get("pseudo_r_squared")), about.settings[fit["model"]]
     return known | {
         "is_network": False,
@@ -149,13 +149,13 @@ def effects_of(fit: dict, folder: Path, about: About, table: pd.DataFrame) -> li
     """The effects of a regression in sentences, from its table of coefficients."""
     slopes = [path for path in about.marginal_effects if path.parent == folder]
     averages = (
-        csv_files.read(slopes[0], MARGINAL_TEXTS)
+        csv_files.read(slopes[0], folder / "fit.json", MARGINAL_TEXTS)
         if slopes
         else pd.DataFrame(columns=["estimate", "ci_lower", "ci_upper"])
     )
     if not fit.get("classes"):
         return sentences.tell(table, told_of(fit, about, averages))
-    by_class = csv_files.read(folder / "coefficients.csv", TEXTS)
+    by_class = csv_files.read(folder / "coefficients.csv", folder / "fit.json", TEXTS)
     return tell_by_class(by_class, averages, told_of(fit, about, averages), fit["reference_class"])
 
 
@@ -188,7 +188,9 @@ MARGINAL_TEXTS = ["class", "term", "level", "reference", "status"]
 def adjusted_means(fit: dict, folder: Path, about: About) -> list[tuple[str, pd.DataFrame]]:
     """The adjusted means of each factor of a model, as tables for readers; none where they were not computed."""
     paths = [path for path in about.adjusted_means if path.parent == folder]
-    table = csv_files.read(paths[0], MARGINAL_TEXTS) if paths else pd.DataFrame(columns=["term", "level", "mean"])
+    if not paths:
+        return []
+    table = csv_files.read(paths[0], folder / "fit.json", MARGINAL_TEXTS)
     if "class" in table:
         return means_by_class(table, response_of(fit), about.words)
     of_probabilities, shown = family_of_fit(fit).counts_events, []
@@ -232,9 +234,9 @@ def of_network(fit: dict) -> dict:
     }
 
 
-def joint_tests(path: Path) -> tuple[pd.DataFrame | None, list[str]]:
+def joint_tests(path: Path, fit: Path) -> tuple[pd.DataFrame | None, list[str]]:
     """The joint tests with what there is to say of each; if there are none and one reason for it, no table but that reason."""
-    table = csv_files.read(path, ["term", "note"])
+    table = csv_files.read(path, fit, ["term", "note"])
     notes = table["note"].unique().tolist()
     if table["p_value"].isna().all() and len(notes) <= 1:
         return None, notes

@@ -33,7 +33,7 @@ NAMES = {
 
 def main(arguments: argparse.Namespace) -> None:
     use_colour(arguments.colour)
-    metrics = labelled(digests.read_json(arguments.metrics), Words.of_json(arguments.words))
+    metrics = labelled(digests.read_json(arguments.metrics, fit=arguments.fit), Words.of_json(arguments.words))
     model, rows = metrics["model"], metrics["rows"]
     title = f"{model}: {rows:,} rows to {metrics['split']}"
     if not rows:
@@ -89,6 +89,7 @@ def shown(value: str | float | None) -> str:
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     parser.add_argument("--metrics", type=Path, required=True, help="what evaluate.py wrote")
+    parser.add_argument("--fit", type=Path, required=True, help="fit.json of the same fit")
     options.add_plots(parser)
     options.add_words(parser)
     parser.add_argument("--page", type=Path, required=True, help="HTML page to write")

@@ -17,7 +17,7 @@ def main(arguments: argparse.Namespace) -> None:
     table.to_parquet(arguments.parquet, index=False)
     csv_files.write(terms, arguments.terms)
     for path in (arguments.table, arguments.terms):
-        digests.write_beside(path)
+        digests.write_beside(path, arguments.fit)
     command.log(f"{len(table)} coefficients in {len(terms)} terms")
 
 

@@ -13,7 +13,7 @@ def main(arguments: argparse.Namespace) -> None:
     dictionary = Dictionary.load(arguments.dictionary)
     table = effects.curves(read.estimates(arguments), dictionary, arguments.settings.confidence)
     csv_files.write(table, arguments.table)
-    digests.write_beside(arguments.table)
+    digests.write_beside(arguments.table, arguments.fit)
     command.log(f"{table['term'].nunique()} curves")
 
 

@@ -17,7 +17,7 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     table = embeddings.table(design, weights, files)
     csv_files.write(table, arguments.table)
-    digests.write_beside(arguments.table)
+    digests.write_beside(arguments.table, arguments.fit)
     command.log(f"{len(table):,} levels" if len(table) else "the formula has no factor, so there are no embeddings")
 
 

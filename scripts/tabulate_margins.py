@@ -24,7 +24,7 @@ def main(arguments: argparse.Namespace) -> None:
     )
     for table, path in ((tables.effects, arguments.effects), (tables.means, arguments.means)):
         csv_files.write(table, path)
-        digests.write_beside(path)
+        digests.write_beside(path, arguments.fit)
     command.log(f"{len(tables.effects)} marginal effects, {len(tables.means)} adjusted means")
 
 

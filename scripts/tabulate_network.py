@@ -18,7 +18,7 @@ def main(arguments: argparse.Namespace) -> None:
     fitted = linear.fitted(weights, fit["start"], fit["unit"], design, files)
     named = estimates.estimated(design, fitted, {}, float("nan"))
     csv_files.write(coefficients.table(named, 0.95), arguments.table)
-    digests.write_beside(arguments.table)
+    digests.write_beside(arguments.table, arguments.fit)
 
 
 if __name__ == "__main__":

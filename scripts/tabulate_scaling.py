@@ -23,11 +23,12 @@ def main(arguments: argparse.Namespace) -> None:
 
 def run(folder: Path) -> scaling.Run:
     """The training of the network in a folder."""
-    fit = digests.read_json(folder / "fit.json")
+    path = folder / "fit.json"
+    fit = digests.read_json(path)
     given = fit["provenance"]["model"]
     settings = TrainingConfig.model_validate({key: given[key] for key in given.keys() & TrainingConfig.model_fields})
     _, workers = settings.servers
-    history = pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv")))
+    history = pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv", path)))
     sharing = settings.peers or workers or settings.gpus or settings.devices or 1
     return scaling.Run(fit, history, sharing, settings.batch_size, settings.seed)
 

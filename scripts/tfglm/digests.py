@@ -2,7 +2,7 @@
 refused by name, whatever changed it.
 
 A JSON file ends with its own digest. That of any other file stands in a JSON file beside it; of a table that people read, in a
-file as `sha256sum` writes it.
+file as `sha256sum` writes it. A result has the digest of its fit.json too, and is refused beside the fit.json of another fit.
 """
 
 import hashlib
@@ -31,9 +31,13 @@ def of_folder(folder: Path) -> dict[str, str]:
     return {path.name: of(path) for path in sorted(folder.iterdir())}
 
 
-def write_json(path: Path, value: Mapping[str, Any], indent: int | None = 1, allow_nan: bool = True) -> None:
-    """Write an object with its digest as the last member, renamed into place. The others are as `json.dumps` has them."""
-    write_text(path, json.dumps(value, indent=indent, allow_nan=allow_nan))
+def write_json(
+    path: Path, value: Mapping[str, Any], indent: int | None = 1, allow_nan: bool = True, fit: Path | None = None
+) -> None:
+    """Write an object with its digest as the last member, renamed into place. The others are as `json.dumps` has them; a result
+    of a fit has the digest of its fit.json as the member `fit`."""
+    origin = {"fit": of(fit)} if fit else {}
+    write_text(path, json.dumps({**value, **origin}, indent=indent, allow_nan=allow_nan))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -45,13 +49,17 @@ def write_text(path: Path, text: str) -> None:
     partial.rename(path)
 
 
-def read_json(path: Path, delete: Path | None = None) -> dict[str, Any]:
-    """The object that `write_json` wrote. Raises UserError, which says to `delete` the file itself if nothing else is named."""
+def read_json(path: Path, delete: Path | None = None, fit: Path | None = None) -> dict[str, Any]:
+    """The object that `write_json` wrote. Raises UserError, which says to `delete` the file itself if nothing else is named, if
+    the file has changed, or is a result of another fit than `fit`."""
     content = _content(path, delete or path)
     seal = SEAL.search(content)
     if not seal or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
         raise changed(path, "its last line does not have the digest of those before it", delete or path)
-    return json.loads(content[: seal.start()] + b"}")
+    value = json.loads(content[: seal.start()] + b"}")
+    if fit:
+        _check_origin(path, value.pop("fit", ""), fit)
+    return value
 
 
 def read(path: Path, digest: str, delete: Path) -> bytes:
@@ -72,20 +80,35 @@ def check(path: Path, digest: str, delete: Path) -> None:
         raise changed(path, "its sha256 is another", delete)
 
 
-def write_beside(path: Path) -> None:
-    """Write the digest of a table into the file `<stem>.sha256` beside it; `sha256sum --check` reads that too."""
-    path.with_suffix(SUFFIX).write_text(f"{of(path)}  {path.name}\n")
+def write_beside(path: Path, fit: Path) -> None:
+    """Write the digests of a table and of the fit.json it was made from into the file `<stem>.sha256` beside it; `sha256sum
+    --check` reads that too."""
+    lines = [f"{of(file)}  {file.name}\n" for file in (path, fit)]
+    path.with_suffix(SUFFIX).write_text("".join(lines))
 
 
-def read_beside(path: Path) -> bytes:
-    """The content of a table. Raises UserError if it has another digest than `write_beside` wrote."""
-    digest = _content(path.with_suffix(SUFFIX), path)[:64].decode(errors="replace")
-    return read(path, digest, delete=path)
+def read_beside(path: Path, fit: Path) -> bytes:
+    """The content of a table. Raises UserError if it, or `fit`, has another digest than `write_beside` wrote."""
+    lines = _content(path.with_suffix(SUFFIX), path).decode(errors="replace").split("\n")
+    digest, origin = ([line[:64] for line in lines] + [""])[:2]
+    content = read(path, digest, delete=path)
+    _check_origin(path, origin, fit)
+    return content
 
 
 def changed(path: Path, how: str, delete: Path) -> UserError:
     """The error for a file that is not as it was written."""
     return UserError(f"{path}: the content has changed since it was written: {how}\n  {remedy(delete)}")
+
+
+def _check_origin(path: Path, digest: str, fit: Path) -> None:
+    """Raise UserError if a result has the digest of another fit.json."""
+    try:
+        current = of(fit)
+    except OSError as error:
+        raise _unreadable(fit, error, fit) from error
+    if current != digest:
+        raise UserError(f"{path}: it was made from another fit than {fit}\n  {remedy(path)}")
 
 
 def remedy(delete: Path) -> str:

@@ -119,13 +119,13 @@ def _fit(
     )
     command.log(f"fitted in {history.seconds():.3f} s")
     checkpoint.save(fitted, design, arguments.checkpoint)
-    history.write(arguments.history)
     content = fitted.summary | {"aliased": aliased_by_default(design, fitted)}
     content |= {"separated_across_terms": separated_by_default(design, fitted)}
     content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
     digests.write_json(arguments.fit, content, indent=2)
+    history.write(arguments.history, arguments.fit)
     journal.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
@@ -171,11 +171,11 @@ class History:
             self._progress.advance,
         )
 
-    def write(self, path: Path) -> None:
-        """Write the CSV file, and its digest beside it."""
+    def write(self, path: Path, fit: Path) -> None:
+        """Write the CSV file, and beside it its digest and that of `fit`, which is there already."""
         with path.open("w", newline="") as stream:
             csv.writer(stream).writerows(self._lines)
-        digests.write_beside(path)
+        digests.write_beside(path, fit)
 
 
 def key(arguments: argparse.Namespace, *others: Path) -> str:

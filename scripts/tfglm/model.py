@@ -71,17 +71,17 @@ class Model:
     @cached_property
     def coefficients(self) -> pd.DataFrame:
         """The table of coefficients.csv, by term and level."""
-        return read_table(self._result("coefficients.csv")).set_index(["term", "level"])
+        return read_table(self._result("coefficients.csv"), self._files.fit).set_index(["term", "level"])
 
     @cached_property
     def terms(self) -> pd.DataFrame:
         """The joint tests of terms.csv, by term."""
-        return csv_files.read(self._result("terms.csv"), ["term", "note"]).set_index("term")
+        return csv_files.read(self._result("terms.csv"), self._files.fit, ["term", "note"]).set_index("term")
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """What metrics.json says of the rows kept back."""
-        return digests.read_json(self._result("metrics.json"))
+        return digests.read_json(self._result("metrics.json"), fit=self._files.fit)
 
     def vcov(self) -> pd.DataFrame:
         """The covariance matrix of the coefficients that have a standard error, named `term` or `term[level]`."""

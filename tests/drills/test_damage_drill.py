@@ -1,10 +1,12 @@
-"""Two thousand damaged files: whatever reads one of them refuses it by name, or makes the very same bytes as before."""
+"""Two thousand damaged files, and files of another fit: each is refused by name, or the results have the same bytes as before."""
 
 import argparse
 import random
+import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -12,22 +14,29 @@ import pytest
 
 import build_design
 import check_reference
+import compare
 import evaluate
 import merge_dictionary
 import predict
+import render_coefficients
+import render_effects
+import render_groups
 import render_history
 import render_home
+import render_metrics
 import tabulate_coefficients
 import tabulate_effects
 import tabulate_groups
+import tfglm
 from pools import fit_files, ingest_frame, write_fit
-from tfglm import digests, provenance
+from tfglm import digests, fitting, provenance
 from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.roles.progress import Progress
 
 pytestmark = pytest.mark.drill
 
@@ -36,8 +45,8 @@ SEED, CASES = 1987, 2_000
 FORMULA = "late ~ carrier:origin + poly(distance, 2)"
 
 
-def flights(rows: int) -> pd.DataFrame:
-    draw = np.random.default_rng(4)
+def flights(rows: int, seed: int = 4) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
     frame = {name: draw.choice(list(letters), rows) for name, letters in (("carrier", "ABCD"), ("origin", "XYZ"))}
     frame |= {
         "distance": draw.integers(1, 40, rows),
@@ -50,11 +59,11 @@ def flights(rows: int) -> pd.DataFrame:
 class Run:
     """A finished run in `folder`, and what reads its files again."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, seed: int = 4):
         self.folder, self.out = folder, folder / "out"
-        self.out.mkdir()
+        self.out.mkdir(parents=True)
         split = {"train": "day < 6", "evaluate": "day = 6", "predict": "day > 6"}
-        file = ingest_frame(flights(9_000), folder, split=split)
+        file = ingest_frame(flights(9_000, seed), folder, split=split)
         self.manifest = file.folder / "manifest.json"
         self.merge(folder)
         self.design(folder)
@@ -68,9 +77,10 @@ class Run:
         (folder / "history.csv").write_text(
             "seconds,quantity,step,value\n1.0,fit/deviance,1,20.0\n2.0,fit/deviance,2,10.0\n"
         )
-        digests.write_beside(folder / "history.csv")
+        digests.write_beside(folder / "history.csv", folder / "fit.json")
         self.coefficients(folder)
         self.evaluate(folder)
+        self.effects(folder)
         shards = [f"table/shards/{split}-00000" for split in ("train", "evaluate", "predict")]
         train, held_out, predicted = ([f"{each}/{name}" for name in ("carrier", "distance", "late")] for each in shards)
         beside = [f"table/{name}" for name in ("manifest.json", "levels.parquet", "checksums.npy")]
@@ -85,10 +95,16 @@ class Run:
             self.evaluate: [*of_fit, *beside, *held_out],
             self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
             self.effects: ["dictionary.json", "reference.json", *of_fit],
-            self.groups: ["metrics.json"],
-            self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json"]
-            + [f"{name}.{suffix}" for name in ("coefficients", "terms") for suffix in ("csv", "sha256")],
-            self.history: ["history.csv", "history.sha256", "fit.json"],
+            self.groups: ["metrics.json", "fit.json"],
+            self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json", *tables("coefficients", "terms")],
+            self.history: [*tables("history"), "fit.json"],
+        }
+        self.pages: dict[Callable[[Path], None], list[str]] = {
+            self.coefficients_page: [*tables("coefficients", "effects"), "fit.json"],
+            self.effects_page: [*tables("effects"), "fit.json"],
+            self.metrics_pages: ["metrics.json", "fit.json"],
+            self.compare: ["design.json", "fit.json", "metrics.json", *tables("coefficients")],
+            self.load: [*of_fit, "reference.json", "metrics.json", *tables("coefficients", "terms")],
         }
 
     def _arguments(self, **more) -> argparse.Namespace:
@@ -112,10 +128,13 @@ class Run:
 
     def gradient(self, out: Path) -> None:
         """What the workers sum of the training rows."""
-        design = Design.load(self.folder / "design.json")
-        workload = Workload(design, [IngestedFile.load(self.manifest)], "train")
-        actual = workload.sum(LocalExecutor(), "gradient", design.by_term(np.full(design.size, 0.1)))
-        (out / "sums").write_bytes(b"".join(np.ascontiguousarray(each).tobytes() for each in actual.values()))
+
+        def work(design: Design, files: Sequence[IngestedFile], _: Progress) -> None:
+            workload = Workload(design, files, "train")
+            actual = workload.sum(LocalExecutor(), "gradient", design.by_term(np.full(design.size, 0.1)))
+            (out / "sums").write_bytes(b"".join(np.ascontiguousarray(each).tobytes() for each in actual.values()))
+
+        fitting.watched(self._arguments(progress=self.folder / "progress.json"), work)
 
     def coefficients(self, out: Path) -> None:
         names = {name: out / f"coefficients.{suffix}" for name, suffix in (("table", "csv"), ("parquet", "parquet"))}
@@ -135,7 +154,7 @@ class Run:
 
     def groups(self, out: Path) -> None:
         table = out / "metrics_by.csv"
-        tabulate_groups.main(argparse.Namespace(metrics=self.folder / "metrics.json", table=table))
+        tabulate_groups.main(self._arguments(metrics=self.folder / "metrics.json", table=table))
 
     def home(self, out: Path) -> None:
         of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
@@ -144,8 +163,32 @@ class Run:
         render_home.main(argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html"))
 
     def history(self, out: Path) -> None:
-        history = self.folder / "history.csv"
-        render_history.main(self._arguments(history=history, colour="#000000", plots=[]))
+        self._render(render_history, out, history=self.folder / "history.csv")
+
+    def coefficients_page(self, out: Path) -> None:
+        tables = {"table": self.folder / "coefficients.csv", "effects": self.folder / "effects.csv"}
+        self._render(render_coefficients, out, **tables)
+
+    def effects_page(self, out: Path) -> None:
+        self._render(render_effects, out, table=self.folder / "effects.csv")
+
+    def metrics_pages(self, out: Path) -> None:
+        for script in (render_groups, render_metrics):
+            self._render(script, out, metrics=self.folder / "metrics.json")
+
+    def _render(self, script: ModuleType, out: Path, **more) -> None:
+        plots = [out / f"{script.__name__}.svg"]
+        script.main(self._arguments(**more, colour="#000000", plots=plots, words="{}", page=out / "page.html"))
+
+    def compare(self, out: Path) -> None:
+        of_models = {"models": [self.folder], "with_coefficients": [self.folder], "held_out": True}
+        written = {name: out / f"{name}.csv" for name in ("table", "differences", "tests")}
+        compare.main(argparse.Namespace(**of_models, **written, page=out / "compare.html"))
+
+    def load(self, out: Path) -> None:
+        """What a notebook shows."""
+        model = tfglm.load(self.folder)
+        (out / "model").write_text(f"{model!r} {model.terms} {model.metrics} {model.vcov()}")
 
     def made(self, reader: Callable[[Path], None]) -> dict[str, bytes]:
         """What a reader makes now."""
@@ -153,6 +196,10 @@ class Run:
             path.unlink()
         reader(self.out)
         return {path.name: path.read_bytes() for path in self.out.iterdir()}
+
+
+def tables(*names: str) -> list[str]:
+    return [f"{name}.{suffix}" for name in names for suffix in ("csv", "sha256")]
 
 
 def flip(content: bytearray, draw: random.Random) -> bytes:
@@ -224,3 +271,37 @@ def test_whatever_is_damaged_is_refused_by_name_or_changes_nothing(tmp_path):
             wrong.append(f"{number}: {reader.__name__} of {name} after {change.__name__}: {ended}")
     assert not wrong, "\n".join([str(outcomes), *wrong[:40]])
     assert outcomes["refused"] > 0.8 * CASES
+
+
+OF_DATA = ("rows.json", "dictionary.json", "table/")
+"""What is there before a fit is."""
+
+
+def test_files_of_another_fit_of_the_same_model_are_refused_by_name(tmp_path):
+    run, other = Run(tmp_path / "this"), Run(tmp_path / "other", seed=5)
+    outcomes, wrong = Counter(), []
+    for reader, names in (run.readers | run.pages).items():
+        exact, of_fit = run.made(reader), [name for name in names if not name.startswith(OF_DATA)]
+        together = {Path(name).parts[0].removesuffix(".csv").removesuffix(".sha256") for name in of_fit}
+        groups = [[name] for name in of_fit]
+        groups += [[name for name in of_fit if name.startswith((f"{stem}.", f"{stem}/"))] for stem in sorted(together)]
+        for group in groups:
+            good = {name: (run.folder / name).read_bytes() for name in group}
+            if len(group) == len(names) or not group:
+                continue
+            for name in group:
+                shutil.copy(other.folder / name, run.folder / name)
+            same = good == {name: (run.folder / name).read_bytes() for name in group}
+            try:
+                ended = "same bytes" if run.made(reader) == exact else "OTHER BYTES"
+            except UserError as error:
+                is_named = any(Path(name).stem in str(error) for name in group)
+                ended = "refused" if is_named and "\n  delete " in str(error) and not same else f"REFUSED, but: {error}"
+            finally:
+                for name, content in good.items():
+                    (run.folder / name).write_bytes(content)
+            outcomes[ended] += 1
+            if ended != "refused" and not same:
+                wrong.append(f"{reader.__name__} of {group}: {ended}")
+    assert not wrong, "\n".join([str(outcomes), *wrong])
+    assert outcomes["refused"] > 60

@@ -48,7 +48,7 @@ def folder(tmp_path_factory) -> Path:
     tables = {"coefficients": coefficients.table(estimates, 0.95), "terms": joint.joint_tests(estimates)}
     for name, table in tables.items():
         csv_files.write(table, folder / f"{name}.csv")
-        digests.write_beside(folder / f"{name}.csv")
+        digests.write_beside(folder / f"{name}.csv", folder / "fit.json")
     return folder
 
 
@@ -102,7 +102,7 @@ def test_categories_and_whole_numbers_are_read_as_they_are_meant(folder, frame):
 
 def test_tables_are_those_of_the_files(folder):
     model = tfglm.load(folder)
-    table = csv_files.read(folder / "coefficients.csv", ["term", "level", "reference", "status"])
+    table = csv_files.read(folder / "coefficients.csv", folder / "fit.json", ["term", "level", "reference", "status"])
     assert model.coefficients.loc[("carrier", "B6"), "estimate"] == table.set_index("level").loc["B6", "estimate"]
     kept = model.coefficients["std_error"].notna()
     names = [f"{term}[{level}]" if level else term for term, level in model.coefficients.index[kept]]

@@ -167,17 +167,20 @@ def test_the_summary_claims_no_more_than_is_known(tmp_path):
 def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     notes = ["depends on the reference levels & more", "", "without 1 separated level"]
     terms = pd.DataFrame({"term": ["x", "g", "h"], "df": [1, 2, 3], "chi_squared": [1.0, 2.0, 3.0]})
-    csv_files.write(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes), tmp_path / "terms.csv")
-    digests.write_beside(tmp_path / "terms.csv")
-    shown, _ = render_home.joint_tests(tmp_path / "terms.csv")
+    path, fit = tmp_path / "terms.csv", tmp_path / "fit.json"
+    digests.write_json(fit, {})
+
+    def joint_tests(table: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
+        csv_files.write(table, path)
+        digests.write_beside(path, fit)
+        return render_home.joint_tests(path, fit)
+
+    shown, _ = joint_tests(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes))
     assert shown["note"].tolist() == notes and shown["p"].tolist() == ["0.3000", "0.4000", ""]
-    csv_files.write(terms.assign(p_value=np.nan, note="the fit is penalised"), tmp_path / "terms.csv")
-    digests.write_beside(tmp_path / "terms.csv")
-    assert render_home.joint_tests(tmp_path / "terms.csv") == (None, ["the fit is penalised"])
+    reason = "the fit is penalised"
+    assert joint_tests(terms.assign(p_value=np.nan, note=reason)) == (None, [reason])
     # Reasons that differ stand beside their terms.
-    csv_files.write(terms.assign(p_value=np.nan, note=notes), tmp_path / "terms.csv")
-    digests.write_beside(tmp_path / "terms.csv")
-    assert render_home.joint_tests(tmp_path / "terms.csv")[0]["term"].tolist() == ["x", "g", "h"]
+    assert joint_tests(terms.assign(p_value=np.nan, note=notes))[0]["term"].tolist() == ["x", "g", "h"]
     table = pd.DataFrame({"term": "g", "level": ["<a>", "b", "c"], "status": ["separated", "aliased", "aliased"]})
     table["aliased_with"] = ["", "x - g[<a>]", "no rows in the likelihood"]
     assert render_home.without_estimate(table) == [
@@ -191,7 +194,8 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     means = pd.DataFrame({"term": ["g", "g", "h"], "level": ["a", "b", "c"], "rows": 9, "mean": 1.5, "std_error": 0.25})
     means = means.assign(ci_lower=[1.0, np.nan, 1.0], ci_upper=[2.0, np.nan, 2.0], status=["", "too few clusters", ""])
     csv_files.write(means, tmp_path / "adjusted_means.csv")
-    digests.write_beside(tmp_path / "adjusted_means.csv")
+    digests.write_json(tmp_path / "fit.json", {})
+    digests.write_beside(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
     about = SimpleNamespace(adjusted_means=[tmp_path / "adjusted_means.csv"], words=NO_WORDS)
     (_, of_g), (_, of_h) = render_home.adjusted_means({"family": "gaussian"}, tmp_path, about)
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h

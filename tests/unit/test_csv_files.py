@@ -38,13 +38,15 @@ def test_text_that_a_spreadsheet_would_run_is_quoted_and_comes_back(tmp_path):
         {"term": "x", "level": levels, "estimate": np.append(np.linspace(-1, 1, len(levels) - 2), [-np.inf, np.nan])}
     )
     csv_files.write(table, tmp_path / "table.csv")
-    digests.write_beside(tmp_path / "table.csv")
+    digests.write_json(tmp_path / "fit.json", {})
+    digests.write_beside(tmp_path / "table.csv", tmp_path / "fit.json")
     with (tmp_path / "table.csv").open(newline="") as stream:
         cells = [row[1] for row in csv.reader(stream)][1:]
     assert cells[: len(FORMULAS)] == [f"'{level}" for level in FORMULAS]
     assert cells[len(FORMULAS) : -len(LOOK_QUOTED)] == PLAIN
     assert not any(cell.startswith(("=", "@", "\t", "\r")) for cell in cells)
-    pd.testing.assert_frame_equal(csv_files.read(tmp_path / "table.csv", ["term", "level"]), table, check_dtype=False)
+    again = csv_files.read(tmp_path / "table.csv", tmp_path / "fit.json", ["term", "level"])
+    pd.testing.assert_frame_equal(again, table, check_dtype=False)
 
 
 def tabulated(design, model, folder) -> pd.DataFrame:
@@ -61,7 +63,7 @@ def tabulated(design, model, folder) -> pd.DataFrame:
     files |= {name: f"{name}.json" for name in ("design", "fit", "reference")}
     paths = {name: folder / file for name, file in files.items()}
     tabulate_coefficients.main(argparse.Namespace(**paths, settings=ResultsConfig()))
-    table = pages.read_table(folder / "coefficients.csv")
+    table = pages.read_table(folder / "coefficients.csv", folder / "fit.json")
     exact = pd.read_parquet(folder / "coefficients.parquet")
     pd.testing.assert_frame_equal(table.fillna(0), exact.fillna(0), check_dtype=False)
     return table

@@ -125,7 +125,7 @@ def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
         folder.mkdir()
         digests.write_json(folder / "fit.json", each.fit)
         each.history.to_csv(folder / "history.csv", index=False)
-        digests.write_beside(folder / "history.csv")
+        digests.write_beside(folder / "history.csv", folder / "fit.json")
     table, plots = tmp_path / "scaling.csv", [tmp_path / "scaling.svg"]
     folders = [tmp_path / each.name for each in runs]
     tabulate_scaling.main(argparse.Namespace(models=folders, table=table, colour="#0072B2", plots=plots))

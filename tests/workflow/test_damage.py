@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -65,18 +67,58 @@ def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, inde
 
 
 def test_the_digest_of_a_table_is_one_that_sha256sum_checks(tmp_path):
-    path = tmp_path / "terms.csv"
+    path, fit = tmp_path / "terms.csv", tmp_path / "fit.json"
+    digests.write_json(fit, VALUE)
     path.write_text("term,df\ncarrier,2\n")
-    digests.write_beside(path)
+    digests.write_beside(path, fit)
     assert os.system(f"cd {tmp_path} && sha256sum --check --quiet terms.sha256") == 0
-    assert digests.read_beside(path) == path.read_bytes()
+    assert digests.read_beside(path, fit) == path.read_bytes()
     for damaged in (path, path.with_suffix(".sha256")):
         good = damaged.read_bytes()
         for content in (good.replace(b"2", b"3"), good[:15], b"\xff" * 80):
             damaged.write_bytes(content)
             with pytest.raises(UserError, match=r"terms.csv: the content has changed .*\n  delete .*terms.csv"):
-                digests.read_beside(path)
+                digests.read_beside(path, fit)
         damaged.write_bytes(good)
+
+
+def test_a_result_of_another_fit_is_refused_with_the_names_of_both_files(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        digests.write_json(tmp_path / name / "fit.json", VALUE | {"fit of": name})
+        write_results(tmp_path / name)
+    fit, (table, metrics) = tmp_path / "a/fit.json", write_results(tmp_path / "a")
+    assert digests.read_beside(table, fit) == table.read_bytes()
+    assert digests.read_json(metrics, fit=fit) == VALUE
+    # All of another fit but one file, and the other way round.
+    for names in (["terms.csv", "terms.sha256", "metrics.json"], ["fit.json"]):
+        good = {name: (tmp_path / "a" / name).read_bytes() for name in names}
+        for name in names:
+            shutil.copy(tmp_path / "b" / name, tmp_path / "a" / name)
+        for path, read_result in ((table, digests.read_beside), (metrics, digests.read_json)):
+            with pytest.raises(UserError) as error:
+                read_result(path, fit=fit)
+            assert str(error.value).startswith(f"{path}: it was made from another fit than {fit}\n  delete {path};")
+        for name, content in good.items():
+            (tmp_path / "a" / name).write_bytes(content)
+    # What does not say which fit it was made from is of none.
+    digests.write_json(metrics, VALUE)
+    table.with_suffix(".sha256").write_text(f"{digests.of(table)}  terms.csv\n")
+    for path, read_result in ((table, digests.read_beside), (metrics, digests.read_json)):
+        with pytest.raises(UserError, match="it was made from another fit than"):
+            read_result(path, fit=fit)
+    fit.unlink()
+    with pytest.raises(UserError, match=r"fit.json: cannot be read: No such file or directory\n  delete .*fit.json"):
+        digests.read_beside(table, fit)
+
+
+def write_results(folder: Path) -> tuple[Path, Path]:
+    """A table and a JSON file made from the fit in `folder`; the same bytes for any fit, but for the digests."""
+    table, metrics = folder / "terms.csv", folder / "metrics.json"
+    table.write_text("term,df\ncarrier,2\n")
+    digests.write_beside(table, folder / "fit.json")
+    digests.write_json(metrics, VALUE, fit=folder / "fit.json")
+    return table, metrics
 
 
 def test_the_manifest_tells_the_content_of_the_shards(tmp_path):

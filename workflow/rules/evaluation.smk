@@ -53,7 +53,8 @@ use rule evaluate as evaluate_split with:
 
 rule tabulate_groups:
     input:
-        f"{MODEL}/metrics.json",
+        metrics=f"{MODEL}/metrics.json",
+        fit=f"{MODEL}/fit.json",
     output:
         f"{MODEL}/metrics_by.csv",
     log:
@@ -65,7 +66,11 @@ rule tabulate_groups:
     message:
         "{wildcards.model}: writing the metrics by group"
     shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_groups.py" --metrics {input} --table {output} --log {log}'
+        'exec python "$TFGLM_SCRIPTS/tabulate_groups.py"'
+        " --metrics {input.metrics}"
+        " --fit {input.fit}"
+        " --table {output}"
+        " --log {log}"
 
 
 WITH_COEFFICIENTS = [*CONFIG.models, *(name for name in CONFIG.networks if is_linear(name))]

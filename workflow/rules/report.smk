@@ -87,7 +87,8 @@ rule render_effects:
 
 rule render_metrics:
     input:
-        f"{MODEL}/metrics.json",
+        metrics=f"{MODEL}/metrics.json",
+        fit=f"{MODEL}/fit.json",
     output:
         plot=report(
             f"{MODEL}/metrics.svg",
@@ -117,7 +118,8 @@ rule render_metrics:
         "{wildcards.model}: drawing the metrics"
     shell:
         'exec python "$TFGLM_SCRIPTS/render_metrics.py"'
-        " --metrics {input}"
+        " --metrics {input.metrics}"
+        " --fit {input.fit}"
         " --colour {params.colour:q}"
         " --words {params.words:q}"
         " --plots {output.plot} {output.png} {output.pdf}"
@@ -127,7 +129,8 @@ rule render_metrics:
 
 rule render_groups:
     input:
-        f"{MODEL}/metrics.json",
+        metrics=f"{MODEL}/metrics.json",
+        fit=f"{MODEL}/fit.json",
     output:
         plot=report(
             f"{MODEL}/metrics_by.svg",
@@ -150,7 +153,8 @@ rule render_groups:
         "{wildcards.model}: drawing the metrics by group"
     shell:
         'exec python "$TFGLM_SCRIPTS/render_groups.py"'
-        " --metrics {input}"
+        " --metrics {input.metrics}"
+        " --fit {input.fit}"
         " --colour {params.colour:q}"
         " --words {params.words:q}"
         " --plots {output.plot} {output.png} {output.pdf}"

@@ -77,7 +77,6 @@ def train(
         if len(held_out):
             of_classes["held_out_accuracy"] = predict.means(held_out, trained.network)["accuracy"]
     stored.save(trained.network, arguments.checkpoint)
-    history.write(arguments.history)
     layers = settings.model_dump(include=set(LayersConfig.model_fields))
     content: dict[str, Any] = {
         "kind": "network",
@@ -97,6 +96,7 @@ def train(
     }
     content["provenance"]["versions"]["keras"] = keras.__version__
     digests.write_json(arguments.fit, content, indent=2)
+    history.write(arguments.history, arguments.fit)
     shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
     accuracy = of_classes.get("held_out_accuracy")

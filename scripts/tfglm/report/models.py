@@ -16,13 +16,15 @@ def add_models(parser: argparse.ArgumentParser) -> None:
 
 
 def read_models(arguments: argparse.Namespace) -> list[Model]:
-    """The models of a command line. Raises UserError for a file that has changed since it was written."""
+    """The models of a command line. Raises UserError for a file that has changed since it was written, or is of another
+    fit."""
     models = []
     for folder in arguments.models:
-        fit = digests.read_json(folder / "fit.json")
-        metrics = digests.read_json(folder / "metrics.json") if arguments.held_out else {}
-        table = read_table(folder / "coefficients.csv") if folder in arguments.with_coefficients else None
-        digests.check(folder / "design.json", fit["design"], delete=folder / "fit.json")
+        path = folder / "fit.json"
+        fit = digests.read_json(path)
+        metrics = digests.read_json(folder / "metrics.json", fit=path) if arguments.held_out else {}
+        table = read_table(folder / "coefficients.csv", path) if folder in arguments.with_coefficients else None
+        digests.check(folder / "design.json", fit["design"], delete=path)
         design = None if fit.get("kind") == "network" else Design.load(folder / "design.json")
         models.append(Model(fit, metrics, table, design))
     return models

@@ -47,10 +47,10 @@ def _rows(frame: pd.DataFrame) -> Iterator[list]:
         yield ["" if pd.isna(cell) else minus(cell) for cell in row]
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """A table of coefficients from its CSV; names are text, also where a level is called NA. Raises UserError if it has changed
-    since it was written. The terms of a regression of classes have their class before their name."""
-    table = csv_files.read(path, TEXTS)
+def read_table(path: Path, fit: Path) -> pd.DataFrame:
+    """A table of coefficients from its CSV; names are text, also where a level is called NA. The terms of a regression of classes
+    have their class before their name. Raises UserError as `csv_files.read` does."""
+    table = csv_files.read(path, fit, TEXTS)
     if "class" in table:
         table["term"] = table.pop("class") + ": " + table["term"]
     return table

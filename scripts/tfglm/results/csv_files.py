@@ -34,10 +34,11 @@ def is_numeric(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column)
 
 
-def read(path: Path, texts: Collection[str]) -> pd.DataFrame:
-    """A table that `write` has written, with its digest beside it. `texts` are columns that are no numbers; a level called NA is
-    text there. Raises UserError if it has changed since."""
-    table = pd.read_csv(io.BytesIO(digests.read_beside(path)), dtype=str, keep_default_na=False).rename(columns=plain)
+def read(path: Path, fit: Path, texts: Collection[str]) -> pd.DataFrame:
+    """A table that `write` has written, with digests beside it. `texts` are columns that are no numbers; a level called NA is
+    text there. Raises UserError if it has changed since, or was made from another fit than `fit`."""
+    content = io.BytesIO(digests.read_beside(path, fit))
+    table = pd.read_csv(content, dtype=str, keep_default_na=False).rename(columns=plain)
     return table.apply(lambda column: column.map(plain) if column.name in texts else pd.to_numeric(column))
 
 
