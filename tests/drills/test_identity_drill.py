@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from round_cases import EDITS, Runs
+from rounds import Round
 from runs import ENVIRONMENT, RESULTS, command_line, configure, contents, processes_in, succeed, write_asa
 
 pytestmark = pytest.mark.drill
@@ -19,25 +21,14 @@ pytestmark = pytest.mark.drill
 SEED = 20061231
 INTERRUPTIONS = 20
 
+ROUNDS = [11, 18, 34]
+"""Seeds of rounds.py, a few of those that are played by hand."""
+
 TARGETS = [
     "results/flights/data/rows.json",
     "results/flights/models/late/coefficients.csv",
     "results/flights/models/late/metrics.json",
 ]
-
-EDITS = {
-    "derive": ("data", "derive", {"late": "arr_delay >= 30"}),
-    "where": ("data", "where", {"flown": "cancelled = 0", "far": "distance > 300"}),
-    "split": ("data", "split", {"train": "day <= 22", "evaluate": "day > 24"}),
-    "columns": ("data", "columns", ["late", "carrier", "dest", "dep_hour", "distance", "month"]),
-    "missing": ("data", "missing", {"dest": "level"}),
-    "rare": ("data", "rare", {"dest": 100}),
-    "seed": ("data", "seed", 7),
-    "formula": ("model", "formula", "late ~ carrier + dest + distance"),
-    "std_errors": ("model", "std_errors", "classical"),
-    "reference": ("model", "reference", {"carrier": "UA"}),
-}
-"""Each by its section, key and new value."""
 
 RULES = ["ingest", "merge_dictionary", "build_design", "check_reference", "chief", "tabulate_coefficients"]
 
@@ -153,3 +144,11 @@ def test_an_interruption_and_an_edit_end_in_the_numbers_of_a_clean_run(tmp_path,
         actual, expected = compared(tmp_path), clean(after)
         different = [name for name in expected.keys() | actual.keys() if actual.get(name) != expected.get(name)]
         assert not different, "\n".join([*story, f"different: {sorted(different)}"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_a_round_of_random_interruptions(tmp_path, seed):
+    round_ = Round(Runs(tmp_path), seed)
+    round_.play()
+    assert not round_.faults, "\n".join([*round_.story, *round_.faults])
