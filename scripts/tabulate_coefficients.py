@@ -11,8 +11,9 @@ from tfglm.results.joint import joint_tests
 
 def main(arguments: argparse.Namespace) -> None:
     estimated = read.estimates(arguments)
-    table = coefficients.table(estimated, arguments.settings.confidence)
-    terms = joint_tests(estimated, read.fit(arguments)["likelihood_ratio_tests"])
+    fit = read.fit(arguments)
+    table = coefficients.table(estimated, arguments.settings.confidence, fit["converged"] or not fit["exact"])
+    terms = joint_tests(estimated, fit["likelihood_ratio_tests"])
     csv_files.write(table, arguments.table)
     table.to_parquet(arguments.parquet, index=False)
     csv_files.write(terms, arguments.terms)

@@ -276,6 +276,13 @@ def test_keys_of_more_combinations_than_a_word_holds(tmp_path):
     pd.testing.assert_frame_equal(left.reset_index(drop=True), expected, check_dtype=False)
 
 
+def test_a_response_far_from_0_is_read_row_by_row(tmp_path):
+    rows = pd.DataFrame({"y": 1e9 + np.arange(40) % 5, "x": np.arange(40) % 2})
+    files = [ingest_frame(rows, tmp_path)]
+    few = collapsed_file(files, merge(files), CollapseConfig(columns=["x"], responses=["y"]), tmp_path / "collapsed")
+    assert not few.manifest.shards and "`y` has a mean so far from 0" in collapsed.said(few)
+
+
 def test_where_it_does_not_pay_the_rows_are_read(files, dictionary, tmp_path):
     (model,) = models("late ~ delay", family="binomial")
     few = collapsed_file(files, dictionary, collapse_of([model]), tmp_path / "many")

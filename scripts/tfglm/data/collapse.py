@@ -20,10 +20,11 @@ from tfglm import digests
 from tfglm.config import CollapseConfig
 from tfglm.data import folds, shards, tally_loops
 from tfglm.data.collapsed import NAME, ROWS, identity, sum_name
-from tfglm.data.dictionary import Dictionary
+from tfglm.data.dictionary import Column, Dictionary
 from tfglm.data.encoding import LEVELS_SCHEMA, code_type, survives_float32
 from tfglm.data.ingest import replaced
 from tfglm.data.kinds import EXACT_BELOW, Kind
+from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
 from tfglm.data.tally import Keys, Tally
 from tfglm.data.training_rows import decoded, usable
@@ -68,10 +69,15 @@ def collapse(
     known = [name for name in settings.columns if name in dictionary.columns]
     settings, rows = settings.model_copy(update={"columns": known}), dictionary.rows["train"]
     many = [name for name in known if dictionary.columns[name].distinct is None]
-    keys = Keys.of(settings, files, dictionary) if not many else None
+    far = [name for name in settings.responses if _is_far(dictionary.columns[name])]
+    keys = Keys.of(settings, files, dictionary) if not (many or far) else None
     columns: dict[str, np.ndarray] | None = None
     if keys is None:
-        reason = f"`{many[0]}` has too many different numbers"
+        reason = (
+            f"`{many[0]}` has too many different numbers"
+            if many
+            else f"`{far[0]}` has a mean so far from 0 for its spread that means of rows would lose digits"
+        )
     else:
         rows_of_keys = _RowsOfKeys(dictionary, settings, keys, Tally(keys.words))
         reason = rows_of_keys.add_all(files)
@@ -86,6 +92,12 @@ def collapse(
         stored = tuple(_stored(name, values, dictionary, name in coded) for name, values in columns.items())
         levels = _levels(keys, dictionary, rows)
         return _finish(partial, files, rows, stored, levels, *_write_shards(partial, columns))
+
+
+def _is_far(column: Column) -> bool:
+    """Whether the mean of a response is more than FAR standard deviations from 0."""
+    mean, variance = column.moments
+    return bool(variance < (mean / FAR) ** 2)
 
 
 @dataclass(frozen=True)

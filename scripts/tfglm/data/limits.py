@@ -15,6 +15,9 @@ BLOCK_BYTES = 16 << 20
 CHUNK_BYTES = 16 << 20
 """Bytes of rows that are shuffled at once: a column of them stays in the processor's cache meanwhile."""
 
+FAR = 1e3
+"""Standard deviations from 0 to the mean of a response, of which float64 would lose too many digits."""
+
 FEW_BAD_ROWS = 100
 """Rows that cannot be read: so many may be dropped of any file. More are no accident, unless the file is large."""
 

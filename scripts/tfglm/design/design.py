@@ -75,6 +75,8 @@ class Design:
     class_labels: tuple[str, ...] = ()
     """Of a regression of classes, all of them; the others are compared with the `reference_class`."""
     reference_class: str | None = None
+    origin: float = 0.0
+    """What passes subtract from the response (solvers.origin)."""
 
     @cached_property
     def distribution(self) -> Family:

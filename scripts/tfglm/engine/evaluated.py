@@ -46,9 +46,10 @@ class Evaluated:
 
     @cached_property
     def reach(self) -> np.ndarray:
-        """1 plus the sizes of all that the linear predictor consists of."""
-        rows, numbers = self.rows, np.abs(self.numbers)
-        reach = 1.0 + rows.without_offset(np.abs(self.coefficients), self._parts, numbers)
+        """1 plus the sizes of all that the linear predictor consists of; these alone where it has the unit of the response."""
+        rows, numbers, family = self.rows, np.abs(self.numbers), self._design.distribution
+        of_mean = 0.0 if family.quadratic or family.positive_predictor else 1.0
+        reach = of_mean + rows.without_offset(np.abs(self.coefficients), self._parts, numbers)
         return reach + np.abs(rows.offset) if self._design.offset else reach
 
     @cached_property

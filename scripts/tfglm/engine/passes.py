@@ -134,7 +134,8 @@ class Passes:
     Of a regression of classes residuals and weights are those of each part's linear predictor; `counts` has the weights of each
     class c too, `class_c` and by group `class_c_k`; and `predictions` an `eta` [rows, classes].
 
-    - `counts`: `rows`, `weight_sum`, `response` (m * y), `saturated`, `base`, `out_of_range` (rows with an impossible response),
+    - `counts`: `rows`, `weight_sum`, `response` (m * y), `squares` (m * y^2; of a linear regression), `saturated`, `base`,
+      `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `weight_sum_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
@@ -181,6 +182,8 @@ class Passes:
         }
         counted |= {f"class_{number}": f"class_{number}" for number, _ in enumerate(design.class_labels)}
         counts = {name: Sum(value) for name, value in counted.items()}
+        if self.family.quadratic:
+            counts["squares"] = Sum("squares")
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
         for number, grouping in enumerate(design.groupings):
             counts |= {f"{name}_{number}": Sum(value, (), (grouping,)) for name, value in counted.items()}
@@ -315,6 +318,7 @@ class Passes:
             "rows": rows.frequency,
             "row_weight": rows.weight,
             "response": rows.weight * y,
+            "squares": rows.weight * y**2,
             "not_finite": np.where(rows.flag == NOT_FINITE, rows.repeats, 0.0),
             "out_of_range": np.where(impossible, rows.repeats, 0.0),
             **evaluated.counted,

@@ -272,6 +272,8 @@ class Rows:
         y = self.level(classes).astype(float) if classes else self.number(self._design.response)
         if self._design.trials:
             y /= self.number(self._design.trials)
+        if self._design.origin:
+            y -= self._design.origin
         kernels.keep(y, self.frequency)
         return y
 

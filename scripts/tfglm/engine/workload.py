@@ -84,16 +84,16 @@ class Workload:
         return self._changed(self.excluded, self.share, np.vstack([self.left_out, left_out]))
 
     def with_design(self, design: Design) -> "Workload":
-        """The same rows for a design that differs in its family alone."""
+        """The same rows for a design that differs in its family, or in what responses and offsets are counted from, alone."""
         return Workload(
             design, self.files, self.split, self.excluded, self.unseen, self.share, self.cutting, self.left_out
         )
 
     def as_in(self, other: "Workload") -> "Workload":
-        """The rows that another workload of the same coefficients goes through, with the family of its design."""
+        """The rows that another workload of the same coefficients goes through, with the family and the origin of its design."""
         mine, theirs = self.design, other.design
         return Workload(
-            replace(mine, theta=theirs.theta, power=theirs.power),
+            replace(mine, theta=theirs.theta, power=theirs.power, origin=theirs.origin, offset=theirs.offset),
             self.files,
             self.split,
             other.excluded,

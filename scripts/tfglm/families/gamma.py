@@ -38,12 +38,15 @@ class Gamma(PositiveFamily):
         """0: `saturated` has all that the likelihood needs of the responses."""
         return np.zeros_like(y)
 
-    def log_likelihood(self, sums: LikelihoodSums) -> float:
+    def log_likelihood(self, sums: LikelihoodSums) -> float | None:
         """With the shape k = sum(w) / deviance, as R's Gamma()$aic: sum of w (k log(k y / mean) - k y / mean - log(y) -
-        log gamma(k))."""
+        log gamma(k)); None where the deviance is a rounding error."""
         from scipy.special import gammaln
 
         log_y = sums.saturated - sums.weight_sum
-        shape = sums.weight_sum / (2 * (sums.loss - sums.saturated))
+        deviance = 2 * (sums.loss - sums.saturated)
+        if deviance <= 0:  # a rounding error
+            return None
+        shape = sums.weight_sum / deviance
         constant = shape * np.log(shape) - gammaln(shape)
         return float(shape * (log_y - sums.loss) - log_y + sums.weight_sum * constant)

@@ -13,8 +13,10 @@ from tfglm.errors import UserError
 from tfglm.results.estimates import NOT_IDENTIFIED, Estimates
 from tfglm.results.reference import Reference, rare_events, reference_of
 
+NOT_CONVERGED = "not converged"
 
-def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
+
+def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd.DataFrame:
     """The table of coefficients, on the scale of the data.
 
     Parameters
@@ -23,6 +25,8 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         The coefficients.
     confidence
         Of the intervals.
+    converged
+        Whether an exact fit has.
 
     Returns
     -------
@@ -31,7 +35,7 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
     dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the family
     (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status; aliased_with, if something is aliased;
     note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither
-    if the penalty sets coefficients to zero.
+    if the penalty sets coefficients to zero. Of a fit that has not converged, which is exact, the status says so.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
@@ -77,8 +81,8 @@ def table(estimated: Estimates, confidence: float) -> pd.DataFrame:
         columns["events"] = events.astype(np.int64) if np.all(events == np.round(events)) else events
     zero = (estimated.values == 0) & estimated.kept & penalised
     columns["status"] = np.select(
-        [estimated.separated, estimated.unidentified, estimated.aliased, zero],
-        ["separated", NOT_IDENTIFIED, "aliased", "zero"],
+        [estimated.separated, estimated.unidentified, estimated.aliased, zero, estimated.kept & (not converged)],
+        ["separated", NOT_IDENTIFIED, "aliased", "zero", NOT_CONVERGED],
         "",
     )
     if estimated.aliased_with:

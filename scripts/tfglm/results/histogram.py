@@ -1,5 +1,6 @@
 """Sums of rows by their score, in memory that does not grow with the rows: what curves, AUC and calibration are made of."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,9 +14,15 @@ DIGITS = 10
 """Decimals that scores are rounded to: rows of equal covariates are ties, whatever the order in which their terms were added."""
 
 
-def edges(sample: np.ndarray, bins: int = BINS) -> np.ndarray:
+def digits_of(sample: np.ndarray) -> int:
+    """As many decimals as DIGITS are of numbers near 1, for numbers in any unit."""
+    largest = float(np.abs(sample).max(initial=0.0))
+    return min(DIGITS - min(0, math.floor(math.log10(largest))), 300) if largest else DIGITS
+
+
+def edges(sample: np.ndarray, bins: int = BINS, digits: int = DIGITS) -> np.ndarray:
     """The upper ends of all bins but the last: a bin for each score of the sample, or if there are more, equal shares of it."""
-    ordered = np.sort(np.round(sample, DIGITS))
+    ordered = np.sort(np.round(sample, digits))
     distinct = without_repeats(ordered)
     if len(distinct) > bins:
         # The quantiles `inverted_cdf`; for so many of them np.quantile took minutes.
@@ -76,14 +83,15 @@ def search(upper: np.ndarray, first: np.ndarray, parts_a_unit: float, scores: np
 class Histogram:
     """Sums of several quantities by bin, [bins, quantities], and the least and largest score in each bin."""
 
-    def __init__(self, upper: np.ndarray, quantities: int):
+    def __init__(self, upper: np.ndarray, quantities: int, digits: int = DIGITS):
+        self._digits = digits
         self._search = Search(upper)
         self.sums = np.zeros((len(upper) + 1, quantities))
         self.least, self.largest = np.full(len(self.sums), np.inf), np.full(len(self.sums), -np.inf)
 
     def add(self, score: np.ndarray, quantities: Sequence[np.ndarray]) -> None:
         """Some rows: their scores and quantities, [rows] each."""
-        rounded = np.round(score, DIGITS)
+        rounded = np.round(score, self._digits)
         where = self._search(rounded)
         for column, quantity in enumerate(quantities):
             self.sums[:, column] += np.bincount(where, quantity, len(self.sums))

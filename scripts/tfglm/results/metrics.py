@@ -16,7 +16,7 @@ from tfglm.design.design import Design
 from tfglm.engine.rows import NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.families import Family
 from tfglm.results.classes import ClassTally
-from tfglm.results.histogram import BINS, edges
+from tfglm.results.histogram import BINS, DIGITS, digits_of, edges
 from tfglm.results.measures import MEASURES
 from tfglm.results.predict import Scored, level_labels
 from tfglm.results.tally import Residuals, Tally
@@ -71,8 +71,9 @@ def evaluate(
     measure, first = MEASURES[family.metrics](family), list(until(sample_rows, shards))
     sample = list(map(known, first))
     scores = np.concatenate([np.zeros(0), *(rows["eta"] for rows in sample)])
-    all_rows = Tally(measure, threshold, edges(scores, bins), Residuals(measure, sample, bins))
-    of_group = partial(Tally, measure, threshold, edges(scores, GROUP_BINS))
+    digits = digits_of(scores) if family.quadratic else DIGITS
+    all_rows = Tally(measure, threshold, edges(scores, bins, digits), Residuals(measure, sample, bins), digits)
+    of_group = partial(Tally, measure, threshold, edges(scores, GROUP_BINS, digits), digits=digits)
     return summed(design, chain(first, shards), all_rows, of_group, by)
 
 

@@ -176,6 +176,11 @@ def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) 
     """What the reader of the table has to know."""
     below = "standard errors in parentheses" if settings.below == "std_error" else "confidence intervals in brackets"
     sentences = [f"Estimates, with {below}."]
+    sentences += [
+        f"{model.fit['model']} has not converged: it has no standard errors, and its estimates are not to be reported."
+        for model in models
+        if model.fit.get("exact") and not model.fit["converged"]
+    ]
     if any(model.table is not None and "posterior_sd" in model.table for model in models):
         sentences.append("Of penalised models posterior standard deviations are in parentheses.")
     if settings.stars:

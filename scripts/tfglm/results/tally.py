@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from tfglm.families import Family
-from tfglm.results.histogram import Histogram, edges
+from tfglm.results.histogram import DIGITS, Histogram, digits_of, edges
 
 DECILES, CALIBRATION_PARTS, CURVE_POINTS = 10, 20, 400
 
@@ -47,10 +47,18 @@ class Measure:
 class Tally:
     """The sums of some rows that their metrics are computed from; with `residuals` these are counted by size too."""
 
-    def __init__(self, measure: Measure, threshold: float, upper: np.ndarray, residuals: "Residuals | None" = None):
+    def __init__(
+        self,
+        measure: Measure,
+        threshold: float,
+        upper: np.ndarray,
+        residuals: "Residuals | None" = None,
+        digits: int = DIGITS,
+    ):
         self.measure, self.threshold, self.residuals = measure, threshold, residuals
-        # Weight, response, mean, linear predictor, rows; squares of the response.
-        self.scores = Histogram(upper, 6)
+        # Weight, response, mean, linear predictor, rows; squares of the response. The response is counted from `origin`.
+        self.scores = Histogram(upper, 6, digits)
+        self.origin: float | None = 0.0 if measure.of_events else None
         self.rows = 0
         self.sums: Counter = Counter()
         self.mean, self.squares, self.weight_sum = 0.0, 0.0, 0.0
@@ -61,7 +69,10 @@ class Tally:
             return
         mean = self.measure.mean(eta)
         self.rows += len(y)
-        self.scores.add(eta, [weight, weight * y, weight * mean, weight * eta, np.ones(len(y)), weight * y**2])
+        if self.origin is None:
+            self.origin = float(np.average(y, weights=weight))
+        moved = y - self.origin
+        self.scores.add(eta, [weight, weight * moved, weight * mean, weight * eta, np.ones(len(y)), weight * moved**2])
         self.sums.update(self.measure.sums(y, eta, mean, weight, self.threshold))
         # Chan, Golub & LeVeque 1983: the sum of squares about the mean, of parts.
         total, mean_y = weight.sum(), float(np.average(y, weights=weight))
@@ -94,8 +105,9 @@ class Tally:
         for weight, response, mean, _, rows, squares in self.scores.shares(self.scores.sums[:, 0], CALIBRATION_PARTS):
             if weight <= 0:
                 continue
-            observed = response / weight
-            lower, upper = self.measure.interval(observed, weight, rows, squares / weight - observed**2)
+            moved = response / weight
+            observed = moved + (self.origin or 0.0)
+            lower, upper = self.measure.interval(observed, weight, rows, squares / weight - moved**2)
             parts.append(
                 {
                     "rows": round(rows, 6),
@@ -146,7 +158,9 @@ class Residuals:
 
     def __init__(self, measure: Measure, sample: Sequence[Mapping[str, np.ndarray]], bins: int):
         self.measure = measure
-        self.histogram = Histogram(edges(np.concatenate([np.zeros(0), *map(self.of, sample)]), bins), 1)
+        residuals = np.concatenate([np.zeros(0), *map(self.of, sample)])
+        digits = digits_of(residuals)
+        self.histogram = Histogram(edges(residuals, bins, digits), 1, digits)
 
     def of(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.zeros(0) if self.measure.of_events else rows["response"] - self.measure.mean(rows["eta"])

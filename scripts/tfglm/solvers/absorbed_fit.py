@@ -13,7 +13,7 @@ from tfglm.solvers.absorbed import AbsorbedProblem, Kept, prepare, without_separ
 from tfglm.solvers.certificate import rounding, within
 from tfglm.solvers.describe import describe
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
-from tfglm.solvers.inference import estimates
+from tfglm.solvers.inference import estimates, without_errors
 from tfglm.solvers.newton import CONVERGED_BELOW, NewtonSearch
 from tfglm.solvers.problem import Solution, State
 from tfglm.solvers.run import Run
@@ -45,7 +45,7 @@ def fit(workload: Workload, run: Run, counts: Sums) -> Fitted:
     fitted = with_separation(estimates(solution, counts), problem)
     if solution.has_covariance:
         solution = replace(solution, certificate=certify(solution, fitted, factored))
-        fitted = with_errors(fitted, solution, factored)
+        fitted = with_errors(fitted, solution, factored) if solution.converged else without_errors(fitted)
     report = describe(solution, fitted, counts, [])
     report |= of_absorbed(problem, fitted, counts)
     return replace(fitted, summary=report | {"warnings": [*report["warnings"], *remarks(problem)]})

@@ -86,7 +86,7 @@ def rounding(problem: Problem, state: State, rows: np.ndarray) -> Rounding:
     return Rounding(
         UNIT_ROUNDOFF * (added * sizes + penalty),
         UNIT_ROUNDOFF * (of_predictor * reach + OF_A_SCORE * (reach + float(np.sqrt(state.pearson)))),
-        reach,
+        reach + abs(design.origin) * float(np.sqrt(problem.weight_sum)),
     )
 
 

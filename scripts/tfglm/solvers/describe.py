@@ -65,7 +65,7 @@ def describe(
     else:
         report["gap"] = optimality_gap(solution)
         warnings.append(remarks.on_distance(design, problem.run.settings.online_solver or "", report["gap"]))
-    has_errors = solution.has_covariance and not design.l2
+    has_errors = solution.has_covariance and solution.converged and not design.l2
     report["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
     warnings += remarks.on_crossed_clusters(report["std_errors"])
     report["nearly_aliased"] = aliases(design, near)

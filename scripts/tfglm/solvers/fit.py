@@ -8,14 +8,14 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, path, power, profile, shape, theta
+from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, origin, path, power, profile, shape, theta
 from tfglm.solvers.across import solve_across
 from tfglm.solvers.certificate import certify
 from tfglm.solvers.describe import describe
 from tfglm.solvers.fitted import Fitted
-from tfglm.solvers.inference import estimates, with_errors
+from tfglm.solvers.inference import estimates, with_errors, without_errors
 from tfglm.solvers.likelihood_ratio import likelihood_ratios
-from tfglm.solvers.prepare import count, prepare
+from tfglm.solvers.prepare import by_coefficient, count, null_model, prepare
 from tfglm.solvers.problem import Solution
 from tfglm.solvers.run import Run
 from tfglm.solvers.start import begin
@@ -64,10 +64,18 @@ def fit(
     # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
     counts = count(workload, run.executor)
     run.reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
+    plain, (workload, centred) = workload, origin.centred(workload, run.executor, counts)
+    used = workload.design
     if design.absorbed:
-        return absorbed_fit.fit(workload, run, counts)
+        fitted = absorbed_fit.fit(workload, run, centred)
+        fitted = replace(fitted, responses=by_coefficient(design, counts, "response"))
+        return origin.from_zero(fitted, design, used)
     held_out = rows_held_out(design, run.settings, held_out)
-    problem = prepare(workload, run, counts)
+    if held_out and workload is not plain:
+        held_out = held_out.with_design(replace(held_out.design, origin=used.origin, offset=used.offset))
+    problem = prepare(workload, run, centred)
+    if workload is not plain and design.constant is None:
+        problem = replace(problem, null_loss=null_model(plain, run.executor, counts)[1])
     # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.
     start = begin(problem, partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
     # 3. Solve; if terms separate rows together, without these rows.
@@ -78,7 +86,9 @@ def fit(
     theta_is_free = estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
 
     def fit_without(term: str) -> Solution:
-        of_term, of_counts = workload.with_design(together(design)), counts
+        # Without the constant the origin is part of the model.
+        of_term, of_counts = (workload, centred) if design.constant is not None else (plain, counts)
+        of_term = of_term.with_design(together(of_term.design))
         if theta_is_free:
             asked = as_asked.with_design(together(as_asked.design))
             less = with_shape(asked, run, term)
@@ -89,16 +99,23 @@ def fit(
     # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
     if solution.has_covariance and not solution.path:
         solution = replace(solution, certificate=certify(solution, fitted))
+    if not solution.converged:
+        fitted = without_errors(fitted)
+    elif solution.has_covariance and not solution.path:
         fitted = with_errors(fitted, over_rows(solution, rows_of_errors))
         tests = (
             firth.likelihood_ratios(solution)
             if design.firth
             else likelihood_ratios(solution, fit_without, shapes=0 if estimated is None else 1)
         )
-    profiles = profile.intervals(solution, fitted, theta_is_free) if solution.has_covariance else []
+    has_profiles = solution.has_covariance and solution.converged
+    profiles = profile.intervals(solution, fitted, theta_is_free) if has_profiles else []
     # 5. Describe.
     summary = describe(over_rows(solution, rows_of_errors), fitted, counts, tests, estimated)
-    return replace(fitted, summary=summary | ({"profile": profiles} if design.profile else {}))
+    moved = origin.from_zero(fitted, design, used, solution.problem)
+    if design.profile:
+        summary["profile"] = origin.profiles_from_zero(profiles, design, fitted, moved) if profiles else []
+    return replace(moved, summary=summary)
 
 
 def over_rows(solution: Solution, rows: Workload | None) -> Solution:

@@ -54,6 +54,11 @@ def estimates(solution: Solution, counts: Sums) -> Fitted:
     )
 
 
+def without_errors(fitted: Fitted) -> Fitted:
+    """The fit with no covariance, as one that has not converged: then all tables have estimates alone."""
+    return replace(fitted, dispersion=np.nan)
+
+
 def with_errors(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with the covariance that the design asks for (docs/statistics.md: Standard errors)."""
     design = solution.problem.design

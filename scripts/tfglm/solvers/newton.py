@@ -121,7 +121,8 @@ class NewtonSearch:
             gradient = self.problem.gradient(self.state)  # 3.
             direction = self.factored.solve(gradient)
             last, self.step, square = self.step, -direction, float(direction @ gradient)
-            self.lambda_squared = square / self.problem.dispersion(self.state, self.df_residual)
+            dispersion = self.problem.dispersion(self.state, self.df_residual)
+            self.lambda_squared = square / dispersion if dispersion else np.inf
             if self._is_outdated():  # 4.
                 self.step = last
                 self.renew()

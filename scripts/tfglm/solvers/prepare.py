@@ -126,7 +126,9 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
         sums = workload.sum(executor, "null", design.by_term(coefficients))
         if np.isfinite(sums["loss"]) or not has_intercept:
             step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0
-            if abs(step) <= 1e-12 * max(1.0, abs(intercept)):
+            # Of a linear regression in the unit of the response.
+            unit = np.sqrt(2 * sums["loss"] / counts["weight_sum"]) if family.quadratic else 1.0
+            if abs(step) <= 1e-12 * max(unit, abs(intercept)):
                 break
             # A long step overshoots where the mean is an exponential.
             step = step if family.quadratic else float(np.clip(step, -1.0, 1.0))

@@ -208,15 +208,20 @@ class Problem:
         squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
         squares *= state.coefficients**2
         reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
+        reach += abs(self.design.origin) * float(np.sqrt(self.weight_sum))
         squared = 2 * state.loss if self.family.quadratic else state.pearson
         return bool(np.sqrt(squared) <= PERFECT * len(parts) * reach)
 
     def movement(self, step: np.ndarray) -> float:
         """How far a step moves a linear predictor at most, numbers being one standard deviation from their mean; 0 where the
-        information matrix does not depend on it."""
+        information matrix does not depend on it. Predictors that have to be above 0 have the unit of the response: there it is a
+        share of that of the mean response."""
         if self.family.quadratic or self.family.constant_information:
             return 0.0
-        return sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
+        moved = sum(float(np.abs(step[part.where]).max(initial=0.0)) for part in self.design.parts)
+        if not self.family.positive_predictor:
+            return moved
+        return moved / self.family.link(float(self.counts["response"]) / self.weight_sum)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""A linear regression moves with the response, whatever its size; and a fit that has not converged has no tests."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import estimates_of, fit_files, ingest_frame, table_of
+from tfglm.config import SolverConfig
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
+from tfglm.engine.workload import Workload
+from tfglm.results import coefficients
+from tfglm.results.hypotheses import hypotheses
+from tfglm.results.joint import joint_tests
+from tfglm.results.margins import margins
+from tfglm.results.metrics import evaluate
+from tfglm.results.pairwise import pairwise
+from tfglm.results.predict import score
+from tfglm.solvers.fitted import Fitted
+
+MODELS = {
+    "weights": {"weights": "w", "std_errors": "HC1"},
+    "clusters": {"std_errors": "cluster(date)", "frequency": "f"},
+    "offset": {"offset": "o", "std_errors": "HC3"},
+    "absorbed": {"absorb": ["h"], "std_errors": "cluster(date)"},
+    "likelihood ratio": {"tests": "likelihood_ratio", "profile": {"x": {"x": 1}}},
+    "ridge": {"l2": 0.1},
+    "path": {"path": {"l1_ratio": 0.5, "number": 3, "select": "aic"}},
+    "no intercept": {"formula": "y ~ 0 + g + h + x"},
+}
+MOVED = [(1e9, 1.0), (-1e12, 1.0), (0.0, 1e-9), (0.0, 1e12), (3e7, -(2.0**-4))]
+"""Responses a + b y. Those of `frame` are multiples of 2^-10, so that a + b y is exact."""
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    draw, rows = np.random.default_rng(1), 900
+    frame = pd.DataFrame(
+        {"x": draw.normal(3, 2, rows), "g": draw.choice(list("abc"), rows), "h": draw.choice(list("pqrst"), rows)}
+    )
+    frame = frame.assign(
+        w=draw.choice([0.0, 0.5, 2.0], rows), f=draw.integers(0, 3, rows), date=draw.integers(0, 60, rows)
+    )
+    frame["o"] = np.round(draw.normal(size=rows) * 1024) / 1024
+    effect = 0.3 * frame["x"] - 0.4 * (frame["g"] == "b") + 0.4 * draw.normal(size=60)[frame["date"]]
+    frame["y"] = np.round((effect + draw.normal(size=rows)) * 1024) / 1024
+    frame["part"] = np.where(np.arange(rows) % 4 == 0, "evaluate", "train")
+    return frame
+
+
+def moved(frame: pd.DataFrame, a: float, b: float, with_offset: bool) -> pd.DataFrame:
+    """The rows with another response; half of what is added is in the offset, if there is one."""
+    return frame.assign(y=a + b * frame["y"], o=a / 2 + b * frame["o"] if with_offset else frame["o"])
+
+
+def fit_moved(
+    frame: pd.DataFrame, a: float, b: float, folder: Path, keys: dict
+) -> tuple[Design, Fitted, list[IngestedFile]]:
+    keys = dict(keys)
+    formula = keys.pop("formula", "y ~ x + g")
+    split = {"train": "part = 'train'", "evaluate": "part = 'evaluate'"}
+    files = [ingest_frame(moved(frame, a, b, "offset" in keys), folder, split=split)]
+    design, fitted, _ = fit_files(files, formula, "gaussian", **keys)
+    assert fitted.summary["converged"]
+    return design, fitted, files
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_estimates_errors_tests_and_metrics_move_with_the_response(model, frame, tmp_path):
+    keys = MODELS[model]
+    design, fitted, files = fit_moved(frame, 0.0, 1.0, tmp_path / "as_is", keys)
+    expected, terms = table_of(design.reported, fitted.reported(design)), joint_tests(estimates_of(design, fitted))
+    metrics = evaluate(design, score(Workload(design, files, "evaluate"), fitted), 0.5) if model != "absorbed" else {}
+    for number, (a, b) in enumerate(MOVED):
+        if b != 1.0 and (model in ("path", "ridge") or (a and model == "offset")):
+            continue  # the loss has another unit than the penalty
+        other, end, others_of = fit_moved(frame, a, b, tmp_path / str(number), keys)
+        table = table_of(other.reported, end.reported(other))
+        constants = [name in (("Intercept", ""), *(("g", level) for level in "abc")) for name in expected.index]
+        added = np.where(constants if model == "no intercept" else expected.index == ("Intercept", ""), a, 0.0)
+        if "offset" in keys:
+            added = added / 2
+        # Of a large constant the last digits are lost; of all else nothing.
+        errors = abs(b) * expected["std_error"].fillna(1.0)
+        allowed = np.where(added == 0, 1e-9 * errors, 1e-9 * errors + 4 * np.spacing(abs(a)))
+        assert (np.abs(table["estimate"] - added - b * expected["estimate"]) <= allowed).all(), (a, b)
+        np.testing.assert_allclose(table["std_error"], abs(b) * expected["std_error"], rtol=1e-9)
+        if "t" in table:
+            exact = added == 0
+            np.testing.assert_allclose(table["t"][exact], np.sign(b) * expected["t"][exact], rtol=1e-8)
+        others = joint_tests(estimates_of(other, end))
+        # Without an intercept the first term says where 0 is.
+        same = slice(1, None) if model == "no intercept" else slice(None)
+        np.testing.assert_allclose(others["p_value"][same], terms["p_value"][same], rtol=1e-7)
+        for name in ("deviance", "null_deviance") if model != "no intercept" else ("deviance",):
+            assert end.summary[name] == pytest.approx(b**2 * fitted.summary[name], rel=1e-9), (a, b)
+        for ours, theirs in zip(end.summary.get("profile", []), fitted.summary.get("profile", []), strict=True):
+            ends = sorted(b * theirs[key] for key in ("ci_lower", "ci_upper"))
+            assert [ours["ci_lower"], ours["ci_upper"]] == pytest.approx(ends, rel=1e-7)
+        if metrics:
+            found = evaluate(other, score(Workload(other, others_of, "evaluate"), end), 0.5)
+            precise = 1e-9 + 4 * np.spacing(abs(a)) / abs(b)
+            for key in ("rmse", "mae"):
+                assert found[key] == pytest.approx(abs(b) * metrics[key], rel=precise), (key, a, b)
+            assert found["r_squared"] == pytest.approx(metrics["r_squared"], abs=precise)
+            spread = [part["upper"] - part["lower"] for part in found["calibration"]]
+            if b > 0 and abs(a) < 1e12:
+                as_is = [b * (part["upper"] - part["lower"]) for part in metrics["calibration"]]
+                assert spread == pytest.approx(as_is, rel=1e-6)
+
+
+def test_what_has_not_converged_has_no_errors_tests_and_intervals(frame, tmp_path):
+    rows = frame.assign(late=(frame["y"] > frame["x"] / 2 - 1).astype(int))
+    keys = {"profile": {"x": {"x": 1}}, "tests": "likelihood_ratio"}
+    for number, of_errors in enumerate(({}, {"std_errors": "cluster(date)"}, {"std_errors": "HC1"}, {"absorb": ["h"]})):
+        files = [ingest_frame(rows, tmp_path / str(number))]
+        settings = of_errors if "absorb" in of_errors or "std_errors" in of_errors else keys
+        formula, solver = "late ~ x + g", SolverConfig(max_iterations=1)
+        design, fitted, _ = fit_files(files, formula, "binomial", solver=solver, **settings)
+        summary = fitted.summary
+        assert not summary["converged"] and summary["certificate"]["lambda_squared"] > 1e-12
+        assert summary["std_errors"] == {"kind": "none"} and not summary["likelihood_ratio_tests"]
+        assert not summary.get("profile")
+        fitted, estimated = fitted.reported(design), estimates_of(design.reported, fitted.reported(design))
+        contrast = {"c": {"g[b]": 1, "g[c]": -1}}
+        tables = {
+            "coefficients": coefficients.table(estimated, 0.95, converged=False),
+            "terms": joint_tests(estimated),
+            "contrasts": coefficients.contrasts(estimated, contrast, 0.95),
+            "hypotheses": hypotheses(estimated, {"h": [{"x": 1.0}]}),
+            "pairwise": pairwise(estimated, ["g"], 0.95),
+        }
+        if "absorb" not in of_errors:
+            tables["margins"] = margins(design, fitted, files, {}, summary["df_residual"], 0.95).effects
+        uncertain = (
+            "std_error",
+            "classical_std_error",
+            "p_value",
+            "neg_log10_p",
+            "ci_lower",
+            "ci_upper",
+            "z",
+            "statistic",
+            "p_tukey",
+        )
+        for name, table in tables.items():
+            shown = [column for column in uncertain if column in table]
+            assert shown or name == "margins"
+            assert table[shown].isna().all(axis=None), (name, of_errors)
+        status = tables["coefficients"].set_index(["term", "level"])["status"]
+        assert status[("x", "")] == status[("g", "b")] == "not converged"
+        assert np.isfinite(tables["coefficients"]["estimate"]).all()
