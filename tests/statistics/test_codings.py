@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
+from tfglm import export
 from tfglm.data.dictionary import merge
 from tfglm.design.codings import contrasts
 from tfglm.design.design import Design
@@ -16,7 +17,7 @@ from tfglm.errors import UserError
 from tfglm.report.coefficient_rows import Heading, rows_and_scale
 from tfglm.report.coefficients import sheet
 from tfglm.report.words import Words
-from tfglm.results import coefficients, effects, export
+from tfglm.results import coefficients, effects
 from tfglm.results.joint import joint_tests
 from tfglm.results.margins import margins
 from tfglm.results.pairwise import pairwise

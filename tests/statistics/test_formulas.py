@@ -14,10 +14,11 @@ from formulaic import model_matrix
 from scipy.special import expit
 
 from pools import estimates_of, fit_files, ingest_frame, table_of
+from tfglm import export
 from tfglm.design.derivatives import derivative
 from tfglm.design.formula import parse
 from tfglm.design.transforms import apply, is_outside, learn
-from tfglm.results import effects, export, predict
+from tfglm.results import effects, predict
 from tfglm.results.margins import margins
 
 GOLDEN = Path(__file__).parents[1] / "golden"

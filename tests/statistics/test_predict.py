@@ -18,11 +18,12 @@ from sklearn import metrics as sklearn_metrics
 import compare as compare_script
 import predict as predict_script
 from pools import CR1, estimates_of, fit_files, ingest_frame, write_fit
+from tfglm import export
 from tfglm.config import ResultsConfig
 from tfglm.design.checks import check_groups
 from tfglm.errors import UserError
 from tfglm.families import family_of
-from tfglm.results import compare, export, held_out, histogram, metrics, nested, tally
+from tfglm.results import compare, held_out, histogram, metrics, nested, tally
 from tfglm.results.predict import Scored, predictions
 
 # Metrics ----------------------------------------------------------------------------------------------------------------
