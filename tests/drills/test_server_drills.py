@@ -117,6 +117,7 @@ def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
         psutil.Process(process).kill()
         text = ends(folder, run, A_MINUTE_OR_SO)
     assert script != "/ps.py" or "is lost, with the state that it held" in text or "ps 0 at" in text
+    assert "from the last sum" not in text
     assert "served: going on from step" in succeed(folder, "--", target("served"))
     is_complete(folder, expected)
 

@@ -146,6 +146,14 @@ def test_a_header_that_fits_none_is_told_the_nearest_and_what_it_lacks():
     assert "\n  `Dest`\n  `UniqueCarrier`; did you mean `Unique_Carrier`?\n" in text
 
 
+def test_a_stray_file_is_named_whatever_the_config_says_of_the_others():
+    with pytest.raises(UserError) as error:
+        choose({name: ["id", "remark"] for name in LAYOUTS}, LAYOUTS, SETTINGS, "data/notes.csv")
+    first, *others = str(error.value).splitlines()
+    assert first.startswith("data/notes.csv: the header fits no layout (tried: ") and "images" not in first
+    assert "  the header has: id, remark" in others and "or leave the file out of data.files" in others[-1]
+
+
 def test_a_column_that_the_config_does_not_need_may_lack():
     header = [name for name in ASA.split(",") if name not in ("TaxiIn", "WeatherDelay")]
     assert choose(dict.fromkeys(LAYOUTS, header), LAYOUTS, SETTINGS, "2006.csv") == "asa2009"

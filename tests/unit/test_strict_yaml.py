@@ -28,6 +28,11 @@ CODE = "__use_yte__: true\ncluster:\n  workers: ?open('ran', 'w').write('1') + 1
         ("a: 2024-13-45", ": a value cannot be read: month must be in 1..12; put it in quotes"),
         ("a: !!python/name:os.system", ", line 1: could not determine a constructor for the tag"),
         ("a: 1\n---\nb: 2", ", line 2: this is not YAML: "),
+        (
+            "a:\n  b: 1\n\tc: 2",
+            ", line 3: this is not YAML: a tab, where YAML takes blanks alone; replace it with blanks",
+        ),
+        ("a: 1\n\tb: 2", ", line 2: this is not YAML: "),
         ("? [a, b]\n: 1", ", line 1: found unhashable key"),
         ("a: \x01", ": this is not YAML: unacceptable character"),
         ("a: '\xff'", ": byte 5 is not UTF-8"),

@@ -163,6 +163,11 @@ def test_two_addresses_are_not_fetched_to_the_same_file():
         ("cluster.ps", "1e999", "expected an integer >= 1, received Infinity"),
         ("data.seed", 10**30, "received 1000000000000000000000000000000"),
         ("data.columns", ["c" * 101], "data.columns (entry 1): expected at most 100 characters, received 101"),
+        (
+            "compare",
+            ["late_arrival"],
+            'compare: expected 2 entries or more, received ["late_arrival"]. Names of models',
+        ),
         ("data.files", ["x.csv"] * 10_001, "data.files: expected at most 10,000 entries, received 10,001"),
         (
             "data.where",

@@ -79,8 +79,22 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
 
     shards = finished / "results" / "data"
     assert len(list(shards.glob("*/tomorrow"))) == len(list(shards.glob("*/flights"))) == 1
-    assert " MB of shards that this config does not use" in succeed(finished, "--forcerun", "render_rows")
-    succeed(finished, "tidy")
+    gone = folder.with_name("gone")
+    gone.mkdir()
+    left = [gone / "fit.json", folder / "vcov.csv", folder / "notes.txt"]
+    for file in left:
+        file.touch()
+    printed = succeed(finished, "--forcerun", "render_rows")
+    assert " MB of shards that this config does not use" in printed
+    # What an earlier config asked for is named and left as it is; what nobody asked the workflow for is not.
+    named = ", ".join(str(path.relative_to(finished)) for path in (gone, folder / "vcov.csv"))
+    assert (
+        f"Not asked for by this config, so perhaps of an earlier fit: {named}. Delete what you do not need." in printed
+    )
+    for file in left:
+        file.unlink()
+    gone.rmdir()
+    assert "Not asked for" not in succeed(finished, "tidy")
     assert not list(shards.glob("*/tomorrow")) and len(list(shards.glob("*/flights"))) == 1 and planned(finished) == {}
 
 

@@ -231,3 +231,9 @@ onsuccess:
             f"There are {told} MB of shards that this config does not use, from another config or an earlier"
             " version of this one: `snakemake --cores 1 tidy` deletes them."
         )
+    if left := results_not_asked_for():
+        more = f" and {len(left) - 10:,} more" if len(left) > 10 else ""
+        print(
+            f"Not asked for by this config, so perhaps of an earlier fit: {', '.join(map(str, left[:10]))}{more}."
+            " Delete what you do not need."
+        )

@@ -33,6 +33,25 @@ def targets_of_all_models():
     return targets + [f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if is_curved(model)]
 
 
+# What some configs ask for, beside what each model has.
+OPTIONAL = (
+    "contrasts.csv effects.svg embeddings.svg hypotheses.csv marginal_effects.csv metrics.html metrics.json metrics_by.csv"
+    " metrics_by.svg model.json pairwise.csv path.csv path.svg predictions/*.csv predictions/*.parquet profile.csv vcov.csv"
+).split()
+
+
+def results_not_asked_for():
+    """The folders of models, and the files of others, that an earlier config asked for and this one does not."""
+    folders = Path(RESULTS, "models").glob("*/")
+    left = [folder for folder in folders if folder.name not in CONFIG.all_models and (folder / "fit.json").is_file()]
+    asked = set(map(Path, targets_of_all_models()))
+    for model in MODELS:
+        files = (file for name in OPTIONAL for file in Path(RESULTS, "models", model).glob(name))
+        left += [file for file in files if file not in asked]
+    compared = Path(RESULTS, "compare.html")
+    return sorted([*left, *([compared] if compared.is_file() and not CONFIG.compare else [])])
+
+
 def pages_of_all_models():
     """The files of `rule all` that the first page links to."""
     shown = [target for target in targets_of_all_models() if target.endswith((".html", ".svg", ".csv"))]

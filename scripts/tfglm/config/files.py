@@ -101,9 +101,10 @@ def _from_yaml(text: str, where: str) -> Any:
     except yaml.constructor.ConstructorError as error:
         raise UserError(f"{where}{_line(error)}: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise UserError(
-            f"{where}{_line(error)}: this is not YAML: {getattr(error, 'problem', None) or error}"
-        ) from None
+        problem = getattr(error, "problem", None) or str(error)
+        if "'\\t'" in problem:
+            problem = "a tab, where YAML takes blanks alone; replace it with blanks"
+        raise UserError(f"{where}{_line(error)}: this is not YAML: {problem}") from None
     except RecursionError:
         raise UserError(f"{where}: its sections are nested too deeply; write it flatter") from None
     except ValueError as error:

@@ -72,6 +72,9 @@ def _remark(error: Mapping[str, Any], node: Node, parent: Node, is_key: bool, ro
             return f"expected at most {error['ctx']['max_length']:,} characters, received {len(received):,}"
         case "too_long":
             return f"expected at most {error['ctx']['max_length']:,} entries, received {len(received):,}"
+        case "too_short" if received:
+            least = f"{error['ctx']['min_length']:,} entries or more"
+            return f"expected {least}, received {_shown(received)}. {description(node, root)}"
     if is_key:
         node = {"type": "string", "pattern": "".join(parent.get("patternProperties", {}))}
     # A bound against what no machine could hold is of no interest to who is below it.

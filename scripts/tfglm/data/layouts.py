@@ -103,7 +103,8 @@ def choose(
     Raises
     ------
     UserError
-        If none fits, naming the nearest one; or the errors in the config's expressions over the nearest, if they fit no layout.
+        If none fits, naming the file and the nearest layout; or the errors in the config's expressions over the layout that the
+        file has, or over the nearest if they fit no layout.
     """
 
     def likeness(name: str) -> tuple[int, int]:
@@ -122,6 +123,9 @@ def choose(
     fitting = [name for name, columns in needed.items() if columns <= set(headers[name])]
     if not fitting:
         closest = max(candidates, key=likeness)
+        if needed and not likeness(closest)[0]:
+            # A file that has nothing to do with any layout: what the config says is right of others.
+            closest = max(needed, key=likeness)
         raise problems.get(closest) or misfit(headers[closest], closest, needed, source)
     return max(fitting, key=likeness)
 
@@ -172,5 +176,5 @@ def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], 
         + "\n"
         f"  the header has: {', '.join(named[:200])}{', ...' if len(named) > 200 else ''}\n"
         "  name the layout of the file (data.layout), write one of your own, or remove what needs these columns "
-        "from the config"
+        "from the config; or leave the file out of data.files, if it came in by a pattern"
     )

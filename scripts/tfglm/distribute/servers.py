@@ -37,6 +37,8 @@ class Servers:
         Within which all have to answer. Left to itself TensorFlow would wait for ever.
     waiting
         Entered while this process waits for them.
+    resumes
+        What the same command does after the end of a run.
 
     Raises
     ------
@@ -44,7 +46,13 @@ class Servers:
         If one does not answer in time.
     """
 
-    def __init__(self, members: Sequence[Announcement], deadline_seconds: float, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        members: Sequence[Announcement],
+        deadline_seconds: float,
+        waiting: Waiting,
+        resumes: str = "the fit resumes from the last sum that it completed",
+    ) -> None:
         cluster = {role: announce.addresses(members, role) for role in ("ps", "worker")}
         deadline = time.monotonic() + deadline_seconds
         for member in members:
@@ -64,7 +72,7 @@ class Servers:
         with waiting():
             self.strategy = tf.distribute.ParameterServerStrategy(resolver)
             self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
-        self.waiting = waiting
+        self.waiting, self._resumes = waiting, resumes
         self.ps = {member.index: member for member in members if member.role == "ps"}
         self.workers = len(members) - len(self.ps)
 
@@ -144,7 +152,7 @@ class Servers:
         if lost and (_LOST in error.message or isinstance(error, tf.errors.UnavailableError | tf.errors.AbortedError)):
             return (
                 f"{self.ps[int(lost[1])].place}, is lost, with the state that it held; its log, or that of "
-                "roles.py, says why. Run the same command again: the fit resumes from the last sum that it completed"
+                f"roles.py, says why. Run the same command again: {self._resumes}"
             )
         return f"a task failed on a worker: {error.message}"
 

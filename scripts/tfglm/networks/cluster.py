@@ -103,7 +103,8 @@ def train_on_servers(
     task = Task(served.KIND, document, json.dumps(sources.words | {"cache": settings.cache}))
 
     def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
-        servers = Servers(members, arguments.patience, watched.waiting)
+        resumes = "the training goes on from its last checkpoint"
+        servers = Servers(members, arguments.patience, watched.waiting, resumes)
         for of_workers in folders:
             Designs.beside(of_workers).put(document)
         if settings.synchronous:
