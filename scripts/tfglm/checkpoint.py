@@ -20,7 +20,7 @@ import numpy as np
 
 from tfglm import digests, tensorflow_setup
 from tfglm.design.design import Design
-from tfglm.errors import UserError
+from tfglm.errors import UserError, writing
 from tfglm.solvers.fitted import Fitted
 
 PREFIX, NETWORK = "fitted", "network"
@@ -69,13 +69,16 @@ def write(values: Mapping[str, Any], prefix: Path) -> None:
     with tensorflow_setup.quiet():
         import tensorflow as tf
 
-    prefix.parent.mkdir(parents=True, exist_ok=True)
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=list(values),
-        shape_and_slices=[""] * len(values),
-        tensors=[tf.constant(np.asarray(value)) for value in values.values()],  # a Python float would be a float32
-    )
+    tensors = [tf.constant(np.asarray(value)) for value in values.values()]  # a Python float would be a float32
+    with writing(prefix.parent, sum(np.asarray(value).nbytes for value in values.values())):
+        prefix.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            tf.raw_ops.SaveV2(
+                prefix=str(prefix), tensor_names=list(values), shape_and_slices=[""] * len(values), tensors=tensors
+            )
+        except tf.errors.OpError as error:
+            # Between the name of a function and that of the operation.
+            raise OSError(error.message.rpartition("; ")[2].partition(" [Op:")[0]) from error
 
 
 def load(design: Design, folder: Path) -> Fitted:

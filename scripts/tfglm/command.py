@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, is_full_disk, unwritten
 
 terminal = sys.stderr
 """Where the person who started the run looks, even while stdout and stderr go to the log."""
@@ -156,6 +156,10 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
         say(f"error: {error}")
         sys.exit(1)
     except Exception as error:
+        if is_full_disk(error):
+            where = getattr(error, "filename", None) or arguments.log or Path.cwd() / "log"
+            say(f"error: a file could not be written: {unwritten(error, Path(where))}")
+            sys.exit(1)
         with contextlib.suppress(OSError):
             print(visible(traceback.format_exc()), end="", file=sys.stderr, flush=True)
         end_live()

@@ -2,9 +2,12 @@
 
 import difflib
 import itertools
+import os
+import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tfglm.addresses import without_secrets
 
@@ -38,6 +41,32 @@ class Problems:
         """Raise UserError with all that was collected, each message once."""
         if self.messages:
             raise UserError("\n".join(dict.fromkeys(self.messages)))
+
+
+@contextmanager
+def writing(path: Path, needed: int = 0) -> Iterator[None]:
+    """Errors of writing a file, or a folder, as UserErrors that name it. `needed` are the bytes to write, if they are known."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: {unwritten(error, path, needed)}") from error
+
+
+def unwritten(error: Exception, path: Path, needed: int = 0) -> str:
+    """What to say of a file that could not be written: why, what is free on which disk, and what to do."""
+    folder = next(folder for folder in path.absolute().parents if folder.is_dir())
+    disk = next(folder for folder in (folder, *folder.parents) if os.path.ismount(folder))
+    free = f"{shutil.disk_usage(folder).free / 1e6:,.1f} MB are free on the disk at {disk}"
+    more = f", and {needed / 1e6:,.1f} MB are needed" if needed else ""
+    return (
+        f"{getattr(error, 'strerror', None) or error} ({free}{more})\n"
+        "  make room, or run snakemake in a folder on a larger disk with --directory; the same command goes on from what is done"
+    )
+
+
+def is_full_disk(error: Exception) -> bool:
+    """Whether an error of any library says that a disk, or somebody's share of it, is full."""
+    return any(text in str(error) for text in ("No space left on device", "Disk quota exceeded"))
 
 
 def printable(text: str) -> str:

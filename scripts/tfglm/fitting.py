@@ -16,6 +16,7 @@ from tfglm.config import Section, SolverConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Call, Executor
+from tfglm.errors import writing
 from tfglm.roles import curves
 from tfglm.roles.progress import Progress
 from tfglm.solvers.run import Reporter, Run
@@ -124,8 +125,9 @@ def _fit(
     content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
-    digests.write_json(arguments.fit, content, indent=2)
-    history.write(arguments.history, arguments.fit)
+    with writing(arguments.fit):
+        digests.write_json(arguments.fit, content, indent=2)
+        history.write(arguments.history, arguments.fit)
     journal.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:

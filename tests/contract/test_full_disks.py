@@ -2,16 +2,20 @@
 
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from chiefs import chief, wait_for_children
 from processes import ENVIRONMENT, SCRIPTS, alive, stand_in_for_tensorflow, wait_until
+from tfglm import checkpoint
+from tfglm.errors import UserError
 from tfglm.roles import announce
 from tfglm.roles.announce import Announcement
 
@@ -67,6 +71,33 @@ def test_a_full_disk_costs_the_log_and_not_the_work(tmp_path: Path) -> None:
         "warning: the log cannot be written, so lines are missing from it: No space left on device",
         *(f"step {i}" for i in range(3)),
     ]
+
+
+def test_a_full_disk_at_any_other_write_is_told_with_what_to_do(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with chief("Path('/dev/full').write_text('x' * 9999)", "--log", str(log)) as running:
+        assert running.wait(20) == 1
+    text = log.read_text()
+    assert "error: a file could not be written: No space left on device (" in text and "Traceback" not in text
+    assert "MB are free on the disk at /" in text and "the same command goes on from what is done" in text
+
+
+def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    values = {"x": np.arange(1e6)}
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+        with pytest.raises(UserError) as error:
+            checkpoint.write(values, tmp_path / "checkpoint" / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    text = str(error.value)
+    assert (
+        text.startswith(f"{tmp_path / 'checkpoint'}: File too large (")
+        and ", and 8.0 MB are needed)" in text
+        and "make room" in text
+    )
+    checkpoint.write(values, tmp_path / "checkpoint" / "model")
 
 
 def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

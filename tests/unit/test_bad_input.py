@@ -231,7 +231,8 @@ def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
     )
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert done.returncode == 1
-    assert b"MB are free there)\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
+    assert b"MB are free on the disk at /" in done.stderr
+    assert b")\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 

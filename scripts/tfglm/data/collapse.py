@@ -28,6 +28,7 @@ from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
 from tfglm.data.tally import Keys, Tally
 from tfglm.data.training_rows import decoded, usable
+from tfglm.errors import writing
 
 MOST_SHARE = 0.5
 """Rows that are left, in all: with more a fit reads the rows as they are. A row with a count costs a fit a little more than
@@ -231,7 +232,7 @@ def _finish(
     dropped: Mapping[str, int] | None = None,
 ) -> Manifest:
     """Write what stands beside the shards, and the manifest."""
-    with shards.written(folder / shards.LEVELS):
+    with writing(folder / shards.LEVELS):
         shards.write_table(folder / shards.LEVELS, pl.DataFrame(schema=LEVELS_SCHEMA) if levels is None else levels)
         shards.save(folder / shards.CHECKSUMS, np.zeros((0, 0), np.uint64) if sums is None else sums)
         manifest = Manifest(

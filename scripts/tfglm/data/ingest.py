@@ -21,7 +21,7 @@ from tfglm.data.packing import left_out, packing
 from tfglm.data.reader import InputReader, in_order
 from tfglm.data.shards import Manifest, Shard
 from tfglm.data.shuffle import ShuffledFile, ShuffledShard, Shuffler
-from tfglm.errors import short
+from tfglm.errors import short, writing
 
 PREDICT = SPLITS.index("predict")
 
@@ -103,7 +103,7 @@ def ingest(
         capacity = shards.capacity_for(shuffled.total())
         written, sums, levels = write_shards(shuffled, capacity, partial, executor, threads)
         shutil.rmtree(shuffler.folder)
-        with shards.written(partial / shards.LEVELS):
+        with writing(partial / shards.LEVELS):
             shards.write_table(partial / shards.LEVELS, levels.rechunk())
             shards.save(partial / shards.CHECKSUMS, sums)
             shards.save(partial / shards.PREDICTED_ROWS, np.concatenate(places))

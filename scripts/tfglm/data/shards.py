@@ -13,7 +13,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -26,7 +25,7 @@ from xxhash import xxh3_64_intdigest
 
 from tfglm import digests
 from tfglm.data.kinds import Kind
-from tfglm.errors import UserError
+from tfglm.errors import UserError, writing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -279,7 +278,7 @@ def remedy(path: Path) -> str:
 def write_column(path: Path, values: np.ndarray) -> np.ndarray:
     """Write one column of a shard; returns its checksums. Raises UserError if the disk does not take it."""
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    with written(path):
+    with writing(path):
         write_values(path, values)
     return checksums(values)
 
@@ -302,16 +301,3 @@ def save(path: Path, values: np.ndarray) -> None:
     with path.open("wb") as file:
         stream: Any = SimpleNamespace(write=file.write)
         np.save(stream, values)
-
-
-@contextmanager
-def written(path: Path) -> Iterator[None]:
-    """Errors of writing a file as UserErrors that name it."""
-    try:
-        yield
-    except OSError as error:
-        free = shutil.disk_usage(path.parent).free
-        raise UserError(
-            f"{path}: {error.strerror or error} ({free / 1e6:,.0f} MB are free there)\n"
-            f"  make room, or run snakemake in a folder on a larger disk with --directory"
-        ) from error

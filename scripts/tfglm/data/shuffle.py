@@ -17,7 +17,8 @@ from tfglm.config import SPLITS
 from tfglm.data import lookups
 from tfglm.data.encoding import Encoder, FinishedColumn, groups_of
 from tfglm.data.limits import CHUNK_BYTES
-from tfglm.data.shards import write_values, written
+from tfglm.data.shards import write_values
+from tfglm.errors import writing
 
 IN_ORDER = frozenset({SPLITS.index("predict")})
 """Splits whose rows stay in the order of the file: predictions are read beside it."""
@@ -87,7 +88,7 @@ class Shuffler:
             values = lookups.permuted(values, taken) if number else patterns
             encoder.note(values, groups)
             path = self.path(chunk, number)
-            with written(path):
+            with writing(path):
                 write_values(path, values)
         return Chunk(np.array(sizes), [values.dtype for values in columns])
 

@@ -17,6 +17,7 @@ from tfglm.config import LayersConfig, TrainingConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute import strategies
+from tfglm.errors import writing
 from tfglm.networks import predict, stored
 from tfglm.networks.on_tpu import TrainingOnTPU
 from tfglm.networks.rows import Units
@@ -95,8 +96,9 @@ def train(
         "provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE),
     }
     content["provenance"]["versions"]["keras"] = keras.__version__
-    digests.write_json(arguments.fit, content, indent=2)
-    history.write(arguments.history, arguments.fit)
+    with writing(arguments.fit):
+        digests.write_json(arguments.fit, content, indent=2)
+        history.write(arguments.history, arguments.fit)
     shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
     accuracy = of_classes.get("held_out_accuracy")
