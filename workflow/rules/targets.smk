@@ -102,7 +102,7 @@ def compared_files(name="", among=None):
 
 
 def tables_for_papers():
-    """The files of `rule tables`: a table of each model with coefficients, and a table of the models under `compare`."""
+    """The files of `rule tables`, a table of each model with coefficients and a table of the models under `compare`."""
     with_coefficients = [model for model in MODELS if model in REGRESSIONS or is_linear(model)]
     tables = expand(f"{MODEL}/coefficients", model=with_coefficients)
     tables += [f"{RESULTS}/compare"] if CONFIG.compare else []
