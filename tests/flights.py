@@ -49,8 +49,9 @@ def decoded(file: IngestedFile, split: str, column: str) -> list:
 
 
 def content(file: IngestedFile) -> dict[str, bytes]:
-    """All that was written of an input file but its manifest, which names the input."""
-    paths = [path for path in file.folder.rglob("*") if path.is_file() and path.name != "manifest.json"]
+    """All that was written of an input file but its manifest, which names the input, and the state of the input."""
+    beside = ("manifest.json", "source.json")
+    paths = [path for path in file.folder.rglob("*") if path.is_file() and path.name not in beside]
     return {str(path.relative_to(file.folder)): path.read_bytes() for path in paths}
 
 
