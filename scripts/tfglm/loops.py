@@ -3,11 +3,127 @@
 numba keeps what it compiled beside the file of a loop and compiles it anew when that file changes, but not when another file
 does whose functions or numbers the loop uses (https://numba.readthedocs.io/en/stable/developer/caching.html). So a loop uses
 those of its own file.
+
+numba loads its files unchecked: after a power cut they may be empty or zero, and each later run would stop. Here each file
+begins with a digest. If it does not match, the loop is compiled again and its file replaced.
 """
 
+import hashlib
+import os
+import pickle
+import stat
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numba
+from numba.core import caching
+
+from tfglm import command
 
 # Sums that lie side by side become one vector instruction.
 numba.config.SLP_VECTORIZE = 1
 
-compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+DIGEST = hashlib.sha256().digest_size
+
+
+def compiled(function: Callable) -> Any:
+    """A loop that numba compiles at its first call with new types, unless an earlier run on this machine has compiled it."""
+    loop = numba.njit(nogil=True, error_model="numpy")(function)
+    try:
+        loop._cache = Cache(function)
+    except (RuntimeError, OSError) as error:
+        loop._cache = NoCache(error)
+    return loop
+
+
+logged = threading.Lock()
+
+
+def log_once(message: str) -> None:
+    """Log the first message of a process, which has many loops."""
+    if logged.acquire(blocking=False):
+        command.log(message)
+
+
+class NoCache(caching.NullCache):
+    """Where no folder can be written. It says so when a loop has been compiled."""
+
+    def __init__(self, reason: Exception) -> None:
+        self._reason = reason
+
+    def save_overload(self, sig: Any, cres: Any) -> None:
+        log_once(
+            f"each process compiles its loops: set NUMBA_CACHE_DIR to a folder that can be written ({self._reason})"
+        )
+
+
+class TemporaryFolder(caching.UserWideCacheLocator):
+    """A folder in TMPDIR, for when neither the program's folder nor HOME can be written. Its content is executed, so nobody else
+    may write there."""
+
+    def __init__(self, function: Callable, file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+        self._top = Path(tempfile.gettempdir(), f"tfglm-loops-{os.geteuid()}")
+        self._cache_path = str(self._top / self.get_suitable_cache_subpath(file))
+
+    def ensure_cache_path(self) -> None:
+        self._top.mkdir(mode=0o700, exist_ok=True)
+        found = self._top.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise PermissionError(f"{self._top} is open to other users")
+        super().ensure_cache_path()
+
+
+class Implementation(caching.CompileResultCacheImpl):
+    _locator_classes = (*caching.CacheImpl._locator_classes, TemporaryFolder)
+
+
+class CheckedFiles(caching.IndexDataCacheFile):
+    """A file for each loop, its types and the processor, without an index: processes that compile at once cannot mix them up."""
+
+    def _place(self, key: tuple) -> tuple[str, bytes]:
+        """The path, and what the digest covers besides the data: numba's version, the source of the loop, its types."""
+        types_and_processor = hashlib.sha256(repr(key[:2]).encode()).hexdigest()[:16]
+        path = self._data_path(self._data_name_pattern.format(number=int(types_and_processor, 16)))
+        return path, repr((self._version, self._source_stamp, key)).encode()
+
+    def load(self, key: tuple) -> Any:
+        path, origin = self._place(key)
+        try:
+            content = Path(path).read_bytes()
+        except OSError:
+            return None
+        digest, data = content[:DIGEST], content[DIGEST:]
+        return pickle.loads(data) if hashlib.sha256(origin + data).digest() == digest else None
+
+    def save(self, key: tuple, data: Any) -> None:
+        path, origin = self._place(key)
+        dumped = self._dump(data)
+        with self._open_for_write(path) as stream:  # renamed into place
+            stream.write(hashlib.sha256(origin + dumped).digest() + dumped)
+
+
+class Cache(caching.FunctionCache):
+    """numba's, with such files in the first folder that can be written."""
+
+    _impl_class = Implementation
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        self._cache_file = CheckedFiles(self.cache_path, self._impl.filename_base, locator.get_source_stamp())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            log_once(
+                f"compiled loops cannot be kept in {self.cache_path}, so each process compiles them: {error.strerror}"
+            )
+        else:
+            if isinstance(self._impl.locator, TemporaryFolder):
+                folder = Path(self.cache_path).parent
+                log_once(f"compiled loops are kept in {folder}: neither the program's folder nor HOME can be written")
