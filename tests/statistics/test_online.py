@@ -79,10 +79,11 @@ CASES = {
 
 
 def matrix_and_response() -> tuple[np.ndarray, np.ndarray]:
-    """Intercept, carriers and hour, as the solver has them."""
+    """Intercept, carriers and hour, as the solver has them: standardised with the weights of rows."""
     columns = [np.ones(len(TRAIN))]
     columns += [TRAIN["carrier"] == level for level in sorted(TRAIN["carrier"].unique())]
-    columns += [(TRAIN["hour"] - TRAIN["hour"].mean()) / TRAIN["hour"].std(ddof=0)]
+    mean = np.average(TRAIN["hour"], weights=TRAIN["weight"])
+    columns += [(TRAIN["hour"] - mean) / np.sqrt(np.average((TRAIN["hour"] - mean) ** 2, weights=TRAIN["weight"]))]
     return np.stack(columns, 1).astype(float), TRAIN["late"].to_numpy(float)
 
 
