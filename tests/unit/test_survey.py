@@ -322,7 +322,7 @@ REFUSED = {
     "no header": (b"AA,12.5,BOS\nUA,9.0,JFK\n", "its first line holds `12.5`, a number and no name of a column"),
     "note for Excel": (b"sep=;\na;b\n1;2\n", "its first line, `sep=;`, is a note for Excel"),
     "names of rows": (b"a;b\n" + b"1;2;3\n" * 20, "its rows have one field more than its header names"),
-    "no names": (b",\n1,2\n", "is empty; a CSV file begins with a line of column names"),
+    "no names": (b",\n1,2\n", "its first line names no column; a CSV file begins with a line of column names"),
     "no response": (b"a,b\n" + b"x,1\ny,2\nz,3\n" * 20, "no column could be a response"),
     "no covariate": (b"y,x\n" + b"0,a\n1,a\n" * 20, "no column could explain `y`"),
     "blanks": (b"a b\n1 2\n", "has a single column, `a b`; write commas, semicolons or tabs between columns"),
