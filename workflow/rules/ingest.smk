@@ -60,7 +60,8 @@ rule ingest:
         "../envs/tfglm.yaml"
     threads: THREADS_A_FILE
     resources:
-        mem_mb=2000,
+        # The distinct values of all columns are held at once.
+        mem_mb=lambda wildcards, attempt: attempt * (2000 + len(CONFIG.data.columns)),
     params:
         engine=ENGINE,
         source=lying_in(FILES),
