@@ -211,11 +211,13 @@ def test_how_a_job_has_ended_is_said_in_words_that_the_executor_knows() -> None:
 
 
 def test_a_job_that_slurm_begins_again_is_waited_for() -> None:
-    now, told = [0.0], list[str]()
-    states = pending.States(told.append, requeued=True, clock=lambda: now[0])
+    now, told, queue = [0.0], list[str](), {"1"}
+    states = pending.States(told.append, True, lambda: now[0], queue.__contains__)
     for now[0], state in enumerate(("RUNNING", "PREEMPTED", "PREEMPTED", "PENDING", "RUNNING", "PREEMPTED")):
         assert states.known({"1": state})["1"] == ("RUNNING" if state == "PREEMPTED" else state)
     now[0] += pending.SETTLED
+    assert states.known({"1": "PREEMPTED"})["1"] == "RUNNING" and not told  # as sacct has it, minutes after squeue
+    queue.clear()
     assert states.known({"1": "PREEMPTED"})["1"] == "FAILED" and len(told) == 1
 
 

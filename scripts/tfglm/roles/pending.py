@@ -95,9 +95,13 @@ class States:
     """
 
     def __init__(
-        self, tell: Callable[[str], None], requeued: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        tell: Callable[[str], None],
+        requeued: bool,
+        clock: Callable[[], float] = time.monotonic,
+        queued: Callable[[str], bool] | None = None,
     ) -> None:
-        self._tell, self._requeued, self._clock = tell, requeued, clock
+        self._tell, self._requeued, self._clock, self._queued = tell, requeued, clock, queued or is_queued
         self._since: dict[str, tuple[str, float]] = {}  # by the number of a job: its state, and since when it has that
         self._failed: set[str] = set()
 
@@ -116,7 +120,8 @@ class States:
                 since = now
             self._since[number] = state, since
             if state == "PREEMPTED":
-                final = not self._requeued or now - since >= SETTLED
+                # sacct says PREEMPTED until the job starts again, which SLURM delays by minutes.
+                final = not self._requeued or (now - since >= SETTLED and not self._queued(number))
                 answer[number] = "FAILED" if final else "RUNNING"
                 if final:
                     self._tell_once(
@@ -131,6 +136,17 @@ class States:
         if number not in self._failed:
             self._failed.add(number)
             self._tell(f"SLURM job {number} {what}")
+
+
+def is_queued(number: str) -> bool:
+    """Whether a job waits or runs, as far as can be known."""
+    line = ["squeue", "--noheader", "--states=PENDING,CONFIGURING,RUNNING,COMPLETING", f"--jobs={number}"]
+    try:
+        asked = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return True
+    # It fails for a job that SLURM has forgotten.
+    return bool(asked.stdout.strip()) or (asked.returncode != 0 and "Invalid job id" not in asked.stderr)
 
 
 def translate(executor: Any, states: States) -> None:
