@@ -61,7 +61,8 @@ def estimated_csv_bytes(path: Path) -> int:
     kind = packing(path)
     if kind == "zip":
         with reported(path), zipfile.ZipFile(path) as archive:
-            return archive.getinfo(table_in(path, archive)).file_size
+            read = files_in(archive) if is_images(path) else [table_in(path, archive)]
+            return sum(archive.getinfo(name).file_size for name in read)
     return int(path.stat().st_size * EXPANSION[kind])
 
 
@@ -105,10 +106,15 @@ def entry_of(path: Path) -> str:
 
 def left_out(path: Path) -> list[str]:
     """The files of an archive that are not read: what stands beside its table."""
-    if packing(path) != "zip" or path.suffix.lower() == ".npz":
-        return []  # all arrays of a file of images are read
+    if packing(path) != "zip" or is_images(path):
+        return []
     with reported(path), zipfile.ZipFile(path) as archive:
         return [name for name in files_in(archive) if name != table_in(path, archive)]
+
+
+def is_images(path: Path) -> bool:
+    """Whether it is an archive of arrays, which are all read."""
+    return path.suffix.lower() == ".npz"
 
 
 def files_in(archive: zipfile.ZipFile) -> list[str]:
