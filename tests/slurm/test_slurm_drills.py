@@ -236,8 +236,9 @@ def test_a_controller_that_is_away_for_a_while_costs_nothing(
     assert progress(folder)["passes_recalled"] == 0
 
 
-@pytest.mark.parametrize("how", PREEMPTED)
-@pytest.mark.parametrize("accounts", [(), ACCOUNTS], ids=["squeue", "sacct"])
+@pytest.mark.parametrize(
+    ("how", "accounts"), [*((how, ()) for how in PREEMPTED), ("and begun again", ACCOUNTS)], ids=[*PREEMPTED, "sacct"]
+)
 def test_a_preempted_job_is_begun_again(
     cluster: Cluster, local: Path, tmp_path: Path, drills: dict[str, Future], how: str, accounts: tuple[str, ...]
 ) -> None:

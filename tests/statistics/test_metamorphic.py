@@ -16,7 +16,7 @@ from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
 from tfglm.results.margins import margins
 
-FEW, MANY = range(1, 5), range(1000, 1100)
+FEW, MANY = range(1, 5), range(1000, 1040)
 
 REFERENCE = {"g": "a", "h": "p"}
 
