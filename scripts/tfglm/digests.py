@@ -8,7 +8,7 @@ file as `sha256sum` writes it. A result has the digest of its fit.json too, and 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +49,31 @@ def write_text(path: Path, text: str) -> None:
     partial.rename(path)
 
 
-def read_json(path: Path, delete: Path | None = None, fit: Path | None = None) -> dict[str, Any]:
+class Members(dict[str, Any]):
+    """The members of a JSON file. One that is not there shows that the content is that of another file: a UserError says so."""
+
+    def __init__(self, path: Path, delete: Path, members: Mapping[str, Any]):
+        super().__init__(members)
+        self._path, self._delete = path, delete
+
+    def __missing__(self, name: str) -> Any:
+        raise UserError(
+            f"{self._path}: it has no member `{name}`: this is the content of another file\n  {remedy(self._delete)}"
+        )
+
+
+def read_json(
+    path: Path, delete: Path | None = None, fit: Path | None = None, needs: Iterable[str] = ()
+) -> dict[str, Any]:
     """The object that `write_json` wrote. Raises UserError, which says to `delete` the file itself if nothing else is named, if
-    the file has changed, or is a result of another fit than `fit`."""
+    the file has changed, lacks a member that it `needs`, or is a result of another fit than `fit`."""
     content = _content(path, delete or path)
     seal = SEAL.search(content)
     if not seal or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
         raise changed(path, "its last line does not have the digest of those before it", delete or path)
-    value = json.loads(content[: seal.start()] + b"}")
+    value = Members(path, delete or path, json.loads(content[: seal.start()] + b"}"))
+    for name in needs:
+        value[name]
     if fit:
         _check_origin(path, value.pop("fit", ""), fit)
     return value

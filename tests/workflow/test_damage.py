@@ -66,6 +66,22 @@ def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, inde
         digests.read_json(path)
 
 
+def test_the_content_of_another_json_file_is_refused_by_name(tmp_path):
+    readers = {
+        "design.json": Design.load,
+        "dictionary.json": Dictionary.load,
+        "manifest.json": shards.Manifest.load,
+        "fit.json": lambda path: read.section(digests.read_json(path)),
+    }
+    for name, load in readers.items():
+        path = tmp_path / name
+        digests.write_json(path, VALUE | {"path": [1], "columns": [1]})
+        with pytest.raises(UserError) as error:
+            load(path)
+        assert str(error.value).startswith(f"{path}: it has no member `")
+        assert f"this is the content of another file\n  delete {path};" in str(error.value)
+
+
 def test_the_digest_of_a_table_is_one_that_sha256sum_checks(tmp_path):
     path, fit = tmp_path / "terms.csv", tmp_path / "fit.json"
     digests.write_json(fit, VALUE)

@@ -92,7 +92,7 @@ class Dictionary:
     @classmethod
     def load(cls, path: Path) -> "Dictionary":
         """Raises UserError if the file has changed since it was written."""
-        raw = digests.read_json(path)
+        raw = digests.read_json(path, needs=["columns", "required", "rows"])
         columns = {name: Column(**column) for name, column in raw["columns"].items()}
         return cls(columns, raw["required"], raw["rows"])
 

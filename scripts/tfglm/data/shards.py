@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -120,7 +120,7 @@ class Manifest:
     @classmethod
     def load(cls, path: Path) -> "Manifest":
         """Raises UserError if the file has changed since it was written."""
-        raw = digests.read_json(path)
+        raw = digests.read_json(path, needs=[each.name for each in fields(cls)])
         raw["columns"] = tuple(StoredColumn(**column) for column in raw["columns"])
         raw["shards"] = tuple(Shard(**shard) for shard in raw["shards"])
         return cls(**raw)

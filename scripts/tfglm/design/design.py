@@ -326,7 +326,7 @@ class Design:
     @classmethod
     def load(cls, path: Path) -> "Design":
         """Raises UserError if the file has changed since it was written."""
-        return cls._of(digests.read_json(path))
+        return cls._of(digests.read_json(path, needs=["path", "terms", "categorical", "numeric"]))
 
     @cached_property
     def as_json(self) -> str:

@@ -24,7 +24,7 @@ def reference(arguments: argparse.Namespace) -> dict[str, str]:
 
 def fit(arguments: argparse.Namespace) -> dict:
     """fit.json. Raises UserError if it has changed since it was written."""
-    return digests.read_json(arguments.fit)
+    return digests.read_json(arguments.fit, needs=["model", "design", "checkpoint"])
 
 
 def fitted_design(arguments: argparse.Namespace, of_fit: Mapping) -> Design:
