@@ -1,6 +1,7 @@
 """Show the account of the rows to a reader: a page with a line for each file."""
 
 import argparse
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from tfglm.results import options
 
 MOST_REASONS = 8
 """Further reasons share a column; rows.json has them all."""
+
+MOST_SHOWN = 5
+"""Groups of levels that look the same; rows.json has them all."""
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -87,7 +91,22 @@ def text(account: dict) -> list[str]:
         sentences.append(
             f"The {rare['levels']:,} rarest levels of {column}, {rare['rows']:,} training rows together, are one level, (rare)."
         )
+    for column, groups in account.get("alike", {}).items():
+        shown = "; ".join(
+            " and ".join(f"{visible(level)} ({rows:,} training rows)" for level, rows in group)
+            for group in groups[:MOST_SHOWN]
+        )
+        others = f"; and {len(groups) - MOST_SHOWN:,} more groups" if len(groups) > MOST_SHOWN else ""
+        sentences.append(
+            f"Levels of {column} look the same and are not: {shown}{others}. To merge them, use a column that is "
+            f"NORMALIZE(TRIM({column})) under data.derive; correct characters without a shape in the file."
+        )
     return sentences
+
+
+def visible(level: str) -> str:
+    """A level in quotes, with escapes for what cannot be seen: a letter in two parts, or a character without a shape."""
+    return repr(level) if level.isprintable() and unicodedata.is_normalized("NFC", level) else ascii(level)
 
 
 def types(columns: dict[str, str]) -> str:

@@ -295,7 +295,7 @@ def test_the_account_says_where_every_row_went(tmp_path):
             "predict": {"rows": 1, "dropped": {}, "used": 1},
         },
     }
-    assert account([file], merge([file])) == {**expected, "rare": {}, "files": {"flights": expected}}
+    assert account([file], merge([file])) == {**expected, "rare": {}, "alike": {}, "files": {"flights": expected}}
     assert merge([file]).rows == {"train": 1, "evaluate": 2, "predict": 1}
 
 

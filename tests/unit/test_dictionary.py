@@ -287,6 +287,31 @@ def test_the_page_of_the_account_has_a_line_for_each_file_and_all_rows(two_years
     )
 
 
+def test_levels_that_look_the_same_are_named_on_the_page(tmp_path):
+    """Composed and decomposed letters, blanks at the ends, and a byte order mark; not another case."""
+    levels = ["caf\u00e9", "cafe\u0301", " caf\u00e9 ", "tea", "tea ", "Tea", "milk", "mi\ufefflk", "water"]
+    frame = pd.DataFrame({"drink": levels * 2 + ["water"], "y": np.arange(19) % 3})
+    files = [ingest_frame(frame, tmp_path)]
+    accounted = account(files, merge(files))
+    assert sorted(map(sorted, accounted["alike"]["drink"])) == [
+        [(" caf\u00e9 ", 2), ("cafe\u0301", 2), ("caf\u00e9", 2)],
+        [("milk", 2), ("mi\ufefflk", 2)],
+        [("tea", 2), ("tea ", 2)],
+    ]
+    said = " ".join(render_rows.text(accounted))
+    for shown in (
+        "'cafe\\u0301' (2 training rows)",
+        "'caf\u00e9' (2",
+        "'tea ' (2",
+        "'mi\\ufefflk' (2",
+        "NORMALIZE(TRIM(drink))",
+    ):
+        assert shown in said
+    derived = {"derive": {"same": "NORMALIZE(TRIM(drink))"}, "columns": ["same", "y"]}
+    merged = [ingest_frame(frame, tmp_path / "merged", **derived)]
+    assert [group[0][0] for group in account(merged, merge(merged))["alike"]["same"]] == ["milk"]
+
+
 def test_many_reasons_share_a_column_of_the_page():
     splits = {split: {"rows": 0, "dropped": {}, "used": 0} for split in ("train", "evaluate", "predict")}
     dropped = {f"where: {number}": number for number in range(1, 12)}

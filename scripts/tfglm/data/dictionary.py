@@ -1,5 +1,6 @@
 """What the columns of all input files hold together: the levels in a stable order with their counts, and the account of rows."""
 
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -305,7 +306,8 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
     `rows` = `dropped`, by the values that a row lacks, + `used`.
 
     A row that lacks values in several columns counts under all their names together. Rows that are only predicted may lack
-    any. `rare` counts by column the levels, and their training rows, that are one level for being rare.
+    any. `rare` counts by column the levels, and their training rows, that are one level for being rare. `alike` has by column
+    the groups of levels that look the same, each a list of levels with their training rows.
     """
     by_file = {file.manifest.file: account_file(file, dictionary.required) for file in files}
     rare = {
@@ -313,7 +315,27 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
         for name, column in dictionary.columns.items()
         if column.rare_levels
     }
-    return {**added(list(by_file.values())), "rare": rare, "files": by_file}
+    alike = {name: groups for name, column in dictionary.columns.items() if (groups := alike_levels(column))}
+    return {**added(list(by_file.values())), "rare": rare, "alike": alike, "files": by_file}
+
+
+def alike_levels(column: Column) -> list[list[tuple[str, int]]]:
+    """The groups of levels of a text column that differ only in blanks at their ends, in characters without a shape, or in how
+    Unicode composes a letter; each level with its training rows."""
+    if column.kind != "text" or column.levels is None or column.train_rows is None:
+        return []
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for level, rows in zip(column.levels, column.train_rows, strict=True):
+        groups.setdefault(shape_of(level), []).append((level, rows))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def shape_of(level: str) -> str:
+    """What a level looks like: composed (NFC), without formatting characters (Cf) and blanks at its ends."""
+    if level.isascii():
+        return level.strip()
+    composed = unicodedata.normalize("NFC", level)
+    return "".join(letter for letter in composed if unicodedata.category(letter) != "Cf").strip()
 
 
 def added(parts: Sequence) -> Any:
