@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import patsy
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 from configs import message
 from runs import write_asa
 from tfglm.config import Config, Layout, load, load_layout, shipped_layouts
+from tfglm.data import sql
 from tfglm.data.ingest import ingest
 from tfglm.errors import UserError
 from tfglm.survey.collinear import inflation
@@ -368,3 +370,20 @@ def test_a_config_or_layout_that_is_there_is_left_as_it_is(name):
     with pytest.raises(UserError, match=f"^{name} would be overwritten"):
         init(source, Path("config"), print)
     assert [(path.name, path.read_text()) for path in Path("config").iterdir()] == [(Path(name).name, "mine")]
+
+
+def test_dates_of_two_formats_are_told_with_what_reads_all(folder):
+    """2 % of the dates come from another program."""
+    days = pd.date_range("2019-01-01", periods=300)
+    texts = [f"{day:%m/%d/%Y}" if number % 50 == 20 else f"{day:%Y-%m-%d}" for number, day in enumerate(days)]
+    frame = pd.DataFrame({"when": texts, "g": ["a", "b", "c"] * 100, "price": np.arange(300) % 17})
+    frame.to_csv("prices.csv", index=False)
+    said: list[str] = []
+    init("prices.csv", Path("config"), said.append)
+    (remark,) = (line for line in said if "two formats" in line)
+    assert remark.startswith(
+        "  when: dates in two formats, 294 as %Y-%m-%d and 6 as %m/%d/%Y, so read as text; to read all, "
+    )
+    assert remark.strip().removeprefix("when: ") in Path("config/prices.layout.yaml").read_text()
+    value = sql.expression(remark.partition("derive ")[2], "derive", {"when": pl.String()})
+    assert frame.pipe(pl.from_pandas).select(value.alias("day"))["day"].to_list() == [day.date() for day in days]

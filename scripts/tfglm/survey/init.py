@@ -20,7 +20,7 @@ from tfglm.survey.columns import described, sample
 from tfglm.survey.dialect import Dialect, dialect_of
 from tfglm.survey.layout import check_header, columns_to_survey, flight_layout, own_layout
 from tfglm.survey.proposal import propose
-from tfglm.survey.types import doubtful_dates
+from tfglm.survey.types import doubtful_dates, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
 SMALL = 100 * 10**6
@@ -75,7 +75,7 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
         say(f"  columns without a name, which are not read: {header.count(''):,}")
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
-    doubtful = {} if known else doubtful_dates(layout, values)
+    doubtful = {} if known else doubtful_dates(layout, values) | mixed_dates(layout, seen.rows)
     for name, remark in doubtful.items():
         say(f"  {name}: {remark}")
     proposal = propose(values, columns, calendar, flights=known is not None)

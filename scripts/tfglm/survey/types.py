@@ -113,6 +113,55 @@ def doubtful_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
     return doubtful
 
 
+DATE_LIKE = r"^[0-9A-Za-z][0-9A-Za-z ,./:+-]{5,34}$"
+"""What a date may look like, in any of DATES."""
+
+
+def mixed_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
+    """The columns read as text whose values are dates in two formats: how many rows have which, and how to read all of them."""
+    mixed: dict[str, str] = {}
+    for name, column in layout.columns.items():
+        if column.type != "string" or name not in rows.columns:
+            continue
+        counted = rows[name].drop_nulls().value_counts(name="rows")
+        counted = counted.filter(~pl.col(name).is_in(MARKS)).sort("rows", name, descending=True)
+        looks = counted[name].str.contains(DATE_LIKE) & counted[name].str.contains("[0-9]{2}")
+        if len(counted) > 1 and looks.all():
+            remark = two_formats(name, counted)
+            mixed |= {name: remark} if remark else {}
+    return mixed
+
+
+def two_formats(name: str, counted: pl.DataFrame) -> str | None:
+    """The remark for one column, of whose texts `rows` are counted; None unless two formats have all of them."""
+    found: list[tuple[str, int, pl.Series]] = []
+    rest = counted
+    while len(rest) and len(found) < 2:
+        best = max((read_by(rest, name, form) for form in DATES), key=lambda one: one[1])
+        found.append(best)
+        rest = rest.filter(~best[2])
+    if len(rest) or len(found) < 2:
+        return None
+    rows = " and ".join(f"{number:,} as {form}" for form, number, _ in found)
+    text = f"dates in two formats, {rows}, so read as text"
+    (first, _, read), (second, *_) = found
+    shapes = counted[name].str.replace_all("[0-9A-Za-z]", "_")
+    (shape, *others), rest_shapes = shapes.filter(read).unique().to_list(), set(shapes.filter(~read))
+    if others or shape in rest_shapes or "%H" in first + second or "%I" in first + second:
+        return f"{text}; write them alike"
+    return (
+        f"{text}; to read all, derive CASE WHEN \"{name}\" LIKE '{shape}' THEN DATE(\"{name}\", '{first}') "
+        f"ELSE DATE(\"{name}\", '{second}') END"
+    )
+
+
+def read_by(counted: pl.DataFrame, name: str, form: str | None) -> tuple[str, int, pl.Series]:
+    """A format, how many rows it reads, and which texts."""
+    bad = values_of(counted[name].to_arrow(), LayoutColumn(type="date", format=form))[1]
+    read = pl.Series(~np.asarray(bad, bool))
+    return form or "%Y-%m-%d", int(counted["rows"].filter(read).sum()), read
+
+
 def missing_marks(columns: Iterable[pl.Series]) -> list[str]:
     """Which of MARKS stand in columns that are no texts: in a text, `None` may be a value as any other."""
     marked = {"", "NA"}
