@@ -56,7 +56,7 @@ def cross_validate(problem: Problem, penalties: int, follow: Follow) -> CrossVal
                 f"models.{problem.design.model}.path.folds: the responses of the training rows without fold {fold + 1} are all "
                 f"alike; use fewer folds"
             )
-        without = prepare(train, problem.run.heard_by(Reporter()), counts)
+        without = prepare(train, replace(problem.run, reporter=Reporter()), counts)
         unknown = unknown_groups(without)
         if unknown:
             held_out = held_out.without(unknown)

@@ -1,7 +1,7 @@
 """How a fit is carried out, whatever it fits: who sums over the rows, who hears of it, and when it ends."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tfglm.config import SolverConfig
 from tfglm.distribute.executor import Executor
@@ -59,7 +59,3 @@ class Run:
         """Steps after which a search ends, converged or not. After an online solver alone it is 0: a search then only tells how
         far the minimum is."""
         return self.settings.max_iterations if self.settings.is_exact else 0
-
-    def heard_by(self, reporter: Reporter) -> "Run":
-        """The same with another reporter."""
-        return replace(self, reporter=reporter)

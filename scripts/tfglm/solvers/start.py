@@ -158,7 +158,7 @@ def warm_start(problem: Problem, state: State, share: float) -> np.ndarray:
     if problem.design.intercept is not None:
         ridge[problem.design.intercept] = 0.0
     live = problem.run.reporter.live
-    run = problem.run.heard_by(Reporter(live=lambda message: live(f"on {share:.0%} of the rows, {message}")))
+    run = replace(problem.run, reporter=Reporter(live=lambda message: live(f"on {share:.0%} of the rows, {message}")))
     sampled = replace(problem, workload=problem.workload.sampled(share), ridge=ridge, run=run)
     until = WARM_UNTIL * problem.free_count
     search = NewtonSearch(sampled, state, share * float(problem.counts["rows"]), WARM_ITERATIONS, until, is_exact=False)

@@ -134,10 +134,13 @@ def mixed_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
 
 def two_formats(name: str, counted: pl.DataFrame) -> str | None:
     """The remark for one column, of whose texts `rows` are counted; None unless two formats have all of them."""
+    # Codes look like dates too: of a column of dates, every text is read by some format.
+    if not any(read_by(counted.head(100), name, form)[1] for form in DATES):
+        return None
     found: list[tuple[str, int, pl.Series]] = []
     rest = counted
     while len(rest) and len(found) < 2:
-        best = max((read_by(rest, name, form) for form in DATES), key=lambda one: one[1])
+        best = max((read_by(rest, name, form) for form in DATES), key=lambda form_read: form_read[1])
         found.append(best)
         rest = rest.filter(~best[2])
     if len(rest) or len(found) < 2:
