@@ -89,12 +89,16 @@ def read(path: Path, digest: str, delete: Path) -> bytes:
 
 def check(path: Path, digest: str, delete: Path) -> None:
     """`read`, for files that something else reads, and that may be large."""
+    if _current(path, delete) != digest:
+        raise changed(path, "its sha256 is another", delete)
+
+
+def _current(path: Path, delete: Path) -> str:
+    """The digest that a file has now. Raises UserError, which says what to delete, if it cannot be read."""
     try:
-        current = of(path)
+        return of(path)
     except OSError as error:
         raise _unreadable(path, error, delete) from error
-    if current != digest:
-        raise changed(path, "its sha256 is another", delete)
 
 
 def write_beside(path: Path, fit: Path) -> None:
@@ -120,11 +124,7 @@ def changed(path: Path, how: str, delete: Path) -> UserError:
 
 def _check_origin(path: Path, digest: str, fit: Path) -> None:
     """Raise UserError if a result has the digest of another fit.json."""
-    try:
-        current = of(fit)
-    except OSError as error:
-        raise _unreadable(fit, error, fit) from error
-    if current != digest:
+    if _current(fit, fit) != digest:
         raise UserError(f"{path}: it was made from another fit than {fit}\n  {remedy(path)}")
 
 
