@@ -4,19 +4,24 @@
 PYTHON ?= python3.11
 CORES ?= 4
 BIN := .venv/bin
-INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python scripts/install.py)
+INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python .ci/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
-# With the display of scripts/snakemake_logger_plugin_tfglm, which Snakemake finds on the Python path.
-SHOWN = PYTHONPATH="$(CURDIR)/scripts$${PYTHONPATH:+:$$PYTHONPATH}" $(SNAKEMAKE) --logger tfglm
-RUN = @$(if $(VERBOSE),$(SNAKEMAKE),$(SHOWN))
+RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
 
-.PHONY: run report test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse benchmark
+.PHONY: run report check test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
 
 report: run
 	$(RUN) --report results/flights/report.html
+
+# While you work, a minute or two on two cores: formats, types, and the tests that start no process and take less than a second.
+check: $(BIN)/.ready-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest -m "not (drill or processes or slow)" --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/unit tests/statistics
 
 test: $(BIN)/.ready-dev
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -31,7 +36,7 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow benchmarks/peers
-	$(BIN)/python scripts/document_config.py --check
+	$(BIN)/python docs/site/document_config.py --check
 	$(SNAKEMAKE) --lint
 
 # The documentation as a site, site/index.html; a broken link is an error.
@@ -40,6 +45,7 @@ docs: $(BIN)/.ready-dev
 
 # Takes the tutorial's numbers and the pictures of docs/ from a run of the default config.
 docs-pictures: run
+	$(SNAKEMAKE) pictures
 	$(BIN)/python docs/site/renew.py
 
 # The speed from CSV to shards, against pandas, polars, DuckDB and unpacking (ten minutes, 5 GB); writes
@@ -74,6 +80,11 @@ bench-shapes: $(BIN)/.ready-dev
 bench-likelihoods: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/likelihoods.py
 
+# Whether tests of smooth terms keep their level and intervals of curves cover the truth, by simulation (five minutes); writes
+# benchmarks/results/smooths.json.
+bench-smooths: $(BIN)/.ready-dev
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/smooths.py
+
 # How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
 bench-margins: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/margins.py
@@ -88,6 +99,12 @@ bench-absorb: $(BIN)/.ready-dev
 # The time for sweeps of ten models with and without collapsed rows (ten minutes, 2 GB); writes benchmarks/results/collapse.json.
 bench-collapse: $(BIN)/.ready-dev
 	$(BIN)/python benchmarks/collapse.py
+
+# The time from a small CSV file to its pages, mostly that of starting programs (ten minutes, 2 GB), against glum if `make bench-fit`
+# has installed it; writes benchmarks/results/start.json and docs/benchmarks.md.
+bench-start: $(BIN)/.ready
+	$(BIN)/python benchmarks/start.py
+	$(BIN)/python benchmarks/page.py
 
 # The speed from shards to a network (two minutes, 1 GB); writes benchmarks/results/network_input.json.
 bench-input: $(BIN)/.ready

@@ -1,9 +1,15 @@
 """Do tests and intervals by cluster keep their level?
 
 Responses without any effect, but alike within clusters, are drawn again and again for the flights of the default config, and
-fitted as a user's are. Three designs: `dates`, the clusters of the default config, `unequal`, 400 clusters of lognormal sizes,
-and `few`, 40 clusters of lognormal sizes, of which 8 have `group`, a covariate with just enough degrees of freedom.
-The responses of `few` are also `rare` events, rounded (`ties`), and counts with more variance than Poisson's (`counts`).
+fitted as a user's are. The designs:
+
+- `dates` has the clusters of the default config, and `unequal` 400 clusters of lognormal sizes.
+- `few` has 40 clusters of lognormal sizes, of which 8 have `group`, a covariate with just enough degrees of freedom.
+- `six`, `eight`, `eight_unequal`, `twelve` and `twenty` have so many clusters. A quarter to half of them have `group`, so the
+  wild cluster bootstrap tests it.
+
+The responses of the last two kinds are also `rare` events, rounded (`ties`), and counts with more variance than Poisson's
+(`counts`).
 Writes benchmarks/results/clustered_inference.json: for each coefficient and each joint test how often a 5 % test rejects (a 95 %
 interval covers the truth as often as its test does not), whether that is within 3 to 8 %, and whether within the band of
 chance alone.
@@ -40,8 +46,11 @@ FORMULA = "carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance
 UNEQUAL, SPREAD = 400, 1.5
 """Clusters, and the standard deviation of the logarithm of their sizes."""
 
-FEW, FEW_SPREAD, FEW_ROWS, TREATED = 40, 0.6, 40, 8
-"""Clusters, standard deviation of the logarithm of their sizes, the median size, and clusters with `group`."""
+FEW = {"few": (40, 8), "six": (6, 3), "eight": (8, 4), "eight_unequal": (8, 3), "twelve": (12, 4), "twenty": (20, 5)}
+"""By design, the number of clusters, and of those with `group`."""
+
+FEW_SPREAD, FEW_ROWS = 0.6, 40
+"""Standard deviation of the logarithm of the sizes of these clusters, and the median size."""
 
 FAMILIES = {"gaussian": "gaussian", "ties": "gaussian", "binomial": "binomial", "rare": "binomial", "counts": "poisson"}
 """Of each kind of response."""
@@ -72,11 +81,11 @@ def unequal(frame: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
     return frame.assign(date=[f"d{number:03d}" for number in date], month=months[date], weekday=weekdays[date])
 
 
-def few(random: np.random.Generator) -> pd.DataFrame:
+def few(clusters: int, treated: int, random: np.random.Generator) -> pd.DataFrame:
     """Few clusters: `group` and `wave` are constant in them, `x` and `kind` vary."""
-    sizes = np.maximum(3, random.lognormal(np.log(FEW_ROWS), FEW_SPREAD, FEW)).astype(int)
-    cluster = np.repeat(np.arange(FEW), sizes)
-    covariates = {"group": (cluster < TREATED).astype(int), "wave": random.normal(size=FEW)[cluster]}
+    sizes = np.maximum(3, random.lognormal(np.log(FEW_ROWS), FEW_SPREAD, clusters)).astype(int)
+    cluster = np.repeat(np.arange(clusters), sizes)
+    covariates = {"group": (cluster < treated).astype(int), "wave": random.normal(size=clusters)[cluster]}
     varying = {"x": random.normal(size=len(cluster)), "kind": random.choice(list("abc"), len(cluster))}
     return pd.DataFrame({"date": cluster} | covariates | varying)
 
@@ -173,8 +182,9 @@ def main(arguments: argparse.Namespace) -> None:
 
     for name in arguments.designs:
         clusters, kind = name.split("-")
-        if clusters == "few":
-            frame, formula = few(np.random.default_rng(1)), "group + wave + x + kind"
+        if clusters in FEW:
+            formula = "group + wave + x + kind" if clusters == "few" else "group + x"
+            frame = few(*FEW[clusters], np.random.default_rng(1))
         else:
             random = np.random.default_rng(5)
             frame, formula = flights(arguments.rows, arguments.destinations, random), FORMULA
@@ -186,7 +196,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     designs = [f"{clusters}-{kind}" for clusters in ("dates", "unequal") for kind in ("binomial", "gaussian")]
-    designs += [f"few-{kind}" for kind in FAMILIES]
+    designs += [f"{clusters}-{kind}" for clusters in FEW for kind in FAMILIES]
     parser.add_argument("designs", nargs="*", default=designs, metavar="design", help=", ".join(designs))
     parser.add_argument("--replications", type=int, default=500)
     parser.add_argument("--rows", type=int, default=258_579, help="flights; all by default")

@@ -82,7 +82,11 @@ def main(arguments: argparse.Namespace) -> None:
         shutil.rmtree(folder / part, ignore_errors=True)
     start = time.perf_counter()
     command = ["snakemake", "--cores", str(arguments.cores), "--snakefile", str(ROOT / "Snakefile"), "--directory"]
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    # Snakemake measures the memory of no job that a server forks.
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TFGLM_FORK_SERVER": "off",
+    }
     subprocess.run([*command, str(folder)], check=True, env=environment)
     seconds = time.perf_counter() - start
     model = folder / "results" / "flights" / "models" / "late_arrival"

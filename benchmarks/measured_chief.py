@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,11 @@ def fitted(order: dict[str, Any], executor: Measured, meters: Meters) -> dict[st
     for name in ("history", "journal", "checkpoint", "fit"):
         line += [f"--{name}", str(folder / name)]
     folder.mkdir()
-    arguments = fitting.parser("").parse_args(line)
+    arguments = fitting.parsed(fitting.parser(""), line)
     executor.passes = []
     meters.forget_peaks()
     began = time.perf_counter()
-    fitting.fit(arguments, lambda progress: executor)
+    fitting.watched(arguments, partial(fitting.fit, arguments, executor=executor), fitting.take_memory)
     seconds = time.perf_counter() - began
     report = json.loads((folder / "fit").read_text())
     told = re.findall(r"fitted in ([\d.]+) s", Path(order["log"]).read_text())

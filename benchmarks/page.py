@@ -1,5 +1,5 @@
-"""Writes the figures of results/large.json, fit.json and ingest.json into docs/benchmarks.md, and those of results/links.json
-into docs/scaling.md, between the marks; `--check` only sees whether they agree."""
+"""Writes the figures of results/large.json, fit.json, ingest.json and start.json into docs/benchmarks.md, and those of
+results/links.json into docs/scaling.md, between the marks; `--check` only sees whether they agree."""
 
 import argparse
 import json
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from link_page import figures_of_links
+from start import CASES
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parent / "docs"
@@ -191,10 +192,28 @@ def written(page: Path, mark: str, figures: Callable[[dict], str], measured: Pat
     return f"{before}{begin}{figures(json.loads(measured.read_text()))}{end}{after}"
 
 
+def figures_of_start(start: dict) -> str:
+    """The text about small models."""
+    table = ["| | seconds | processor seconds |", "|---|---|---|"]
+    for case, numbers in start["cases"].items():
+        table.append(f"| {CASES[case]} | {numbers['seconds']:.1f} | {numbers['processor_seconds']:.1f} |")
+    machine = start["machine"]
+    before = (
+        f"With {start['rows']:,} rows a fit takes a second, and starting programs takes most of the time. One model in one "
+        f"process takes {start['jobs']['one']} jobs, and the default config {start['jobs']['default']}. These are medians of "
+        f"{start['turns']} turns on {machine['cores']} cores with other work (the load was {machine['load_before']:.0f} before), "
+        "so processor seconds are more reliable than the clock ([start.json](../benchmarks/results/start.json), "
+        "`make bench-start`)."
+    )
+    after = "" if "glum" in start["cases"] else "\n" + filled("glum was not installed, and so not measured.") + "\n"
+    return "\n\n".join(["\n## Small models", filled(before), "\n".join(table)]) + "\n" + after + "\n"
+
+
 PARTS: list[tuple[str, str, str, Callable[[dict], str]]] = [
     ("benchmarks.md", "large", "large", figures_of_large),
     ("benchmarks.md", "ingest", "ingest", figures_of_ingest),
     ("benchmarks.md", "fits", "fit", figures_of_fits),
+    ("benchmarks.md", "start", "start", figures_of_start),
     ("scaling.md", "links", "links", lambda links: figures_of_links(links, filled)),
 ]
 """Page, mark, result and text of each part."""

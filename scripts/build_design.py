@@ -20,8 +20,9 @@ from tfglm.errors import Problems
 
 
 def main(arguments: argparse.Namespace) -> None:
-    dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    digests_of_files = [file.manifest.digest for file in files]
+    dictionary = Dictionary.load(arguments.dictionary, digests_of_files, arguments.manifests[0])
     design = build_design(
         arguments.model, arguments.settings, dictionary, files, arguments.known_late, arguments.section
     )

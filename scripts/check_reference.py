@@ -12,7 +12,7 @@ from tfglm.design.references import check_reference
 def main(arguments: argparse.Namespace) -> None:
     reference = arguments.settings.reference
     check_reference(Design.load(arguments.design), reference)
-    digests.write_json(arguments.checked, reference)
+    digests.write_json(arguments.checked, {"levels": reference, "design": digests.sha256(arguments.design)})
 
 
 if __name__ == "__main__":

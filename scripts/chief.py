@@ -1,14 +1,61 @@
-"""The chief: waits for the ps and the workers, or for its peers, fits the model with them, writes the checkpoint and fit.json."""
+"""The chief: waits for the ps and the workers, or its peers, fits or trains with them, writes the checkpoint and fit.json."""
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tfglm import command, fitting, tensorflow_setup
+from tfglm.data.shards import IngestedFile
+from tfglm.design.design import Design
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Executor
+from tfglm.networks import code
 from tfglm.roles import announce, ending
+from tfglm.roles.announce import Announcement
 from tfglm.roles.progress import Progress
 from tfglm.roles.watched import Watched
+
+Lead = Callable[[argparse.Namespace, Design, Sequence[IngestedFile], Progress, Sequence[Announcement], Watched], None]
+"""Does the work of a command line with the members of the cluster."""
+
+
+def leading_a_fit(arguments: argparse.Namespace) -> Lead:
+    """How to lead processes that fit a regression."""
+    with tensorflow_setup.quiet():
+        from tfglm.distribute import multi_worker_mirrored, parameter_server
+
+    def lead(
+        arguments: argparse.Namespace,
+        design: Design,
+        files: Sequence[IngestedFile],
+        progress: Progress,
+        members: Sequence[Announcement],
+        watched: Watched,
+    ) -> None:
+        folders = {path.parent for path in arguments.rosters}
+        executor: Executor
+        if members[0].role == "peer":
+            executor = multi_worker_mirrored.connect(members, arguments.rosters[0], watched)
+        else:
+            watched.over(members)
+            progress.workers_alive = watched.workers_alive
+            executor = parameter_server.connect(members, folders, arguments.patience, watched.waiting)
+        fitting.fit(arguments, design, files, progress, executor)
+        for folder in folders:
+            Designs.beside(folder).remove()
+
+    return lead
+
+
+def leading_a_training(arguments: argparse.Namespace) -> Lead:
+    """How to lead processes that train a network."""
+    arguments.settings = code.read(arguments)
+    with tensorflow_setup.quiet():
+        from tfglm.networks import cluster
+    return cluster.train
+
+
+LEADING = {"fit": leading_a_fit, "network": leading_a_training}
 
 
 def main(arguments: argparse.Namespace) -> None:
@@ -20,29 +67,20 @@ def main(arguments: argparse.Namespace) -> None:
         progress=str(arguments.progress or ""),
         stall=arguments.stall,
     )
-    with tensorflow_setup.quiet():
-        from tfglm.distribute import multi_worker_mirrored, parameter_server
+    lead = LEADING[arguments.work](arguments)
 
-    folders = {path.parent for path in arguments.rosters}
-
-    def cluster(progress: Progress) -> Executor:
-        """Wait for all roles, and connect to them."""
+    def with_members(design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
         progress.update(state="waiting for the cluster")
         members = announce.gather(arguments.rosters, arguments.patience, command.log)
-        command.log(f"{len(members)} processes are listening")
-        if members[0].role == "peer":
-            return multi_worker_mirrored.connect(members, arguments.rosters[0], watched)
-        watched.over(members)
-        progress.workers_alive = watched.workers_alive
-        return parameter_server.connect(members, folders, arguments.patience, watched.waiting)
+        command.log(f"listening: {', '.join(member.name for member in members)}")
+        lead(arguments, design, files, progress, members, watched)
 
-    fitting.fit(arguments, cluster)
-    for folder in folders:
-        Designs.beside(folder).remove()
+    fitting.watched(arguments, with_members, fitting.take_memory if arguments.work == "fit" else None)
 
 
 if __name__ == "__main__":
     parser = fitting.parser(__doc__)
+    code.add_options(parser)
     parser.add_argument(
         "--rosters",
         type=Path,
@@ -53,7 +91,7 @@ if __name__ == "__main__":
     parser.add_argument("--lease", type=Path, help="file that this process touches as long as it lives")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for them")
     parser.add_argument("--stall", type=float, default=900.0, help="seconds to wait for one call to return")
-    arguments = parser.parse_args()
+    arguments = fitting.parsed(parser)
     tensorflow_setup.set_environment()
     with ending.exit_at_once():
         command.run(main, arguments)

@@ -11,8 +11,9 @@ from tfglm.data.shards import IngestedFile
 
 
 def main(arguments: argparse.Namespace) -> None:
-    dictionary = Dictionary.load(arguments.dictionary)
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    digests_of_files = [file.manifest.digest for file in files]
+    dictionary = Dictionary.load(arguments.dictionary, digests_of_files, arguments.manifests[0])
     collapse(files, dictionary, arguments.settings, arguments.manifest.parent, command.log)
 
 

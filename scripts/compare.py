@@ -1,41 +1,129 @@
-"""Set several models side by side: a table, and a page."""
+"""Set models side by side: coefficients and metrics, tables for papers, or networks by the number of their workers."""
 
 import argparse
-import math
+import io
 from collections.abc import Callable
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
 
-from tfglm import command
-from tfglm.report.models import add_models, read_models
-from tfglm.report.pages import four_digits, p_value, render, statistic
-from tfglm.results import compare, csv_files, held_out
+from tfglm import command, digests
+from tfglm.config import TablesConfig, TrainingConfig
+from tfglm.report.models import read_models
+from tfglm.report.pages import p_value, render, statistic, with_error
+from tfglm.results import compare, csv_files, held_out, scaling
 from tfglm.results.nested import likelihood_ratio_tests
+from tfglm.results.paper import errors_of
+
+Cell = dict[str, str]
+"""An estimate or statistic as `value`, and its `error`."""
+
+
+class Comparison:
+    """What the files of a comparison show, each computed once and only if a file shows it."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+
+    @cached_property
+    def models(self) -> list[compare.ComparedModel]:
+        """Raises UserError for models of different rows."""
+        models = read_models(self.arguments)
+        compare.refuse_other_rows(models)
+        return models
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        return compare.table(self.models)
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        return held_out.differences(self.models)
+
+    @cached_property
+    def tests(self) -> pd.DataFrame:
+        return likelihood_ratio_tests(self.models)
+
+    @cached_property
+    def by_workers(self) -> pd.DataFrame:
+        return scaling.table([training_run(folder) for folder in self.arguments.models])
 
 
 def main(arguments: argparse.Namespace) -> None:
-    models = read_models(arguments)
-    compare.refuse_other_rows(models)
-    table = compare.table(models)
-    csv_files.write(table.dropna(how="all", subset=table.columns[2:]), arguments.table)
-    differences = held_out.differences(models)
-    csv_files.write(differences, arguments.differences)
-    tests = likelihood_ratio_tests(models)
-    csv_files.write(tests, arguments.tests)
-    arguments.page.write_text(page(models, table, differences, tests))
+    comparison = Comparison(arguments)
+    for write, paths in groupby(arguments.files, lambda path: FILES.get(path.name) or FORMATS[path.suffix]):
+        write(comparison, *paths)
 
 
-def page(models: list[compare.Model], table: pd.DataFrame, differences: pd.DataFrame, tests: pd.DataFrame) -> str:
+def write_page(comparison: Comparison, path: Path) -> None:
+    path.write_text(page(comparison.models, comparison.table, comparison.differences, comparison.tests))
+
+
+def write_for_papers(comparison: Comparison, *paths: Path) -> None:
+    """Write the table as papers have it."""
+    from tfglm.report import papers  # with what writes Word and Excel
+    from tfglm.results.paper import paper_table
+
+    settings = TablesConfig.model_validate_json(comparison.arguments.settings)
+    table = paper_table(comparison.models, settings, comparison.tests)
+    for path in paths:
+        papers.write(table, path)
+
+
+def draw_by_workers(comparison: Comparison, *paths: Path) -> None:
+    from tfglm.report.drawing import use_colour
+    from tfglm.report.scaling import scaling_plot
+
+    use_colour(comparison.arguments.colour)
+    scaling_plot(comparison.by_workers, list(paths))
+
+
+FILES: dict[str, Callable[..., None]] = {
+    "compare.csv": lambda comparison, path: csv_files.write(
+        comparison.table.dropna(how="all", subset=comparison.table.columns[2:]), path
+    ),
+    "compare_held_out.csv": lambda comparison, path: csv_files.write(comparison.differences, path),
+    "compare_likelihood_ratio.csv": lambda comparison, path: csv_files.write(comparison.tests, path),
+    "compare.html": write_page,
+    "scaling.csv": lambda comparison, path: csv_files.write(comparison.by_workers, path),
+}
+"""What writes a file of this name;"""
+
+FORMATS: dict[str, Callable[..., None]] = {
+    **dict.fromkeys((".tex", ".md", ".docx", ".xlsx"), write_for_papers),
+    **dict.fromkeys((".svg", ".png", ".pdf"), draw_by_workers),
+}
+"""and what writes others."""
+
+
+def training_run(folder: Path) -> scaling.TrainingRun:
+    """The training of the network in a folder."""
+    path = folder / "fit.json"
+    fit = digests.read_json(path)
+    given = fit["provenance"]["model"]
+    settings = TrainingConfig.model_validate({key: given[key] for key in given.keys() & TrainingConfig.model_fields})
+    _, workers = settings.servers
+    history = pd.read_csv(io.BytesIO(digests.read_beside(folder / "history.csv", path)))
+    sharing = settings.peers or workers or settings.gpus or settings.devices or 1
+    return scaling.TrainingRun(fit, history, sharing, settings.batch_size, settings.seed)
+
+
+def page(
+    models: list[compare.ComparedModel], table: pd.DataFrame, differences: pd.DataFrame, tests: pd.DataFrame
+) -> str:
     """The page with the table as papers have it: the standard error in parentheses under the estimate."""
     below = len(compare.STATISTICS) + len(compare.HELD_OUT)
     names = [model.name for model in models]
+    kinds = [{"value": errors_of(model.fit), "error": ""} for model in models]
+    kinds_of_errors = {"term": "standard errors", "level": "", "cells": kinds}
     return render(
         "compare",
         models=models,
         responses=compare.responses(models),
         coefficients=lines(table[:-below], names, coefficient),
-        statistics=lines(table[-below:], names, statistic),
+        statistics=[kinds_of_errors, *lines(table[-below:], names, figure)],
         differences=[difference(line) for line in differences.to_dict("records")],
         tests=[
             test | {"chi_squared": f"{test['chi_squared']:,.2f}", "p_value": p_value(test["p_value"])}
@@ -45,21 +133,26 @@ def page(models: list[compare.Model], table: pd.DataFrame, differences: pd.DataF
     )
 
 
-def lines(table: pd.DataFrame, models: list[str], value: Callable[[float], str]) -> list[dict]:
+def lines(table: pd.DataFrame, models: list[str], written: Callable[[float, float], Cell]) -> list[dict]:
     """The lines of a table that have a number of some model, with a cell for each model."""
     shown = []
     for line in table.to_dict("records"):
         numbers = [(line[model], line[f"{model} std_error"]) for model in models]
-        cells = [
-            {
-                "value": "" if pd.isna(estimate) else value(estimate),
-                "error": "" if pd.isna(estimate) or pd.isna(error) else four_digits(error),
-            }
-            for estimate, error in numbers
-        ]
+        cells = [{"value": "", "error": ""} if pd.isna(number) else written(number, error) for number, error in numbers]
         if any(cell["value"] for cell in cells):
             shown.append({"term": line["term"], "level": line["level"], "cells": cells})
     return shown
+
+
+def coefficient(estimate: float, error: float) -> Cell:
+    """An estimate with its error."""
+    value, errors = with_error(estimate, [] if pd.isna(error) else [error])
+    return {"value": value, "error": "".join(errors)}
+
+
+def figure(value: float, _: float) -> Cell:
+    """A statistic of a model."""
+    return {"value": statistic(value), "error": ""}
 
 
 def difference(line: dict) -> str:
@@ -77,16 +170,14 @@ def difference(line: dict) -> str:
     )
 
 
-def coefficient(estimate: float) -> str:
-    """An estimate as a reader wants it."""
-    return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}"
-
-
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    add_models(parser)
-    parser.add_argument("--table", type=Path, required=True, help="CSV to write")
-    parser.add_argument("--differences", type=Path, required=True, help="CSV of how much better they predict, to write")
-    parser.add_argument("--tests", type=Path, required=True, help="CSV of likelihood-ratio tests to write")
-    parser.add_argument("--page", type=Path, required=True, help="HTML page to write")
+    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
+    parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
+    parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
+    parser.add_argument("--settings", default="{}", help="the section `tables` of the config as JSON, for papers")
+    parser.add_argument("--colour", default="#0072B2", help="that of points and lines in pictures")
+    parser.add_argument(
+        "--files", type=Path, nargs="+", required=True, help=f"files to write ({', '.join([*FILES, *FORMATS])})"
+    )
     command.run(main, parser.parse_args())

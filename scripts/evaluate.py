@@ -1,48 +1,75 @@
-"""Compute the metrics of a fitted model on the rows of one split."""
+"""Read the rows once more after a fit: the metrics of one split, and the averages that marginal effects are made of."""
 
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+
+import pandas as pd
 
 from tfglm import command, digests, tensorflow_setup
 from tfglm.config import SPLITS, ResultsConfig, add_settings
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_groups
 from tfglm.engine.workload import Workload
-from tfglm.results import metrics, options, predict, read, unseen
+from tfglm.results import csv_files, margins, metrics, options, predict, read, unseen
+from tfglm.results.tables import SavedFit
 
 
 def main(arguments: argparse.Namespace) -> None:
-    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
-    fit = read.fit(arguments)
-    design = read.fitted_design(arguments, fit)
-    where = read.section(fit)
-    check_groups(where, files, arguments.settings.by)
+    saved = SavedFit(arguments)
+    if arguments.metrics:
+        report = evaluate(saved)
+        digests.write_json(arguments.metrics, report, indent=2, allow_nan=False, fit=arguments.fit)
+        command.log(f"{report['rows']:,} rows")
+        if arguments.groups:
+            groups = [{"column": column, **level} for column, levels in report["by"].items() for level in levels]
+            csv_files.write(pd.DataFrame(groups), arguments.groups)
+    if arguments.averages:
+        collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
+        averaged = margins.average_rows(
+            saved.design,
+            saved.fitted,
+            saved.files,
+            arguments.settings.adjusted_means == "balanced",
+            of_collapsed=collapsed,
+            threads=arguments.threads,
+            offset_at=arguments.settings.offset_at,
+        )
+        averaged.write(arguments.averages, arguments.fit)
+        command.log(f"averages over {averaged.rows:,.0f} training rows")
+
+
+def evaluate(saved: SavedFit) -> dict:
+    """Return the content of metrics.json."""
+    arguments, design, files = saved.arguments, saved.design, saved.files
+    settings, where = arguments.settings, read.section(saved.fit)
+    check_groups(where, files, settings.by)
     scored: Iterator[predict.Scored]
-    if fit.get("kind") == "network":
+    if saved.fit.get("kind") == "network":
         with tensorflow_setup.quiet():
             from tfglm.networks import stored
-        levels = unseen.checked(design, files, arguments.split, arguments.settings.unseen, where)
-        scored = stored.score(arguments, design, fit, files, arguments.split)
+        levels = unseen.checked(design, files, arguments.split, settings.unseen, where)
+        scored = stored.score(arguments, design, saved.fit, files, arguments.split)
     else:
-        model = read.fitted(arguments, design, fit)
         levels, substitutes = unseen.resolved(
-            design, model, files, arguments.split, arguments.settings.unseen, read.reference(arguments)
+            design, saved.fitted, files, arguments.split, settings.unseen, read.reference(arguments)
         )
-        scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), model)
-    report = metrics.evaluate(design, scored, arguments.settings.threshold, arguments.settings.by)
-    report |= {"split": arguments.split, "unseen": levels}
-    digests.write_json(arguments.metrics, report, indent=2, allow_nan=False, fit=arguments.fit)
-    command.log(f"{report['rows']:,} rows")
+        scored = predict.score(Workload(design, files, arguments.split, unseen=substitutes), saved.fitted)
+    report = metrics.evaluate(design, scored, settings.threshold, settings.by)
+    return report | {"split": arguments.split, "unseen": levels}
 
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
     options.add_fit(parser)
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
-    parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows to evaluate on")
+    parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
+    parser.add_argument("--split", default="evaluate", choices=SPLITS, help="the rows of the metrics")
+    parser.add_argument("--threads", type=int, default=1, help="threads that average rows")
     add_settings(parser, ResultsConfig)
     options.add_reference(parser, required=False)
     options.add_offset(parser)
-    parser.add_argument("--metrics", type=Path, required=True, help="metrics.json to write")
+    parser.add_argument("--metrics", type=Path, nargs="?", help="metrics.json to write")
+    parser.add_argument("--groups", type=Path, nargs="?", help="CSV of the metrics by group to write")
+    parser.add_argument("--averages", type=Path, nargs="?", help="averages over the training rows to write (.npz)")
     command.run(main, parser.parse_args())

@@ -1,4 +1,4 @@
-"""Bring one source into the project as it is: a file at an http(s) address, or one inside a Python package."""
+"""Fetch one source into the project unchanged: a file at an http(s) address, or a file inside a Python package."""
 
 import argparse
 import json
@@ -34,16 +34,16 @@ def main(arguments: argparse.Namespace) -> None:
             download(address, partial, arguments.retries)
         else:
             source = located(arguments.source)
-            before = editions.State.of(source)
+            before = editions.FileStatus.of(source)
             shutil.copyfile(source, partial)
             xxh128 = editions.checksum_of(partial)
             record = editions.Record(editions.confirmed(source, before, xxh128), xxh128, arguments.edition)
             record.write(arguments.output.with_name(f"{arguments.output.name}.{editions.RECORD}"))
-        digest = digests.of(partial)
+        digest = digests.sha256(partial)
         if arguments.sha256 and digest != arguments.sha256:
             raise UserError(
-                f"{redacted(arguments.source)}: the file is not the one that data.files asks for: its sha256 is "
-                f"{digest}, not {arguments.sha256}\n"
+                f"{redacted(arguments.source)}: the file is not the file of data.files: its sha256 is {digest}, not "
+                f"{arguments.sha256}\n"
                 "  if the file was changed on purpose, put the new sha256 into the config"
             )
         partial.rename(arguments.output)
@@ -65,7 +65,7 @@ def download(address: str, path: Path, retries: int) -> None:
     session.mount("https://", again)
     with reported(address), session.get(address, stream=True, timeout=TIMEOUT) as response:
         response.raise_for_status()
-        # Asked for as it is: urllib3 would unpack a .csv.gz that a server calls gzip-encoded.
+        # Ask for the file unchanged: urllib3 would unpack a .csv.gz that a server calls gzip-encoded.
         response.raw.decode_content = False
         response.raw.enforce_content_length = True
         with path.open("wb") as target:
@@ -82,7 +82,7 @@ def reported(address: str) -> Iterator[None]:
         status = f"{response.status_code} {response.reason}" if response is not None else str(error)
         raise UserError(f"{redacted(address)}: the server says {status}; check the address in data.files") from None
     except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-        # The libraries quote the address, or the one that the server sent them on to, with what is secret in it.
+        # The libraries quote the address, or the address of a redirect, including its secrets.
         raise UserError(
             f"{redacted(address)}: cannot be fetched: {_without_queries(str(error), address)}\n"
             "  check the connection, and run snakemake again"
@@ -90,7 +90,7 @@ def reported(address: str) -> Iterator[None]:
 
 
 def _without_queries(message: str, address: str) -> str:
-    """What a library says of an address, without any query, user or password."""
+    """Return the message of a library about an address, without any query, user or password."""
     user = urlsplit(address).netloc.rpartition("@")[0]
     for secret in filter(None, (user, *user.split(":"))):
         message = message.replace(secret, HIDDEN)

@@ -1,20 +1,44 @@
-"""Fits a model in this process, without a cluster; writes the checkpoint and fit.json."""
+"""Fits a model in this process, or trains a network under one of TensorFlow's strategies; writes the checkpoint and fit.json."""
 
 import argparse
+from functools import partial
 
 from tfglm import command, fitting, tensorflow_setup
 from tfglm.distribute.local import LocalExecutor
-from tfglm.roles import ending
+from tfglm.networks import code
+from tfglm.roles import ending, fork_server
+
+prepare = tensorflow_setup.import_parts
+"""What a fork server does for fits, besides the imports above."""
+
+
+def fit(arguments: argparse.Namespace) -> fitting.Work:
+    """How to fit a regression."""
+    tensorflow_setup.import_parts()
+    return partial(fitting.fit, arguments, executor=LocalExecutor())
+
+
+def network(arguments: argparse.Namespace) -> fitting.Work:
+    """How to train a network."""
+    arguments.settings = code.read(arguments)
+    with tensorflow_setup.quiet(gpus=arguments.settings.gpus > 0):
+        from tfglm.networks import job
+    return partial(job.train_here, arguments)
+
+
+WORK = {"fit": fit, "network": network}
 
 
 def main(arguments: argparse.Namespace) -> None:
-    if arguments.parent:
+    if arguments.parent and not fork_server.is_job():
         ending.end_with_parent(arguments.parent)
-    fitting.fit(arguments, lambda progress: LocalExecutor())
+    fitting.watched(arguments, WORK[arguments.work](arguments))
 
 
 if __name__ == "__main__":
-    arguments = fitting.parser(__doc__).parse_args()
+    parser = fitting.parser(__doc__)
+    code.add_options(parser)
+    arguments = fitting.parsed(parser)
     tensorflow_setup.set_environment()
     with ending.exit_at_once():
         command.run(main, arguments)

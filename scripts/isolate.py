@@ -34,7 +34,9 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", type=Path, help="file in which its makers say where it is")
+    parser.add_argument(
+        "--network", type=Path, help="file in which the processes that make the network report where it is"
+    )
     parser.add_argument(
         "--isolate",
         choices=["auto", "always", "never"],
@@ -53,7 +55,7 @@ if __name__ == "__main__":
     if arguments.only_try:
         print(network.refusal())
         sys.exit()
-    # Of those of the script, as it needs them too.
+    # Options of the script that are needed here too.
     of_script = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     of_script.add_argument("--parent", type=int, default=os.getppid())
     of_script.add_argument("--patience", type=float, default=300.0)

@@ -14,7 +14,7 @@ def main(arguments: argparse.Namespace) -> None:
     files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
     dictionary = merge(files, arguments.settings.missing, arguments.settings.rare)
     kinds = {name: column.kind for name, column in dictionary.columns.items()}
-    rows = account(files, dictionary) | {"columns": kinds}
+    rows = account(files, dictionary) | {"columns": kinds, "data": dictionary.data}
     dictionary.write(arguments.dictionary)
     digests.write_json(arguments.rows, rows, indent=2)
     command.log(f"{rows['read']:,} rows read, {dictionary.rows['train']:,} to train on")

@@ -62,7 +62,7 @@ class Member:
         )
 
     def restart(self) -> None:
-        """Start a successor, with a log of its own: the one of the process before says why that died."""
+        """Start a successor with a log of its own: the log of the previous process says why that died."""
         self.restarts += 1
         if self.log:
             stem = self.log.name.removesuffix(".log").removesuffix(f".restart{self.restarts - 1}")
@@ -108,18 +108,20 @@ class Members:
 
     def look(self) -> None:
         """Take note of those that have been forked. Those that will not be, as the first has died or cannot fork, are started."""
-        if not self._arriving:
-            return
-        arrived = self._arriving.look()
-        for place, pid in arrived or []:
-            self._others[place].process = forking.Adopted(pid)
-            command.log(f"started {self._others[place]}")
-        if arrived is None:
+        if self._arriving and not self.note_arrivals():
             self._arriving = None
             for member in self._others:
                 if not member.process:
                     member.start()
                     command.log(f"started {member}")
+
+    def note_arrivals(self) -> bool:
+        """Take note of those that have been forked since the last look. Returns whether more may come."""
+        arrived = self._arriving.look() if self._arriving else None
+        for place, pid in arrived or []:
+            self._others[place].process = forking.Adopted(pid)
+            command.log(f"started {self._others[place]}")
+        return arrived is not None
 
     def kill_frozen(self) -> None:
         """Kill those that are stopped before they are listening, as nobody else sees that; they are then restarted."""
@@ -160,8 +162,8 @@ def main(arguments: argparse.Namespace) -> None:
         # Should this process wait for a disk or for whoever reads what it says, the kernel ends it, and then its processes.
         signal.alarm(LONGEST_END)
         if number == signal.SIGINT:
-            # From the terminal. Snakemake then cleans up nothing, would call the roster incomplete in the next run, and kills
-            # this process once the chief has ended; so at once.
+            # The terminal sends it. Snakemake then cleans up nothing, would call the roster incomplete in the next run, and
+            # kills this process once the chief has ended; so end immediately.
             path.unlink(missing_ok=True)
 
     roster = (
@@ -183,6 +185,7 @@ def main(arguments: argparse.Namespace) -> None:
             raise UserError(reason)
         return not signals and os.getppid() == parent
 
+    members = Members([])
     try:
         try:
             if arguments.launcher == "srun":
@@ -196,12 +199,14 @@ def main(arguments: argparse.Namespace) -> None:
             command.log(f"started {', '.join(map(str, started))}")
             watch(started, members, arguments.restarts, wanted)
         finally:
+            # A process that was forked a moment ago is ended like the others.
+            members.note_arrivals()
             # The tasks of a step have the same patience with their own processes, so the step needs longer.
             stop(started, 10.0 if arguments.launcher == "srun" else 5.0)
     except UserError as error:
         announced = announce.read(path)
         if isinstance(announced, Roster) and announced.run == roster.run and announced.failed:
-            # By a task of the step, and it says more than that the step has ended.
+            # A task of the step reports it, which says more than the end of the step.
             raise UserError(announced.failed) from error
         announce.write(path, replace(roster, failed=str(error)))
         raise
@@ -209,7 +214,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def called(role: Role, count: int, path: Path, log: Path | None) -> Roster:
-    """A new roster at `path`; what the members of the one before it have announced is gone."""
+    """Write a new roster at `path`; the announcements of the previous roster are removed."""
     names = [f"{path.stem}-{index}.json" for index in range(count)]
     for name in names:
         path.with_name(name).unlink(missing_ok=True)
@@ -236,7 +241,7 @@ def joined(path: Path, run: str, deadline_seconds: float = 60.0) -> Roster:
 
 
 def task(arguments: argparse.Namespace, run: str) -> list[str]:
-    """The command of each task of a step: this script again, for the one process of its index."""
+    """The command of each task of a step: this script again, for the single process with its index."""
     line = [sys.executable, __file__, arguments.role, "--count", arguments.count, "--roster", arguments.roster]
     line += ["--restarts", arguments.restarts, "--interface", arguments.interface, "--task-of", run]
     line += ["--work", arguments.work]
@@ -244,9 +249,9 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
 
 
 def watch(started: Sequence[Member | launch.Step], members: Members, restarts: int, wanted: Callable[[], bool]) -> None:
-    """Restart what dies while `wanted()`, but no step: its tasks do that.
+    """Restart processes that die while `wanted()`, but no step: its tasks do that.
 
-    Raises UserError at the death that is one more than `restarts`, or at that of a step; and what `wanted` raises.
+    Raises UserError if there are more deaths than `restarts`, or if a step dies; and the errors of `wanted`.
     """
     left = restarts
     while wanted():
@@ -278,11 +283,11 @@ def parser() -> argparse.ArgumentParser:
         "--lease", type=Path, help="file that the chief touches as long as it lives; the role ends with it"
     )
     parser.add_argument("--patience", type=float, default=300.0, help="seconds to wait for the chief to start")
-    parser.add_argument("--within", type=float, help="seconds in which the parent starts the chief, or never")
+    parser.add_argument("--within", type=float, help="seconds within which the parent starts the chief, or never")
     parser.add_argument(
         "--restarts", type=int, default=3, help="how many dead processes are restarted, over all of them"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
+    parser.add_argument("--host", default="127.0.0.1", help="name or number at which the others reach this machine")
     parser.add_argument("--launcher", choices=["local", "srun"], default="local", help="where the processes run")
     parser.add_argument(
         "--interface", default="auto", help="with srun, the network interface whose address is announced"
@@ -293,7 +298,7 @@ def parser() -> argparse.ArgumentParser:
         default="fit",
         help="what peers do together: train a network, or fit a model",
     )
-    parser.add_argument("--parent", type=int, help="id of the process that starts this one")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this process")
     parser.add_argument(
         "--task-of",
         metavar="RUN",

@@ -165,7 +165,7 @@ def expected() -> dict[str, np.ndarray]:
     return answers
 
 
-# --------------------------------------------------------------------------------------------------------- a fit of classes
+# --------------------------------------------------------------------------------------------------- fits of whole designs
 
 
 def classes(folder: Path) -> tuple[Design, IngestedFile]:
@@ -186,8 +186,23 @@ def classes(folder: Path) -> tuple[Design, IngestedFile]:
     return design_of(formula, "multinomial", merge([file]), [file], **settings), file
 
 
-def fit_classes(executor: Executor, design: Design, file: IngestedFile, folder: Path) -> dict[str, str]:
-    """The digests of what a fit of them writes, by name. A call is a block."""
+def smooth(folder: Path) -> tuple[Design, IngestedFile]:
+    """A logistic regression with a smooth term and random effects, and its rows: four blocks."""
+    import pandas as pd
+
+    from pools import design_of, ingest_frame
+    from tfglm.data.dictionary import merge
+
+    random, rows = np.random.default_rng(9), 30_000
+    day, x = random.integers(0, 60, rows), random.uniform(size=rows).round(3)
+    eta = np.sin(6 * x) + 0.3 * random.normal(size=60)[day]
+    frame = pd.DataFrame({"day": day, "x": x, "late": (random.random(rows) < 1 / (1 + np.exp(-eta))).astype(int)})
+    file = ingest_frame(frame, folder, "rows")
+    return design_of("late ~ s(x) + s(day, bs=re)", "binomial", merge([file]), [file]), file
+
+
+def fit_and_save(executor: Executor, design: Design, file: IngestedFile, folder: Path) -> dict[str, str]:
+    """The digests of what a fit writes, by name. A call is a block."""
     from tfglm import checkpoint, digests
     from tfglm.engine.cutting import Cutting
     from tfglm.engine.workload import Workload
@@ -198,7 +213,7 @@ def fit_classes(executor: Executor, design: Design, file: IngestedFile, folder: 
     fitted = fit(workload, Run(executor))
     checkpoint.save(fitted, design, folder)
     digests.write_json(folder / "fit.json", fitted.summary)
-    return {path.name: digests.of(path) for path in sorted(folder.iterdir())}
+    return {path.name: digests.sha256(path) for path in sorted(folder.iterdir())}
 
 
 # ------------------------------------------------------------------------------------------------------- on a real cluster
@@ -282,13 +297,18 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
     )
 
     of_classes, recalled = classes(folder / "classes"), []
-    alone = fit_classes(LocalExecutor(), *of_classes, folder / "alone")
+    alone = fit_and_save(LocalExecutor(), *of_classes, folder / "alone")
     for name, each in {"on servers": executor, "resumed": LocalExecutor()}.items():
         journal = Journal(folder / "journal", "key", lambda message: None)
         resuming = ResumingExecutor(each, journal, lambda was_there, seconds, of: recalled.append(was_there))
-        yield f"classes {name}", {"same": fit_classes(resuming, *of_classes, folder / name) == alone}
+        yield f"classes {name}", {"same": fit_and_save(resuming, *of_classes, folder / name) == alone}
         journal.settle()
     yield "classes", {"files": sorted(alone), "recalled": recalled}
+    of_smooth = smooth(folder / "smooth")
+    ends = [
+        fit_and_save(each, *of_smooth, folder / name) for name, each in (("one", LocalExecutor()), ("two", executor))
+    ]
+    yield "smooth", {"same": ends[0] == ends[1]}
 
     long = calls(12, steps=30_000)
     before = executor.sum(WAVES, long, {"w": W})
@@ -304,7 +324,7 @@ def chief(folder: Path) -> Iterator[tuple[str, dict]]:
     time.sleep(watchdog.PERIOD + 1)
     # The other one cannot do the work now, so the one that came back has to: it knows no design yet.
     os.kill(other.pid, signal.SIGKILL)
-    yield "classes by the one that came back", {"same": fit_classes(executor, *of_classes, folder / "again") == alone}
+    yield "classes by the one that came back", {"same": fit_and_save(executor, *of_classes, folder / "again") == alone}
     again = executor.sum(WAVES, long, {"w": W})
     yield "summed by the one that came back", {"same": np.array_equal(before, again)}
 

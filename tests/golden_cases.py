@@ -36,6 +36,7 @@ CASES = {
     "gaussian weights": (f"delay ~ {TERMS}", "gaussian", {"weights": "seats"}, {}),
     "gaussian ridge": (f"delay ~ {TERMS}", "gaussian", {"l2": 0.01}, {}),
     "gaussian lasso": (f"delay ~ {TERMS}", "gaussian", {"l1": 0.2}, {}),
+    "gaussian smooth": ("delay ~ carrier + s(hour, by=carrier, k=6) + s(distance, bs=ps, k=8)", "gaussian", {}, {}),
     "gaussian adagrad": (f"delay ~ {TERMS}", "gaussian", {}, {"solver": "adagrad", "online": ONLINE}),
     "binomial classical": (f"late ~ {TERMS}", "binomial", {}, {}),
     "binomial curves": ("late ~ carrier * distance + bs(hour, df=5) + poly(distance, 2)", "binomial", {}, {}),
@@ -47,6 +48,7 @@ CASES = {
     "binomial ridge": (f"late ~ {TERMS}", "binomial", {"l2": 0.001}, {}),
     "binomial elastic net": (f"late ~ {TERMS}", "binomial", {"l1": 0.005, "l2": 0.001}, {}),
     "binomial path": (f"late ~ {TERMS}", "binomial", {"path": PATH}, {}),
+    "binomial smooth": ("late ~ origin + s(distance) + s(carrier, bs=re)", "binomial", {}, {}),
     "binomial sgd": (f"late ~ {TERMS}", "binomial", {}, {"solver": "sgd", "online": ONLINE}),
     "binomial adam, newton": (
         f"late ~ {TERMS}",
@@ -121,7 +123,7 @@ def tables(files: list, formula: str, family: str, model: dict, solver: dict) ->
     design = design.as_fitted(fitted.summary)
     estimated = estimates_of(design, fitted)
     scored = list(predict.score(Workload(design, files, "evaluate"), fitted))
-    tests = joint_tests(estimated, fitted.summary["likelihood_ratio_tests"])
+    tests = joint_tests(estimated, fitted.summary["likelihood_ratio_tests"], fitted.summary.get("smooths", ()))
     predicted = [f"{eta!r}" for piece in scored for eta in piece.rows["eta"].tolist()]
     return {
         "coefficients.csv": coefficients.table(estimated, 0.95).to_csv(index=False),

@@ -49,7 +49,7 @@ def running(
     """Snakemake, making the target; at the end it is killed with all that it has started. `within` is a command that runs it."""
     with (folder / "said").open("w") as output:
         run = subprocess.Popen(
-            [*within, *command_line(*more, "--", target)],
+            [*within, *command_line("--verbose", *more, "--", target)],
             cwd=folder,
             env=environment,
             stdout=output,

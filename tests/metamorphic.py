@@ -18,7 +18,7 @@ from tfglm.results.predict import predictions
 
 PRECISION, OF_ERRORS = 1e-9, 1e-7
 """Of estimates, in standard errors or relative; and of standard errors and what rests on them, where weights depend on the
-estimates: a fit may end with an information matrix that is off by that much (solvers.steps.FRESH)."""
+estimates: a fit may end with an information matrix that is off by that much (solvers.descent.FRESH)."""
 
 NUMBERS = {"x": {"x": 1}, "z": {"z": 1}, "I(x^2)": {"x": 2}, "I(z^2)": {"z": 2}, "I(x^3)": {"x": 3}}
 """Factors of terms, and the powers of columns in them."""

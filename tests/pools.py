@@ -15,7 +15,7 @@ from tfglm.design.build import build_design
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
 from tfglm.engine.workload import Workload
-from tfglm.results import coefficients
+from tfglm.results import coefficients, csv_files, joint
 from tfglm.results.estimates import Estimates, estimated
 from tfglm.solvers.fit import fit
 from tfglm.solvers.fitted import Fitted
@@ -120,6 +120,22 @@ def write_fit(fitted: Fitted, design: Design, folder: Path) -> None:
     checkpoint.save(fitted, design, folder / "checkpoint")
     identity = provenance.identity(folder / "design.json", folder / "checkpoint")
     digests.write_json(folder / "fit.json", fitted.summary | identity)
+
+
+def write_results(fitted: Fitted, design: Design, folder: Path) -> None:
+    """The results of a fit that `tfglm.load` reads, as the workflow writes them."""
+    design.write(folder / "design.json")
+    write_fit(fitted, design, folder)
+    checked = {"levels": {}, "design": digests.sha256(folder / "design.json")}
+    digests.write_json(folder / "reference.json", checked)
+    estimates = estimates_of(design, fitted)
+    tables = {
+        "coefficients": coefficients.table(estimates, 0.95),
+        "terms": joint.joint_tests(estimates, (), fitted.summary.get("smooths", ())),
+    }
+    for name, table in tables.items():
+        csv_files.write(table, folder / f"{name}.csv")
+        digests.write_beside(folder / f"{name}.csv", folder / "fit.json")
 
 
 def table_of(design: Design, fitted: Fitted, reference: dict[str, str] | None = None) -> pd.DataFrame:

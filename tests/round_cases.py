@@ -66,7 +66,7 @@ EDITS_OF = {
 """The edits of each fit: few, as each takes a clean run."""
 
 SCRIPTS = {
-    "chief": r"(chief|train_on_cluster)\.py",
+    "chief": r"chief\.py",
     "ps": r"ps\.py",
     "worker": r"worker\.py",
     "peer": r"peer\.py",
@@ -75,8 +75,8 @@ SCRIPTS = {
     "fit": r"(fit|train)\.py",
     "ingest": r"ingest\.py",
     "design": r"(merge_dictionary|build_design|check_reference)\.py",
-    "tables": r"(tabulate_\w+|evaluate)\.py",
-    "pages": r"render_\w+\.py",
+    "tables": r"(write_tables|evaluate)\.py",
+    "pages": r"write_pages\.py",
 }
 """Processes to interrupt, besides Snakemake, by the names of their scripts."""
 ROLES = {
@@ -86,8 +86,36 @@ ROLES = {
     "multi_worker_mirrored": ["chief", "peer", "starter", "watchdog"],
 }
 ROLES["synchronous"] = ROLES["parameter_server"]
-WATCHED = {"chief", "ps", "worker", "peer", "starter"}
-"""Processes that others watch: a round may freeze them for good. It freezes any other process for a while."""
+FREEZES = ("SIGSTOP, SIGCONT", "SIGSTOP, SIGKILL")
+"""A frozen process is woken, or killed, after a while."""
+PLACES = ("logs", "results", "results", "tmp", ".", ".")
+"""Folders on a full disk."""
+ENDS = ("SIGINT to all of", "SIGINT", "SIGTERM", "SIGKILL", "SIGSTOP, SIGCONT")
+"""How Snakemake ends, or waits."""
+
+
+def of_every_process(*scripts: str, how: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(script, signals) for signals in how for script in scripts]
+
+
+ACCIDENTS = [
+    *of_every_process(*SCRIPTS, how=("SIGKILL", "SIGSTOP, SIGCONT")),
+    *of_every_process("ps", "worker", "peer", "ingest", "tables", "fit", "starter", how=("SIGSTOP, SIGKILL",)),
+    # For good: others watch these.
+    *of_every_process("chief", "ps", "worker", "peer", "starter", how=("SIGSTOP",)),
+    *of_every_process("chief", "ps", "worker", "peer", "starter", "fit", "ingest", "tables", how=("SIGTERM",)),
+    *(("snakemake", how) for how in ENDS),
+    *(("disk", place) for place in PLACES),
+    *(("edit", how) for how in ("cp", "cp -p", "mv", "config")),
+]
+"""What happens, and how: the first accident of round 1, 2, ... 60 rounds have them all."""
+ACCIDENTS_ON_SLURM = [
+    *of_every_process("chief", "ps", "worker", "peer", how=("SIGKILL", "SIGSTOP")),
+    *(("preempt", partition) for partition in ("requeued", "cancelled") for _ in range(2)),
+    *(("snakemake", how) for how in ("SIGINT to all of", "SIGKILL", "SIGSTOP, SIGCONT")),
+    *((what, "") for what in ("controller", "controller", "node", "scancel")),
+    ("edit", "config"),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +130,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.fit}-{self.strategy}-{self.edit}-{self.rows}"
+        return f"{self.fit}-{self.strategy}-{self.edit}-{self.rows}{'-pages' if self.pages else ''}"
 
     @property
     def alone(self) -> "Case":
@@ -165,24 +193,30 @@ class Interruption:
     script: str  # the run has started this script,
     share: float  # this share of the fit is done,
     seconds: float  # and so many seconds have passed; kB of free space for a disk
-    frozen: float = math.inf
+    frozen: float  # seconds between two signals
 
     @property
     def is_late(self) -> bool:
         return self.script in ("tables", "pages")
 
     def __str__(self) -> str:
+        if self.what == "disk":
+            return f"{self.how} on a disk with {self.seconds:.0f} kB left"
         when = f"{self.script} + {self.seconds:.1f} s" + (f" at {self.share:.0%} of the fit" if self.share else "")
-        return f"{self.how} {self.what} ({when}{'' if self.frozen == math.inf else f', for {self.frozen:.0f} s'})"
+        return f"{self.how} {self.what} ({when}{f', after {self.frozen:.0f} s' if ', ' in self.how else ''})"
 
 
-def draw_case(draw: random.Random) -> Case:
-    """Of all regressions and networks."""
-    if draw.random() < 0.35:
-        fit, strategy = "network", draw.choice(list(NETWORKS))
-    else:
-        fit, strategy = draw.choice(list(REGRESSIONS)), draw.choice(list(STRATEGIES))
-    return Case(fit, strategy)
+def can_happen(what: str, strategy: str) -> bool:
+    """Whether a run has the process: fits have different ones."""
+    return what in ROLES[strategy] or not any(what in roles for roles in ROLES.values())
+
+
+def draw_case(draw: random.Random, what: str = "") -> Case:
+    """Of all regressions and networks to which it can happen."""
+    regressions = [Case(fit, strategy) for fit in REGRESSIONS for strategy in STRATEGIES]
+    networks = [Case("network", strategy) for strategy in NETWORKS]
+    cases = draw.choices([regressions, networks], [0.6, 0.4])[0]
+    return draw.choice([case for case in cases if can_happen(what, case.strategy)])
 
 
 def edited(draw: random.Random, case: Case) -> Case:
@@ -190,28 +224,19 @@ def edited(draw: random.Random, case: Case) -> Case:
     return dataclasses.replace(case, edit=draw.choice(EDITS_OF[case.fit]))
 
 
-def draw_interruption(draw: random.Random, case: Case, slurm: bool) -> Interruption:
+def draw_interruption(draw: random.Random, case: Case, what: str, how: str, slurm: bool) -> Interruption:
+    """When an accident happens."""
+    if what == "disk":
+        free = round(math.exp(draw.uniform(math.log(4), math.log(4000))))
+        return Interruption(what, how, "disk", share=0.0, seconds=free, frozen=0.0)
     roles = ROLES[case.strategy]
-    script = draw.choice([*roles, *roles, *(["tables"] if slurm else ["ingest", "design", "tables", "pages"])])
+    script = what
+    if what not in SCRIPTS:
+        script = draw.choice([*roles, *roles, *([] if slurm else ["ingest", "design", "tables", "pages"])])
     share = draw.random() if script in roles and draw.random() < 0.6 else 0.0
-    longest = 0.3 if share else 6.0 if script in roles else 1.0
-    at = {"script": script, "share": share, "seconds": longest * draw.random() ** 2}
-    kinds = ["process"] * 6 + ["snakemake"] * 3 + ["disk"] * 3 + ["edit"] * 2
-    if slurm:
-        kinds = ["process"] * 5 + ["snakemake"] * 2 + ["edit", "scancel", "scancel", "node", "controller"]
-    kind = draw.choice(kinds)
-    if kind == "process":
-        how = draw.choice(["SIGINT", "SIGTERM", "SIGKILL", "SIGKILL", "SIGSTOP", "SIGSTOP"])
-        lasting = script in WATCHED and draw.random() < 0.6
-        frozen = math.inf if lasting or how != "SIGSTOP" else draw.uniform(1, 20)
-        return Interruption(script, how, frozen=frozen, **at)
-    if kind == "snakemake":
-        how = draw.choice(["SIGINT to all of", "SIGINT", "SIGTERM", "SIGKILL", "SIGSTOP"])
-        return Interruption(kind, how, frozen=draw.uniform(1, 90) if how == "SIGSTOP" else math.inf, **at)
-    if kind == "disk":
-        place = draw.choice(["logs", "results", "results", "tmp", "."])
-        return Interruption(kind, place, "disk", 0.0, round(math.exp(draw.uniform(math.log(4), math.log(4000)))))
-    return Interruption(kind, draw.choice(["cp", "cp -p", "mv", "config"]) if kind == "edit" else "", **at)
+    longest = 0.1 if share else 6.0 if script in roles else 1.0
+    seconds = longest * draw.random() ** 2
+    return Interruption(what, how, script, share, seconds, frozen=draw.uniform(1, 60 if what == "snakemake" else 20))
 
 
 NOT_COMPARED = re.compile(r"/history\.|\.snakemake_timestamp|/levels\.parquet")
@@ -232,10 +257,10 @@ class Runs:
     def line(self, case: Case, *more: str, here: bool = False) -> list[str]:
         more = (*more, "--", *case.targets)
         if self.cluster is None or here:
-            return command_line(*more)
+            return command_line("--verbose", *more)
         profile = ("--profile", str(REPOSITORY / "profiles" / "slurm"), "--snakefile", str(REPOSITORY / "Snakefile"))
         checks = ("--slurm-init-seconds-before-status-checks", "5", "--retries", "0")
-        return [sys.executable, "-m", "snakemake", *profile, *checks, *more]
+        return [sys.executable, "-m", "snakemake", "--verbose", *profile, *checks, *more]
 
     def environment(self, folder: Path, here: bool = False) -> dict[str, str]:
         own = {"TFGLM_ROUND": str(folder), "TMPDIR": str(folder / "tmp")}
@@ -256,7 +281,7 @@ class Runs:
 
     def clean(self, case: Case) -> dict[str, str]:
         """Digests of a run from nothing, made once. A regression runs in one process: all strategies give the same bytes."""
-        case = dataclasses.replace(case.alone, pages=True)
+        case = case.alone
         if case in self.expected:
             return self.expected[case]
         folder = self.clean_folder(case)
@@ -273,8 +298,16 @@ class Runs:
         self.expected[case] = compared(folder, case)
         return self.expected[case]
 
+    def differences(self, folder: Path, case: Case) -> list[str]:
+        """The results that a clean run has with other bytes, or not at all. Shards of another version of the data stay until
+        `tidy`."""
+        expected, actual = self.clean(case), compared(folder, case)
+        names = {f"/{Path(target).relative_to('results')}" for target in case.targets}
+        names |= {name for name in actual if not name.startswith("/data/")}
+        return sorted(name for name in names if actual.get(name) != expected.get(name))
+
     def clean_folder(self, case: Case) -> Path:
-        return self.base / "clean" / dataclasses.replace(case.alone, pages=True).name
+        return self.base / "clean" / case.alone.name
 
 
 def said(folder: Path) -> Path:

@@ -5,7 +5,6 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import math
 import os
 import random
 import re
@@ -20,7 +19,19 @@ from pathlib import Path
 import psutil
 
 import slurm_cluster
-from round_cases import SCRIPTS, Case, Interruption, Runs, compared, draw_case, draw_interruption, edited, said
+from round_cases import (
+    ACCIDENTS,
+    ACCIDENTS_ON_SLURM,
+    SCRIPTS,
+    Case,
+    Interruption,
+    Runs,
+    can_happen,
+    draw_case,
+    draw_interruption,
+    edited,
+    said,
+)
 from runs import ENVIRONMENT
 
 IN_TIME = 120
@@ -30,16 +41,17 @@ LONGEST = 480
 """Seconds that a run may take."""
 
 CAUSES = {
-    "disk": "No space left on device",
+    "disk": "No space left on device|MB are free",
     "snakemake": "Complete log|Terminating|Cancelling|Will exit|KeyboardInterrupt",
     "scancel": "CANCELLED|cancelled",
+    "preempt": "was preempted",
     "node": "NODE",
     "controller": "slurm",
     "edit": "changed|replaced|edited",
     "ingest": "ingest",
     "starter": "roles.py|Error in rule (ps|workers|peers)",
-    "tables": "Error in rule (tabulate|evaluate)",
-    "pages": "Error in rule render",
+    "tables": "Error in rule (write_tables|compare|evaluate)",
+    "pages": "Error in rule (write_pages|write_home|write_rows)",
     "design": "Error in rule (merge_dictionary|build_design|check_reference)",
     "fit": "Error in rule (fit|train)",
 }
@@ -67,13 +79,15 @@ def share(folder: Path) -> float:
 
 
 def moment(folder: Path, run: subprocess.Popen, wanted: Interruption) -> list[psutil.Process]:
-    """Wait for the moment of an interruption: the processes that then run the script. None if the run has ended before."""
+    """Wait for the moment of an interruption: the processes that then run the script. None if they have ended before."""
     found: list[psutil.Process] = []
     while run.poll() is None and not (found and share(folder) >= wanted.share):
-        found = processes(folder, SCRIPTS[wanted.script])
-        time.sleep(0.05)
+        # To look for processes takes as long as a small fit, so not while it runs.
+        if not (found and share(folder)):
+            found = processes(folder, SCRIPTS[wanted.script])
+        time.sleep(0.005)
     time.sleep(wanted.seconds)
-    return processes(folder, SCRIPTS[wanted.script]) or found
+    return [process for process in found if process.is_running()]
 
 
 def send(number: int, *to: psutil.Process) -> None:
@@ -82,15 +96,19 @@ def send(number: int, *to: psutil.Process) -> None:
             process.send_signal(number)
 
 
-class Round:
-    """The round of one seed: `story` lists its events, `faults` its faults."""
+TRIES = 3
+"""How often a round is drawn until its accident happens: a process may have ended before."""
 
-    def __init__(self, runs: Runs, seed: int) -> None:
-        self.runs, self.seed, self.draw = runs, seed, random.Random(seed)
+
+class Round:
+    """The round of one seed and try: `story` lists its events, `faults` its faults. `has_missed` if an accident came too late."""
+
+    def __init__(self, runs: Runs, seed: int, attempt: int = 1) -> None:
+        self.runs, self.seed, self.draw = runs, seed, random.Random(seed + 1000 * (attempt - 1))
         self.folder = runs.base / f"round{seed}"
         self.story: list[str] = []
         self.faults: list[str] = []
-        self.seconds: list[int] = []
+        self.has_missed = False
 
     def play(self) -> None:
         """Draw all of it first, so that a seed always makes the same round; then interrupt, edit, complete and compare."""
@@ -98,11 +116,15 @@ class Round:
         shutil.rmtree(folder, ignore_errors=True)
         said(folder).unlink(missing_ok=True)
         folder.mkdir()
-        self.case = draw_case(draw)
         slurm = self.runs.cluster is not None
+        accidents = ACCIDENTS_ON_SLURM if slurm else ACCIDENTS
+        first_one = accidents[(self.seed - 1) % len(accidents)]
+        self.case = draw_case(draw, first_one[0])
+        others = [each for each in accidents if can_happen(each[0], self.case.strategy)]
         # On a SLURM each job costs seconds: only those of the fit, and after it, are to be done.
         begun = self.case if slurm else edited(draw, self.case) if draw.random() < 0.3 else None
-        interruptions = [draw_interruption(draw, self.case, slurm) for _ in range(draw.choice([1, 1, 1, 2]))]
+        chosen = [*draw.sample(others, draw.choice([0, 0, 0, 1])), first_one]
+        interruptions = [draw_interruption(draw, self.case, *each, slurm) for each in chosen]
         self.case = dataclasses.replace(self.case, pages=any(each.is_late for each in interruptions))
         after = draw.choice([None, None, edited(draw, self.case), dataclasses.replace(self.case, rows=2)])
         how = draw.choice(["cp", "cp -p", "mv", "rsync -a"])
@@ -110,7 +132,7 @@ class Round:
         first = dataclasses.replace(begun or self.case, pages=self.case.pages)
         self.tell(f"{first.name}, from {'the results of ' + self.case.name if begun else 'nothing'}")
         with contextlib.ExitStack() as stack:
-            for place in {each.how for each in interruptions if each.what == "disk"}:
+            for place in sorted({each.how for each in interruptions if each.what == "disk"}):
                 path = folder / place
                 path.mkdir(exist_ok=True)
                 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "none", path], check=True)
@@ -168,9 +190,11 @@ class Round:
         begin = len(said(self.folder).read_text()) if said(self.folder).exists() else 0
         if wanted.what == "disk":
             self.resize(wanted, f"{self.used(wanted) + wanted.seconds:.0f}k")
-        run = self.runs.start(self.folder, case)
+        partition = ("--default-resources", f"slurm_partition={wanted.how}", "mem_mb=2000", "runtime=30")
+        run = self.runs.start(self.folder, case, *(partition if wanted.what == "preempt" else ()))
         found = [] if wanted.what == "disk" else moment(self.folder, run, wanted)
-        missed = wanted.what != "disk" and run.poll() is not None
+        missed = wanted.what != "disk" and not found
+        self.has_missed |= missed
         self.tell(f"{'missed: ' if missed else ''}{wanted}")
         since = time.monotonic()
         if not missed:
@@ -191,7 +215,7 @@ class Round:
         elif left:
             self.fault(f"left behind: {left}")
             send(signal.SIGKILL, *processes(self.folder))
-        elif code and wanted.what != "disk" and seconds > IN_TIME + (wanted.frozen if wanted.frozen < math.inf else 0):
+        elif code and wanted.what != "disk" and seconds > IN_TIME + wanted.frozen:
             self.fault(f"ended {seconds:.0f} s after the interruption only")
         if code and code > 0 and not missed and not re.search(CAUSES.get(wanted.what, wanted.what), text):
             self.fault(f"no word of the cause:\n{text[-3000:]}")
@@ -207,15 +231,15 @@ class Round:
         subprocess.run(["mount", "-o", f"remount,size={size}", self.folder / wanted.how], check=True)
 
     def disturb(self, wanted: Interruption, run: subprocess.Popen, found: list[psutil.Process], case: Case) -> Case:
-        number = getattr(signal, wanted.how.partition(" ")[0], None)
-        if wanted.what == "snakemake":
-            if " to all" in wanted.how:
-                os.killpg(run.pid, number)
-            else:
-                run.send_signal(number)
-            if number == signal.SIGSTOP:
-                time.sleep(wanted.frozen)
-                run.send_signal(signal.SIGCONT)
+        if wanted.what in (*SCRIPTS, "snakemake"):
+            victim = self.draw.choice(found) if wanted.what in SCRIPTS else psutil.Process(run.pid)
+            name, _, to_all = wanted.how.partition(" to all")
+            for i, number in enumerate(getattr(signal, each) for each in name.split(", ")):
+                time.sleep(wanted.frozen * i)
+                if to_all:
+                    os.killpg(run.pid, number)
+                else:
+                    send(number, victim)
         elif wanted.what == "edit":
             if wanted.how == "config":
                 case = edited(self.draw, self.case)
@@ -224,12 +248,6 @@ class Round:
                 case = dataclasses.replace(case, rows=3 - case.rows)
                 case.write(self.folder, wanted.how)
             self.tell(f"now {case.name}")
-        elif wanted.what in SCRIPTS:
-            victim = self.draw.choice(found)
-            send(number, victim)
-            if number == signal.SIGSTOP and wanted.frozen < math.inf:
-                time.sleep(wanted.frozen)
-                send(signal.SIGCONT, victim)
         elif wanted.what != "disk":
             self.disturb_slurm(wanted)
         return case
@@ -247,6 +265,9 @@ class Round:
         job = self.draw.choice(running)
         if wanted.what == "scancel":
             cluster.ask("scancel", job["JobId"])
+        elif job["JobState"] == "RUNNING" and wanted.what == "preempt":
+            wish = ("--exclusive", f"--nodelist={job['NodeList']}", "--time=1", "--wrap=sleep 20")
+            cluster.ask("sbatch", "--chdir=/", "--output=/dev/null", *wish)
         elif job["JobState"] == "RUNNING":
             node = cluster.ask("scontrol", "show", "hostnames", job["NodeList"]).split()[-1]
             cluster.ask("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=round")
@@ -299,14 +320,8 @@ class Round:
         self.compare(self.folder, case)
 
     def compare(self, folder: Path, case: Case) -> None:
-        expected, actual = self.runs.clean(case), compared(folder, case)
-        # Shards of another version of the data stay until `tidy`.
-        # Nor is anything made anew that is not asked for.
-        names = {f"/{Path(target).relative_to('results')}" for target in case.targets}
-        names |= {name for name in actual if not name.startswith("/data/") and (case.pages or "/metrics" not in name)}
-        different = {name for name in names if actual.get(name) != expected.get(name)}
-        if different:
-            self.fault(f"{folder.name} differs from a clean run of {case.name}: {sorted(different)}")
+        if different := self.runs.differences(folder, case):
+            self.fault(f"{folder.name} differs from a clean run of {case.name}: {different}")
         if files := sorted(str(path.relative_to(folder)) for path in (folder / "tmp").rglob("*") if path.is_file()):
             self.fault(f"left in TMPDIR: {files}")
 
@@ -329,26 +344,30 @@ def main() -> int:
         cluster = None
         if arguments.slurm:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tfglm-slurm-")))
-            cluster = stack.enter_context(slurm_cluster.cluster(scratch, environment=ENVIRONMENT))
-        runs, failed = Runs(base.absolute(), cluster), []
+            cluster = stack.enter_context(slurm_cluster.cluster(scratch, environment=ENVIRONMENT, processors=8))
+        runs = Runs(base.absolute(), cluster)
+        failed: list[int] = []
+        missed: list[int] = []
         for seed in seeds:
-            begin, round_ = time.monotonic(), Round(runs, seed)
-            try:
-                round_.play()
-            except Exception as error:
-                round_.fault(f"{type(error).__name__}: {error}")
-            failed += [seed] * bool(round_.faults)
-            record = {
-                "seed": seed,
-                "seconds": round(time.monotonic() - begin),
-                "story": round_.story,
-                "faults": round_.faults,
-            }
-            with (base / "rounds.jsonl").open("a") as file:
-                print(json.dumps(record), file=file)
-            print(f"round {seed}: {'FAULT' if round_.faults else 'well'}, {record['seconds']} s", flush=True)
-    print(f"{len(seeds)} rounds; seeds with faults: {failed or 'none'}")
-    return len(failed) > 0
+            for attempt in range(1, TRIES + 1):
+                begin, round_ = time.monotonic(), Round(runs, seed, attempt)
+                try:
+                    round_.play()
+                except Exception as error:
+                    round_.fault(f"{type(error).__name__}: {error}")
+                seconds = round(time.monotonic() - begin)
+                end = "FAULT" if round_.faults else "missed" if round_.has_missed else "well"
+                record = {"seed": seed, "seconds": seconds, "end": end, "story": round_.story, "faults": round_.faults}
+                with (base / "rounds.jsonl").open("a") as file:
+                    print(json.dumps(record), file=file)
+                print(f"round {seed}: {end}, {seconds} s", flush=True)
+                if end != "missed":
+                    break
+            (failed if end == "FAULT" else missed if end == "missed" else []).append(seed)
+    print(
+        f"{len(seeds)} rounds; with faults: {failed or 'none'}; without an accident in {TRIES} tries: {missed or 'none'}"
+    )
+    return bool(failed or missed)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,14 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from snakemake_logger_plugin_tfglm.run import Run, Stage
+from snakemake_logger_plugin_tfglm.run import RunProgress, RunStage
 
 
-class Display(Protocol):
-    def begin(self, run: Run) -> None:
+class RunDisplay(Protocol):
+    def begin(self, run: RunProgress) -> None:
         """Show this run from now on."""
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: RunStage) -> None:
         """The first job of a stage has begun."""
 
     def say(self, text: str) -> None:
@@ -28,10 +28,10 @@ class Display(Protocol):
 class Lines:
     """For files and pipes: no control characters."""
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunProgress) -> None:
         self._run = run
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: RunStage) -> None:
         jobs = self._run.jobs_of_stages[stage]
         self.say(f"{stage.name}: {jobs} job{'s' if jobs != 1 else ''}")
 
@@ -43,29 +43,29 @@ class Lines:
 
 
 class Bar:
-    """For terminals: stage, bar, jobs done of all, rows a second, time left.
+    """For terminals: stage, bar, finished and total jobs, rows per second, time left.
 
-    One line and no more, since jobs write there too: each of their lines begins by clearing this one (`tfglm.command`), which is
-    drawn again below. What this process prints meanwhile, Rich prints above it.
+    It has only one line, because jobs write to the terminal too: each of their lines first clears this line
+    (`tfglm.command`), which is then drawn again below. Rich prints the output of this process above it.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
         self._live: Live | None = None
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunProgress) -> None:
         self.end()
         self._live = Live(
             get_renderable=lambda: line(run, self._console.width),
             console=self._console,
             refresh_per_second=2,
             transient=True,
-            # Into a file or a pipe it goes as it is.
+            # In a file or a pipe it is printed unchanged.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._live.start(refresh=True)
 
-    def enter(self, stage: Stage) -> None:
+    def enter(self, stage: RunStage) -> None:
         pass
 
     def say(self, text: str) -> None:
@@ -77,7 +77,7 @@ class Bar:
             self._live = None
 
 
-def line(run: Run, width: int) -> Table:
+def line(run: RunProgress, width: int) -> Table:
     """What `Bar` shows of a run now."""
     facts = [f"{run.done} of {run.jobs} jobs"]
     if rows := run.rows_a_second():

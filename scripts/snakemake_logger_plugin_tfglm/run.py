@@ -1,55 +1,79 @@
-"""What Snakemake's events tell of a run: the stage it is in, how much is done, how long the rest may take."""
+"""The state of a run, from Snakemake's events: its stage, the finished jobs, and the time left."""
 
+import contextlib
 import json
 import re
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 
-class Stage(NamedTuple):
+from tfglm.errors import UserError
+
+
+class RunStage(NamedTuple):
     name: str
     rules: str
     """A pattern of their names."""
 
 
-FITTING = Stage("Fitting models", "ps|workers|peers|chief|fit|train|train_on_cluster")
+FITTING = RunStage("Fitting models", "ps|workers|peers|chief|fit|train|train_on_cluster")
 STAGES = (
-    Stage("Reading data", "fetch|ingest|merge_dictionary|render_rows"),
-    Stage("Preparing models", "build_design|check_reference|collapse_rows"),
+    RunStage("Reading data", "fetch.*|copy_from_package|ingest.*|merge_dictionary|write_rows"),
+    RunStage("Preparing models", "build_design|check_.*|collapse_rows"),
     FITTING,
-    Stage("Writing tables", "tabulate_.*|evaluate|predict|residuals|export_.*|write_predictions_csv|compare_models"),
-    Stage("Drawing pages", "render_.*"),
+    RunStage(
+        "Writing tables",
+        "write_.*table.*|tabulate_.*|evaluate.*|predict|score_file|residuals|export_.*|write_predictions_csv|compare_models",
+    ),
+    RunStage("Drawing pages", "write_(pages.*|diagnostics|scores|home)|draw_.*"),
 )
 
 
-def stage_of(rule: str) -> Stage | None:
+def stage_of(rule: str) -> RunStage | None:
     """None of a rule that only collects what others make."""
     return next((stage for stage in STAGES if re.fullmatch(stage.rules, rule)), None)
 
 
-class Job(NamedTuple):
-    stage: Stage | None
+class RunningJob(NamedTuple):
+    stage: RunStage | None
     message: str
-    """What it does, in the words of its rule."""
+    """The message of its rule."""
     model: str
     """Empty of a job that is for no model."""
     progress: Path
-    """Where a fit writes how far it is (`tfglm.roles.progress`)."""
+    """The file with the progress of a fit (`tfglm.roles.progress`)."""
     started: float
 
-    def told(self) -> dict[str, Any]:
-        """What it has written there."""
+    @property
+    def group(self) -> tuple[str, RunStage | None]:
+        """The same for all processes of one fit."""
+        return self.model, self.stage
+
+    def read_progress(self) -> dict[str, Any]:
+        """Return the progress that it has written."""
         try:
-            # What is older is of an earlier run. The clock of files may be a tick of the kernel behind.
+            # Older content belongs to an earlier run. The clock of files may be a tick of the kernel behind.
             is_new = self.progress.stat().st_mtime >= self.started - 0.01
             return json.loads(self.progress.read_text()) if is_new else {}
         except (OSError, ValueError):
             return {}
 
 
-class Run:
+def clock(seconds: float) -> str:
+    """The local time of day of seconds since 1970; with the date unless it is today."""
+    then = time.localtime(seconds)
+    return time.strftime("%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M:%S", then)
+
+
+RECORD = Path(".snakemake", "tfglm.json")
+"""The state of the run in this folder, for `tfglm status`."""
+
+
+class RunProgress:
     """The jobs of a run, so many of each rule."""
 
     def __init__(self, jobs_of_rules: Mapping[str, int]) -> None:
@@ -58,17 +82,69 @@ class Run:
             if stage := stage_of(rule):
                 self.jobs_of_stages[stage] += jobs
         self.jobs, self.done = sum(self.jobs_of_stages.values()), 0
-        self._running: dict[int, Job] = {}
+        self._running: dict[int, RunningJob] = {}
         self._began = time.monotonic()
         self._ends: float | None = None
 
+    def write(self) -> None:
+        """Write the state to RECORD; a disk that refuses it costs no more than `tfglm status`."""
+        process = psutil.Process()
+        state = {
+            "host": socket.gethostname(),
+            "process": [process.pid, process.create_time()],
+            "counts": [self.jobs, self.done],
+            "times": [self._began, self._ends],
+            "running": [
+                (job.stage and job.stage.name, job.message, job.model, str(job.progress), job.started)
+                for job in self._now()
+            ],
+        }
+        with contextlib.suppress(OSError):
+            RECORD.parent.mkdir(exist_ok=True)
+            new = RECORD.with_suffix(".new")
+            new.write_text(json.dumps(state))
+            new.replace(RECORD)
+
+    def forget(self) -> None:
+        """Delete RECORD: the run has ended."""
+        with contextlib.suppress(OSError):
+            RECORD.unlink(missing_ok=True)
+
+    @classmethod
+    def recorded(cls) -> "RunProgress | None":
+        """Return the run that is under way in this folder; None if there is none. Raises UserError for one on another machine."""
+        try:
+            state = json.loads(RECORD.read_text())
+        except FileNotFoundError:
+            return None
+        if state["host"] != socket.gethostname():
+            raise UserError(f"a run in this folder began on {state['host']}: ask there")
+        pid, created = state["process"]
+        if not psutil.pid_exists(pid) or psutil.Process(pid).create_time() != created:
+            return None
+        run = cls({})
+        run.jobs, run.done = state["counts"]
+        run._began, run._ends = state["times"]
+        stages = {stage.name: stage for stage in STAGES}
+        for number, (stage, message, model, progress, started) in enumerate(state["running"]):
+            run._running[number] = RunningJob(stages.get(stage), message, model, Path(progress), started)
+        return run
+
+    def account(self) -> str:
+        """What runs, since when, and the seconds left, in lines."""
+        since = time.time() - (time.monotonic() - self._began)
+        left = self.seconds_left()
+        about = f", about {left:,.0f} s left" if left is not None else ""
+        jobs = [f"  {job.message}, since {clock(job.started)}" for job in self._now()]
+        return "\n".join([f"Running since {clock(since)}: {self.done} of {self.jobs} jobs are done{about}", *jobs])
+
     def start(
         self, jobid: int, rule: str, message: str | None, wildcards: Mapping[str, str], logs: Sequence[str]
-    ) -> Stage | None:
+    ) -> RunStage | None:
         """A job begins; the stage that it is of."""
         progress = Path(logs[0]).with_name("progress.json") if logs else Path("progress.json")
         stage = stage_of(rule)
-        self._running[jobid] = Job(stage, message or rule, wildcards.get("model", ""), progress, time.time())
+        self._running[jobid] = RunningJob(stage, message or rule, wildcards.get("model", ""), progress, time.time())
         return stage
 
     def finish(self, jobid: int) -> None:
@@ -78,10 +154,13 @@ class Run:
             now = time.monotonic()
             self._ends = now + (now - self._began) * (self.jobs - self.done) / self.done
 
-    def fail(self, jobid: int) -> str:
-        """A job has failed; what it was at."""
-        job = self._running.pop(jobid, None)
-        return job.message if job else "a job"
+    def fail(self, jobid: int) -> RunningJob | None:
+        """A job has failed."""
+        return self._running.pop(jobid, None)
+
+    def is_busy_without(self, failed: RunningJob | None) -> bool:
+        """Whether jobs run that need not end with one that has failed, as the processes of one fit do."""
+        return any(failed is None or job.group != failed.group for job in self._now())
 
     def stage(self) -> str:
         """The first stage that something runs of, with the models that it runs for."""
@@ -94,24 +173,25 @@ class Run:
 
     def share(self) -> float:
         """How much of the run is done, from 0 to 1; of a fit as much as it says itself."""
-        of_fits = [told["done"] / told["of"] for told in self._told() if told.get("of")]
+        of_fits = [told["done"] / told["of"] for told in self._fit_progress() if told.get("of")]
         return min(1.0, (self.done + sum(of_fits)) / max(1, self.jobs))
 
     def rows_a_second(self) -> int:
-        """Of all fits that run; 0 while none says it."""
-        return sum({told["model"]: told.get("rows_a_second", 0) for told in self._told()}.values())
+        """The sum over all running fits; 0 if none reports it."""
+        return sum({told["model"]: told.get("rows_a_second", 0) for told in self._fit_progress()}.values())
 
     def seconds_left(self) -> float | None:
-        """By how long the finished jobs took, and no less than a fit says itself; None if neither is known, or it has passed."""
-        left = [told.get("seconds_left", 0.0) for told in self._told()]
+        """Estimate the time left from the duration of the finished jobs, but at least the estimate of a running fit; None
+        if neither is known, or if it has passed."""
+        left = [told.get("seconds_left", 0.0) for told in self._fit_progress()]
         if self._ends is not None:
             left.append(self._ends - time.monotonic())
         return longest if (longest := max(left, default=0.0)) > 0 else None
 
-    def _told(self) -> list[dict[str, Any]]:
-        """What the fits that run say of themselves, of each of their jobs."""
-        return [told for job in self._now() if job.stage is FITTING and (told := job.told())]
+    def _fit_progress(self) -> list[dict[str, Any]]:
+        """Return the progress of each running fit."""
+        return [told for job in self._now() if job.stage is FITTING and (told := job.read_progress())]
 
-    def _now(self) -> list[Job]:
+    def _now(self) -> list[RunningJob]:
         """The jobs that run; a copy, as the display asks in a thread of its own."""
         return list(self._running.values())

@@ -9,12 +9,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 """That of the release; pyproject.toml reads it here."""
 
-ENGINE = "18"
-"""Raised whenever the same input can give other numbers; a parameter of the rules, so that old results are made anew."""
+ENGINE = "21"
+"""Raised whenever the same input can give other numbers. It is a parameter of the rules, so that old results are computed
+again."""
 
 
 def load(folder: str | PathLike[str]) -> "Model":
-    """The fitted model in a folder results/<name>/models/<model> (`model.Model`)."""
+    """The fitted model in a folder results/<name>/models/<model> (`model.Model`).
+
+    >>> tfglm.load("results/flights/models/late")
+    late: late ~ carrier
+    binomial, 20 rows, 2 coefficients, standard errors: classical
+                     estimate  std_error   p_value  ci_lower  ci_upper status
+    ...
+              UA     1.252763   0.944911  0.184906 -0.599229  3.104755
+    """
     # Here, as the Snakefile imports this file in an environment without pandas.
     from tfglm.model import Model
 

@@ -51,7 +51,7 @@ def without_secrets(text: str) -> str:
 
 
 def identity(address: str) -> str:
-    """What tells one file at an address from another: a digest that is the same for another user, password or token."""
+    """Return a digest that identifies the file at an address; it does not depend on user, password or token."""
     parts = urlsplit(address)
     kept = [part for part in re.split("[&;]", parts.query) if not _CHANGING.search(part.partition("=")[0])]
     host = parts.netloc.rpartition("@")[2]

@@ -1,14 +1,16 @@
 """A fitted model as a TensorFlow checkpoint: written by TensorFlow, read without it.
 
-The chief writes a checkpoint that `tf.train.load_checkpoint` opens. What reads it afterwards needs its arrays and nothing else
-of TensorFlow, whose import takes longer than a table of coefficients. So `read` knows the format, which has two kinds of files:
+The chief writes a checkpoint that `tf.train.load_checkpoint` opens. Later readers need its arrays and nothing else from
+TensorFlow, whose import takes longer than writing a table of coefficients. No Python package was
+found that reads it without TensorFlow. So `read` parses the format, which has two kinds of files:
 
-- `<prefix>.index` is a sorted table of keys and values (tensorflow/core/lib/io/table_format.txt). A footer of 48 bytes has the
-  place of the index block, which has the places of the data blocks; a key is stored as what differs from the one before. The
-  value of the key "" is a BundleHeaderProto, that of a tensor's name a BundleEntryProto (core/protobuf/tensor_bundle.proto).
-- `<prefix>.data-?????-of-?????` hold the bytes of the arrays, one after the other (core/util/tensor_bundle/tensor_bundle.h).
+- `<prefix>.index` is a sorted table of keys and values (tensorflow/core/lib/io/table_format.txt). A footer of 48 bytes has
+  the position of the index block, which has the positions of the data blocks. A key is stored as its difference from the
+  previous key. The value of the key "" is a BundleHeaderProto; the value of a tensor's name is a BundleEntryProto
+  (core/protobuf/tensor_bundle.proto).
+- `<prefix>.data-?????-of-?????` hold the concatenated bytes of the arrays (core/util/tensor_bundle/tensor_bundle.h).
 
-The checksums inside both kinds are not looked at: fit.json has the digests of the files, which are checked before.
+The checksums inside both kinds are ignored: fit.json has the digests of the files, which are checked before.
 """
 
 import math
@@ -24,31 +26,31 @@ from tfglm.errors import UserError, writing
 from tfglm.solvers.fitted import Fitted
 
 PREFIX, NETWORK = "fitted", "network"
-"""How the names of the files begin: of a regression, and of a network."""
+"""The first part of the names of the files, for a regression and for a network."""
 
 BY_TERM = ("coefficients", "status", "rows", "responses")
-"""What has a variable for each term: `coefficients/<term>` ..."""
+"""Attributes with a variable for each term: `coefficients/<term>` ..."""
 
 COVARIANCE = (
     *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
-    *("cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
+    *("cluster_scores", "cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
     *("score_columns", "score_signs", "lags"),
 )
-"""What has a variable `covariance/<block>`."""
+"""Blocks with a variable `covariance/<block>`."""
 
 SEPARATION = ("separating", "separated_rows")
-"""What has a variable `separation/<name>`, if terms separate rows together."""
+"""Attributes with a variable `separation/<name>`, if terms separate rows together."""
 
-ADDED = ("cluster_design", "score_columns", "score_signs", "lags")
-"""Those that checkpoints of before have not, and do not need."""
+ADDED = ("cluster_scores", "cluster_design", "score_columns", "score_signs", "lags")
+"""Names that checkpoints of earlier versions lack, and do not need."""
 
 PATH = ("penalties", "coefficients")
-"""What has a variable `path/<name>`."""
+"""Attributes with a variable `path/<name>`."""
 
 
 def save(fitted: Fitted, design: Design, folder: Path) -> None:
-    """Write a checkpoint into `folder`. Numbers keep the types that they have: float64 and whole ones."""
+    """Write a checkpoint into `folder`. Numbers keep their types: float64 and whole numbers."""
     values = {f"covariance/{name}": getattr(fitted, name) for name in COVARIANCE}
     values |= {f"path/{name}": getattr(fitted, f"path_{name}") for name in PATH}
     if len(fitted.separating):
@@ -67,17 +69,20 @@ def write(values: Mapping[str, Any], prefix: Path) -> None:
     description of these objects.
     """
     with tensorflow_setup.quiet():
-        import tensorflow as tf
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import constant_op, errors_impl
+        from tensorflow.python.ops import gen_io_ops
 
-    tensors = [tf.constant(np.asarray(value)) for value in values.values()]  # a Python float would be a float32
-    with writing(prefix.parent, sum(np.asarray(value).nbytes for value in values.values())):
+    size = sum(np.asarray(value).nbytes for value in values.values())
+    with writing(prefix.parent, size), context.eager_mode():
+        tensors = [
+            constant_op.constant(np.asarray(value)) for value in values.values()
+        ]  # a Python float would be a float32
         prefix.parent.mkdir(parents=True, exist_ok=True)
         try:
-            tf.raw_ops.SaveV2(
-                prefix=str(prefix), tensor_names=list(values), shape_and_slices=[""] * len(values), tensors=tensors
-            )
-        except tf.errors.OpError as error:
-            # Between the name of a function and that of the operation.
+            gen_io_ops.save_v2(str(prefix), list(values), [""] * len(values), tensors)
+        except errors_impl.OpError as error:
+            # Between the name of a function and the name of the operation.
             raise OSError(error.message.rpartition("; ")[2].partition(" [Op:")[0]) from error
 
 
@@ -118,7 +123,7 @@ SHARDS, BIG_ENDIAN = 1, 2
 """Numbers of fields of a BundleHeaderProto."""
 
 TYPE, SHAPE, SHARD, OFFSET, SIZE, SLICES = 1, 2, 3, 4, 5, 7
-"""Of a BundleEntryProto; its shape is a TensorShapeProto with the field DIMENSIONS."""
+"""Fields of a BundleEntryProto; its shape is a TensorShapeProto with the field DIMENSIONS."""
 
 DIMENSIONS = 2
 
@@ -146,7 +151,7 @@ def read(prefix: Path) -> dict[str, np.ndarray]:
         if header.get(BIG_ENDIAN, [0])[0]:
             raise ValueError("its numbers are big-endian")
         for key, value in entries.items():
-            path, name = index, key.decode(errors="replace")  # that of a slice is no text
+            path, name = index, key.decode(errors="replace")  # the key of a slice is not text
             entry = _entry(name, _fields(value))
             path = prefix.with_name(f"{prefix.name}.data-{entry.shard:05d}-of-{header[SHARDS][0]:05d}")
             if path.stat().st_size < entry.offset + entry.size:
@@ -163,7 +168,7 @@ def read(prefix: Path) -> dict[str, np.ndarray]:
 
 
 class _Entry(NamedTuple):
-    """Where the bytes of an array are, and what they mean."""
+    """The position, type and shape of the bytes of an array."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -173,7 +178,7 @@ class _Entry(NamedTuple):
 
 
 def _entry(name: str, fields: Mapping[int, list]) -> _Entry:
-    """That of a BundleEntryProto. Raises ValueError if it has no array of numbers as a whole."""
+    """Return the content of a BundleEntryProto. Raises ValueError if it does not describe a whole array of numbers."""
     if fields[TYPE][0] not in TYPES:
         raise ValueError(f"the values of `{name}` are no numbers")
     if SLICES in fields:
@@ -191,7 +196,7 @@ def _entry(name: str, fields: Mapping[int, list]) -> _Entry:
 def _table(content: bytes) -> Iterator[tuple[bytes, bytes]]:
     """The keys and values of a table, in order."""
     if len(content) < FOOTER or not content.endswith(MAGIC):
-        raise ValueError("it does not end as a table does")
+        raise ValueError("the file is cut short or is no index of a checkpoint")
     footer = content[-FOOTER:]
     _, place = _handle(footer, 0)  # of the block about blocks, which is empty
     index, _ = _handle(footer, place)
@@ -212,7 +217,7 @@ def _block(content: bytes, offset: int, size: int) -> Iterator[tuple[bytes, byte
     if content[offset + size]:
         raise ValueError("its blocks are compressed")
     block = content[offset : offset + size]
-    # At its end are places where keys stand in full, each in 4 bytes, and how many these are.
+    # At its end is a list of positions of keys that are stored in full, each in 4 bytes, and its length.
     end = size - 4 * (1 + int.from_bytes(block[-4:], "little"))
     key, place = b"", 0
     while place < end:

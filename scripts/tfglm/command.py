@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -14,10 +15,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from tfglm.errors import UserError, is_full_disk, unwritten
+from tfglm.errors import UserError, folder_of, is_full_disk, unwritten
 
 terminal = sys.stderr
-"""Where the person who started the run looks, even while stdout and stderr go to the log."""
+"""The terminal of the person who started the run, even while stdout and stderr go to the log."""
 
 
 DISPLAYED = "TFGLM_DISPLAY"
@@ -35,8 +36,8 @@ def visible(message: str) -> str:
 
 
 def log(message: str) -> None:
-    """One line in the log, with the time of day. A log that cannot be written, as on a full disk, is no reason to stop; the
-    terminal is told once."""
+    """Write one line to the log, with the time of day. A failed write, as on a full disk, is no reason to stop; the
+    terminal gets one message."""
     global _is_lost
     try:
         # At once, as the watchdog of a chief writes to the same file.
@@ -55,7 +56,7 @@ _is_lost = False
 
 
 def aside(message: str) -> None:
-    """`log` for a thread that must not wait: for a disk that is away, or for whoever should read what is said."""
+    """`log` for a thread that must not wait: the disk may be gone, or the reader may be busy."""
     threading.Thread(target=log, args=(message,), daemon=True).start()
 
 
@@ -73,9 +74,9 @@ def _has_terminal() -> bool:
 
 
 def _show(text: str, end: str = "\n") -> None:
-    """On the terminal; it may be gone."""
+    """Write to the terminal, which may be gone."""
     with contextlib.suppress(OSError):
-        # In place of the display, which is drawn again below.
+        # The message overwrites the display, which is drawn again below.
         clear = "\r\x1b[K" if DISPLAYED in os.environ and terminal.isatty() else ""
         print(clear, text, sep="", end=end, file=terminal, flush=True)
 
@@ -85,14 +86,23 @@ def tell(message: str) -> None:
     (log if DISPLAYED in os.environ else say)(message)
 
 
+def fail(message: str) -> None:
+    """Log why the script fails. The terminal has it too, unless a display shows it at the end of the run: it reads the log."""
+    line = f"error: {message}"
+    log(line)
+    end_live()
+    if _has_terminal() and (DISPLAYED not in os.environ or _is_lost):
+        _show(visible(line))
+
+
 def live(message: str) -> None:
-    """One line in the log. On a terminal it takes the place of the one before it; into a file or a pipe they go one by one."""
+    """Write one line to the log. On a terminal it replaces the previous line; in a file or a pipe lines follow each other."""
     global _is_live
     if DISPLAYED in os.environ or not _has_terminal() or not terminal.isatty():
         tell(message)
         return
     log(message)
-    # A longer one would take two lines, of which only the second would be replaced.
+    # A longer line would wrap, and only its second part would be replaced.
     shown = visible(message)[: (os.get_terminal_size(terminal.fileno()).columns or 80) - 1]
     _show(f"\r\x1b[K{shown}", end="")
     _is_live = True
@@ -102,7 +112,7 @@ _is_live = False
 
 
 def end_live() -> None:
-    """Let the line that `live` wrote last stand."""
+    """Keep the line that `live` wrote last."""
     global _is_live
     if _is_live:
         _show("")
@@ -129,6 +139,15 @@ def write_to(log: Path) -> None:
     os.close(opened)
 
 
+def _on_the_fullest_disk(error: Exception, arguments: argparse.Namespace) -> Path:
+    """Return the file that the error names. If it names none, return the script's file whose disk has the least free space."""
+    if named := getattr(error, "filename", None):
+        return Path(named)
+    scratch = Path(os.environ.get("TMPDIR", "/tmp"), "file")  # `tempfile` finds no folder on a full disk
+    files = [scratch, *(path for path in vars(arguments).values() if isinstance(path, Path))]
+    return min(files, key=lambda path: shutil.disk_usage(folder_of(path)).free)
+
+
 def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
     """Run `main`; exit with 1 and one message on the terminal if it raises UserError, with 2 and a traceback otherwise.
 
@@ -136,8 +155,8 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
     there too.
     """
     global terminal
-    # What the imports have made is no garbage. Else the interpreter looks through it again and again, and once more at its end:
-    # 0.3 s of a job that draws a picture.
+    # Objects from imports are not garbage. Otherwise the interpreter scans them repeatedly, and once more at its end: 0.3 s
+    # of a job that draws a picture.
     gc.freeze()
     if arguments.log:
         terminal = os.fdopen(os.dup(2), "w")
@@ -147,22 +166,21 @@ def run(main: Callable[[argparse.Namespace], None], arguments: argparse.Namespac
             io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), errors="backslashreplace", write_through=True)
             for descriptor in (1, 2)
         )
-    # Of a crash in a library nothing else would say where it was. To the descriptor 2, as a test may have taken sys.stderr.
+    # After a crash in a library, nothing else would show where it was. Use descriptor 2, because a test may have replaced
+    # sys.stderr.
     faulthandler.enable(2)
     try:
         main(arguments)
         end_live()
     except UserError as error:
-        say(f"error: {error}")
+        fail(str(error))
         sys.exit(1)
     except Exception as error:
         if is_full_disk(error):
-            where = getattr(error, "filename", None) or arguments.log or Path.cwd() / "log"
-            say(f"error: a file could not be written: {unwritten(error, Path(where))}")
+            fail(f"a file could not be written: {unwritten(error, _on_the_fullest_disk(error, arguments))}")
             sys.exit(1)
         with contextlib.suppress(OSError):
             print(visible(traceback.format_exc()), end="", file=sys.stderr, flush=True)
-        end_live()
-        where = f" (details: {arguments.log})" if arguments.log else ""
-        _show(visible(f"error: {type(error).__name__}: {error}{where}"))
+        where = f" (details: {arguments.log})" if arguments.log and DISPLAYED not in os.environ else ""
+        fail(f"{type(error).__name__}: {error}{where}")
         sys.exit(2)

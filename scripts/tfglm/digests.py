@@ -1,8 +1,9 @@
-"""Files that a later step reads again. Each is known by the sha256 of its content: one that has changed since it was written is
-refused by name, whatever changed it.
+"""Files that a later step reads again. The sha256 of its content identifies each file: a file that has changed since it was
+written is refused by name, whatever changed it.
 
-A JSON file ends with its own digest. That of any other file stands in a JSON file beside it; of a table that people read, in a
-file as `sha256sum` writes it. A result has the digest of its fit.json too, and is refused beside the fit.json of another fit.
+A JSON file ends with its own digest. The digest of any other file is in a JSON file beside it; the digest of a table for
+people is in a file in the format of `sha256sum`. A result also has the digest of its fit.json, and is refused if fit.json
+belongs to another fit.
 """
 
 import hashlib
@@ -12,23 +13,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfglm.errors import UserError
+from tfglm.errors import UserError, writing
 
 SEAL = re.compile(rb',?\n "sha256": "([0-9a-f]{64})"\n\}\n\Z')
-"""How a JSON file ends: with the digest of all that stands before it."""
+"""The end of a JSON file: the digest of everything before it."""
 
 SUFFIX = ".sha256"
 
 
-def of(path: Path) -> str:
+def sha256(path: Path) -> str:
     """The sha256 of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def of_folder(folder: Path) -> dict[str, str]:
+def folder_sha256(folder: Path) -> dict[str, str]:
     """The sha256 of each file in a folder, by name."""
-    return {path.name: of(path) for path in sorted(folder.iterdir())}
+    return {path.name: sha256(path) for path in sorted(folder.iterdir())}
+
+
+def joined_sha256(digests: Iterable[str]) -> str:
+    """The sha256 of several digests, one for all."""
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def write_json(
@@ -36,20 +42,21 @@ def write_json(
 ) -> None:
     """Write an object with its digest as the last member, renamed into place. The others are as `json.dumps` has them; a result
     of a fit has the digest of its fit.json as the member `fit`."""
-    origin = {"fit": of(fit)} if fit else {}
+    origin = {"fit": sha256(fit)} if fit else {}
     write_text(path, json.dumps({**value, **origin}, indent=indent, allow_nan=allow_nan))
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_json` of an object that is JSON already."""
+    """`write_json` of an object that is JSON already. Raises UserError if the disk does not take it."""
     body = text[:-1].rstrip()
     digest = hashlib.sha256(body.encode()).hexdigest()
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n')
-    partial.rename(path)
+    with writing(path):
+        partial.write_text(f'{body}{"" if body == "{" else ","}\n "sha256": "{digest}"\n}}\n')
+        partial.rename(path)
 
 
-class Members(dict[str, Any]):
+class ResultFile(dict[str, Any]):
     """The members of a JSON file. One that is not there shows that the content is that of another file: a UserError says so."""
 
     def __init__(self, path: Path, delete: Path, members: Mapping[str, Any]):
@@ -65,17 +72,20 @@ class Members(dict[str, Any]):
 def read_json(
     path: Path, delete: Path | None = None, fit: Path | None = None, needs: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The object that `write_json` wrote. Raises UserError, which says to `delete` the file itself if nothing else is named, if
-    the file has changed, lacks a member that it `needs`, or is a result of another fit than `fit`."""
+    """Return the object that `write_json` wrote.
+
+    Raises UserError if the file has changed, lacks a member that it `needs`, or is a result of another fit than `fit`. The
+    message says to `delete` the file, or the file given there.
+    """
     content = _content(path, delete or path)
     seal = SEAL.search(content)
     if not seal or hashlib.sha256(content[: seal.start()]).hexdigest() != seal[1].decode():
         raise changed(path, "its last line does not have the digest of those before it", delete or path)
-    value = Members(path, delete or path, json.loads(content[: seal.start()] + b"}"))
+    value = ResultFile(path, delete or path, json.loads(content[: seal.start()] + b"}"))
     for name in needs:
         value[name]
     if fit:
-        _check_origin(path, value.pop("fit", ""), fit)
+        check_origin(path, value.pop("fit", ""), fit)
     return value
 
 
@@ -89,14 +99,14 @@ def read(path: Path, digest: str, delete: Path) -> bytes:
 
 def check(path: Path, digest: str, delete: Path) -> None:
     """`read`, for files that something else reads, and that may be large."""
-    if _current(path, delete) != digest:
+    if _sha256_or_error(path, delete) != digest:
         raise changed(path, "its sha256 is another", delete)
 
 
-def _current(path: Path, delete: Path) -> str:
+def _sha256_or_error(path: Path, delete: Path) -> str:
     """The digest that a file has now. Raises UserError, which says what to delete, if it cannot be read."""
     try:
-        return of(path)
+        return sha256(path)
     except OSError as error:
         raise _unreadable(path, error, delete) from error
 
@@ -104,7 +114,7 @@ def _current(path: Path, delete: Path) -> str:
 def write_beside(path: Path, fit: Path) -> None:
     """Write the digests of a table and of the fit.json it was made from into the file `<stem>.sha256` beside it; `sha256sum
     --check` reads that too."""
-    lines = [f"{of(file)}  {file.name}\n" for file in (path, fit)]
+    lines = [f"{sha256(file)}  {file.name}\n" for file in (path, fit)]
     path.with_suffix(SUFFIX).write_text("".join(lines))
 
 
@@ -113,7 +123,7 @@ def read_beside(path: Path, fit: Path) -> bytes:
     lines = _content(path.with_suffix(SUFFIX), path).decode(errors="replace").split("\n")
     digest, origin = ([line[:64] for line in lines] + [""])[:2]
     content = read(path, digest, delete=path)
-    _check_origin(path, origin, fit)
+    check_origin(path, origin, fit)
     return content
 
 
@@ -122,14 +132,19 @@ def changed(path: Path, how: str, delete: Path) -> UserError:
     return UserError(f"{path}: the content has changed since it was written: {how}\n  {remedy(delete)}")
 
 
-def _check_origin(path: Path, digest: str, fit: Path) -> None:
-    """Raise UserError if a result has the digest of another fit.json."""
-    if _current(fit, fit) != digest:
-        raise UserError(f"{path}: it was made from another fit than {fit}\n  {remedy(path)}")
+def check_origin(path: Path, digest: str, origin: Path, kind: str = "fit") -> None:
+    """Raise UserError if a result of `origin`, by default a fit.json, has the digest of another file of this kind."""
+    if _sha256_or_error(origin, origin) != digest:
+        raise made_from_another(kind, path, origin)
+
+
+def made_from_another(kind: str, path: Path, origin: Path) -> UserError:
+    """The error for a file that does not belong to what it is used with."""
+    return UserError(f"{path}: it was made from another {kind} than {origin}\n  {remedy(path)}")
 
 
 def remedy(delete: Path) -> str:
-    """What to do about a file that is not as it was written."""
+    """Say what to do about a file that has changed since it was written."""
     return f"delete {delete}; the next run of snakemake makes it again, with everything that depends on it"
 
 

@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read, and several of them told at once."""
+"""The only exception meant for users, and a collection of several of them."""
 
 import difflib
 import itertools
@@ -12,7 +12,7 @@ from pathlib import Path
 from tfglm.addresses import without_secrets
 
 LONGEST_WORD, MOST_KNOWN = 200, 10_000
-"""Of longer words, and of more known ones, the nearest takes too long to find."""
+"""For longer words, or more known words, finding the nearest takes too long."""
 
 
 class UserError(Exception):
@@ -24,14 +24,14 @@ class UserError(Exception):
 
 
 class Problems:
-    """What is wrong in several places, to be told at once."""
+    """Mistakes in several places, reported together."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep the UserError that is raised within, and go on."""
+        """Keep a UserError that is raised within the block, and continue."""
         try:
             yield
         except UserError as error:
@@ -53,15 +53,21 @@ def writing(path: Path, needed: int = 0) -> Iterator[None]:
 
 
 def unwritten(error: Exception, path: Path, needed: int = 0) -> str:
-    """What to say of a file that could not be written: why, what is free on which disk, and what to do."""
-    folder = next(folder for folder in path.absolute().parents if folder.is_dir())
+    """Return the message for a file that could not be written: the reason, the free space of its disk, and what to do."""
+    folder = folder_of(path)
     disk = next(folder for folder in (folder, *folder.parents) if os.path.ismount(folder))
     free = f"{shutil.disk_usage(folder).free / 1e6:,.1f} MB are free on the disk at {disk}"
     more = f", and {needed / 1e6:,.1f} MB are needed" if needed else ""
     return (
         f"{getattr(error, 'strerror', None) or error} ({free}{more})\n"
-        "  make room, or run snakemake in a folder on a larger disk with --directory; the same command goes on from what is done"
+        "  free some space, or run snakemake in a folder on a larger disk with --directory; repeat the command to "
+        "continue"
     )
+
+
+def folder_of(path: Path) -> Path:
+    """Return the folder of a file, or the nearest existing folder above it."""
+    return next(folder for folder in path.absolute().parents if folder.is_dir())
 
 
 def is_full_disk(error: Exception) -> bool:
@@ -70,7 +76,7 @@ def is_full_disk(error: Exception) -> bool:
 
 
 def printable(text: str) -> str:
-    """A text with control characters and half characters written out, the ends of lines left as they are."""
+    """Return a text with control characters and surrogates written out, and line ends unchanged."""
     return "".join(
         letter if letter == "\n" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs") else ascii(letter)[1:-1]
         for letter in text

@@ -1,6 +1,6 @@
 """A fitted model for others: a SavedModel that needs none of our code, and a description in JSON.
 
-`Exported` is a regression; `networks.export` has a network, which reads the same `Covariates`.
+`ExportedRegression` is a regression; `networks.export` has a network, which reads the same `Covariates`.
 """
 
 import math
@@ -20,6 +20,7 @@ from tfglm.design.parametrisation import standardised
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import UNSEEN_LEVEL, Multiplier
 from tfglm.errors import UserError
+from tfglm.raw_columns import MISSING, RawColumns
 from tfglm.results.estimates import Estimates
 from tfglm.results.predict import left_out, without_value
 from tfglm.solvers.fitted import Fitted
@@ -38,12 +39,8 @@ MEANS = {
 """The mean as a function of the linear predictor, by the name of the link."""
 
 
-MISSING = {"text": "", "number": "NaN", "image": None}
-"""How an exported model is told of a missing value, by what the column holds."""
-
-
 class Inputs(NamedTuple):
-    """What a design makes of some rows."""
+    """The inputs of a model, computed by its design for some rows."""
 
     groups: tf.Tensor
     """The group of each grouping, int64 [rows, groupings]; some group where there is none."""
@@ -56,17 +53,17 @@ class Inputs(NamedTuple):
 
 
 class Covariates(tf.Module):
-    """The columns that a prediction needs, as they are in the data: text as strings, '' where it is missing, numbers as float64,
-    NaN where they are, and images as uint8 [rows, height, width].
+    """The columns that a prediction needs, in the form of the data: text as strings ('' if missing), numbers as float64
+    (NaN if missing), and images as uint8 [rows, height, width].
 
     Parameters
     ----------
     design
-        What reads them.
+        The design that reads them.
     substitutes
-        The level that stands for unseen ones, by factor.
+        The level that replaces unseen levels, by factor.
     section
-        Of the config, `models` or `networks`, for messages.
+        The section of the config, `models` or `networks`, for messages.
     """
 
     def __init__(self, design: Design, substitutes: Mapping[str, int], section: str) -> None:
@@ -88,7 +85,7 @@ class Covariates(tf.Module):
         return tf.lookup.StaticHashTable(entries, self.substitutes.get(factor.name, UNSEEN_LEVEL))
 
     def read(self, columns: Mapping[str, tf.Tensor]) -> Inputs:
-        """What the design makes of rows, given by column."""
+        """Return the inputs that the design computes from rows, given by column."""
         design = self.design
         rows = tf.shape(next(iter(columns.values())))[0]
         levels = {factor.name: self._level(factor, columns[factor.column]) for factor in design.categorical}
@@ -137,7 +134,7 @@ class Covariates(tf.Module):
         )
 
 
-class Exported(tf.Module):
+class ExportedRegression(tf.Module):
     """A regression as a function of `Covariates`, whose rows have NaN where they have no prediction."""
 
     def __init__(self, design: Design, fitted: Fitted, substitutes: Mapping[str, int]) -> None:
@@ -147,9 +144,10 @@ class Exported(tf.Module):
         self._coefficients = tf.constant(coefficients, tf.float64)
         self._left_out = [tf.constant(direction, tf.float64) for direction in left_out(fitted)]
 
-    def save(self, folder: Path) -> None:
-        """Write the SavedModel."""
-        save(self, self.covariates.kinds, folder)
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The columns that it takes, each with its kind."""
+        return self.covariates.kinds
 
     @tf.function(autograph=False)
     def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -157,13 +155,26 @@ class Exported(tf.Module):
         return outputs(self.covariates.design, self.linear_predictor(columns))
 
     def linear_predictor(self, columns: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """That of rows, given by column, [rows]."""
+        """Return the linear predictor of rows, given by column, [rows]."""
         inputs = self.covariates.read(columns)
         eta = inputs.offset + linear_predictor(self._coefficients, self.covariates.parts, inputs.groups, inputs.numbers)
         known = inputs.known & tf.math.is_finite(eta)
         for direction in self._left_out:
             known &= tf.abs(linear_predictor(direction, self.covariates.parts, inputs.groups, inputs.numbers)) <= 1
         return tf.where(known, eta, tf.constant(np.nan, tf.float64))
+
+
+class Served(tf.Module):
+    """An exported model that takes the columns of a file."""
+
+    def __init__(self, model: tf.Module, raw: RawColumns) -> None:
+        super().__init__()
+        self._model, self._raw = model, raw
+
+    @tf.function(autograph=False)
+    def predict(self, **columns: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The `outputs` of rows, given by the columns of their file."""
+        return self._model.predict(**self._raw.columns(columns))
 
 
 def numbers_of(factor: Numeric, column: tf.Tensor) -> Sequence[tf.Tensor]:
@@ -195,7 +206,7 @@ def outputs(design: Design, eta: tf.Tensor) -> dict[str, tf.Tensor]:
 def linear_predictor(
     coefficients: tf.Tensor, parts: Sequence[tuple[int, int, int]], groups: tf.Tensor, numbers: tf.Tensor
 ) -> tf.Tensor:
-    """The linear predictor without the offset, as `engine.kernels.add_linear_predictor` has it of arrays.
+    """Return the linear predictor without the offset; the counterpart of `engine.kernels.add_linear_predictor` for tensors.
 
     Parameters
     ----------
@@ -222,7 +233,7 @@ def linear_predictor(
 
 
 def beside(columns: Sequence[tf.Tensor], rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """Columns [rows] as [rows, columns], of which there may be none."""
+    """Stack columns [rows] to [rows, columns]; there may be no column."""
     return tf.stack(columns, axis=1) if columns else tf.zeros([rows, 0], dtype)
 
 
@@ -245,8 +256,9 @@ def kinds(design: Design) -> dict[str, str]:
 
 
 def description(design: Design, estimated: Estimates, fit: Mapping[str, Any], derived: Mapping[str, str]) -> dict:
-    """What a regression is, for readers without tfglm: linear predictor = offset + sum over coefficients of the product of the
-    term's numbers where the row has the coefficient's level. `derived` has the SQL expressions of columns that are in no file."""
+    """Describe a regression for readers without tfglm: linear predictor = offset + sum over coefficients of the product of
+    the term's numbers in the rows that have the coefficient's level. `derived` has the SQL expressions of columns that are
+    in no file."""
     return {
         **described(design, kinds(design), derived),
         "coefficients": named(design, estimated.values),
@@ -257,8 +269,8 @@ def description(design: Design, estimated: Estimates, fit: Mapping[str, Any], de
 
 
 def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, str]) -> dict:
-    """What a model takes and returns. `columns` are its inputs, as `kinds` has them."""
-    inputs = [
+    """Describe the columns and outputs of a model. `columns` are those that it reads, with types from `kinds`."""
+    read = [
         {
             "name": name,
             "type": kind,
@@ -272,7 +284,7 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
         "formula": design.formula,
         "family": design.family,
         "link": design.distribution.link_name,
-        "inputs": inputs,
+        "columns": read,
         "outputs": ["linear_predictor", design.distribution.predicted],
         "offset": design.offset and {"column": design.offset.column, "functions": list(design.offset.learnt)},
         "numbers": [
@@ -287,7 +299,7 @@ def described(design: Design, columns: Mapping[str, str], derived: Mapping[str, 
 
 
 def named(design: Design, coefficients: np.ndarray) -> list[dict]:
-    """Coefficients [coefficients] by term and level; None for one that is not finite."""
+    """Return coefficients [coefficients] by term and level; None for a coefficient that is not finite."""
     return [
         {"term": term, "level": level, "estimate": value if math.isfinite(value) else None}
         for (term, level), value in zip(design.coefficients(), coefficients.tolist(), strict=True)

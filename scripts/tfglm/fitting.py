@@ -1,4 +1,4 @@
-"""A fit as a job does it: what it reads, how far it has come, and the files that it writes, whichever executor does the work."""
+"""The fit as a job: its input, its progress, and the files that it writes, with any executor."""
 
 import argparse
 import csv
@@ -12,23 +12,34 @@ from pathlib import Path
 
 import tfglm
 from tfglm import command, digests, provenance, tensorflow_setup
-from tfglm.config import Section, SolverConfig, add_settings
+from tfglm.config import Section, SolverConfig, TrainingConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute.executor import Call, Executor
 from tfglm.errors import writing
+from tfglm.results import options
 from tfglm.roles import curves
 from tfglm.roles.progress import Progress
 from tfglm.solvers.run import Reporter, Run
 
+Work = Callable[[Design, Sequence[IngestedFile], Progress], None]
+"""Fits a design to files, and writes what it says."""
 
-def parser(description: str, section: type[Section] = SolverConfig) -> argparse.ArgumentParser:
-    """The command line that all jobs which fit a model share; `section` has its settings."""
+SECTIONS: dict[str, type[Section]] = {"fit": SolverConfig, "network": TrainingConfig}
+"""The kinds of work, and what their settings are."""
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The command line of the jobs that fit a model; `parsed` reads it."""
     parser = command.parser(description)
+    parser.add_argument(
+        "--work", choices=SECTIONS, default="fit", help="what to do: fit a regression, or train a network"
+    )
     parser.add_argument("--design", type=Path, required=True, help="what build_design.py wrote")
     parser.add_argument("--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order")
     parser.add_argument("--collapsed", type=Path, nargs="?", help="manifest of the training rows, collapsed")
-    add_settings(parser, section)
+    options.add_offset(parser)
+    parser.add_argument("--settings", required=True, help="how to fit or train, as JSON; without keys at their default")
     parser.add_argument("--config", default="{}", help="the config of data and model, as JSON, for the provenance")
     parser.add_argument("--history", type=Path, required=True, help="CSV for the convergence of the fit")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what an interrupted fit resumes from")
@@ -36,28 +47,23 @@ def parser(description: str, section: type[Section] = SolverConfig) -> argparse.
     parser.add_argument("--events", type=Path, help="folder for curves that TensorBoard shows")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder for the checkpoint")
     parser.add_argument("--fit", type=Path, required=True, help="fit.json to write, last of all")
-    parser.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this process; the two end together")
     return parser
 
 
-def fit(arguments: argparse.Namespace, executor_of: Callable[[Progress], Executor]) -> None:
-    """Fit the model of a command line with the executor that `executor_of` gives, and write what it says.
-
-    Raises UserError if the design was made for other shards, and what a solver or the executor raises.
-    """
-
-    def with_executor(design: Design, files: Sequence[IngestedFile], progress: Progress) -> None:
-        # While others start.
-        threading.Thread(target=_take_memory, args=(design,), daemon=True).start()
-        executor = executor_of(progress)
-        progress.fitting()
-        _fit(arguments, design, files, executor, progress)
-
-    watched(arguments, with_executor)
+def parsed(parser: argparse.ArgumentParser, line: Sequence[str] | None = None) -> argparse.Namespace:
+    """A command line, by default that of this process, with the settings of its kind of work."""
+    arguments = parser.parse_args(line)
+    try:
+        arguments.settings = SECTIONS[arguments.work].model_validate_json(arguments.settings)
+    except ValueError as error:
+        parser.error(f"argument --settings: {error}")
+    return arguments
 
 
-def watched(arguments: argparse.Namespace, work: Callable[[Design, Sequence[IngestedFile], Progress], None]) -> None:
+def watched(arguments: argparse.Namespace, work: Work, meanwhile: Callable[[Design], object] | None = None) -> None:
     """Do the work of a command line with its design and its files; the file of its progress says how far it is, or why it failed.
+    `meanwhile` runs in a thread while the work begins.
 
     Raises UserError if the design was made for other shards, and what `work` raises.
     """
@@ -67,6 +73,8 @@ def watched(arguments: argparse.Namespace, work: Callable[[Design, Sequence[Inge
         files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
         if design.data != tuple(file.manifest.digest for file in files):
             raise digests.changed(arguments.design, "it was made for other shards", delete=arguments.design)
+        if meanwhile:
+            threading.Thread(target=meanwhile, args=(design,), daemon=True).start()
         work(design, files, progress)
     except Exception as error:
         progress.update(state="failed", reason=str(error))
@@ -77,9 +85,9 @@ MOST_TOUCHED = 1 << 30
 """Bytes."""
 
 
-def _take_memory(design: Design) -> None:
-    """Take the memory of the information matrix, in the forms in which a fit has it at the same time: two as they come, one put
-    together, the blocks of two steps, and what is made of them."""
+def take_memory(design: Design) -> None:
+    """Allocate the memory of the information matrix, in the forms that a fit has at the same time: two as received, one
+    assembled, the blocks of two steps, and their results."""
     from tfglm.engine.parts import eliminated_part
 
     part = None if design.absorbed else eliminated_part(design)
@@ -87,13 +95,14 @@ def _take_memory(design: Design) -> None:
     tensorflow_setup.touch(min(6 * 8 * (design.reported_size - eliminated) * design.reported_size, MOST_TOUCHED))
 
 
-def _fit(
+def fit(
     arguments: argparse.Namespace,
     design: Design,
     files: Sequence[IngestedFile],
-    executor: Executor,
     progress: Progress,
+    executor: Executor,
 ) -> None:
+    """Fit the model of a command line with an executor, and write what it says. Raises what a solver or the executor raises."""
     from tfglm import checkpoint, resume
     from tfglm.engine import collapsed
     from tfglm.engine.passes import rows_in
@@ -101,11 +110,12 @@ def _fit(
     from tfglm.results.estimates import aliased_by_default, separated_by_default
     from tfglm.solvers.fit import fit as fit_design
 
+    progress.fitting()
     rows = workload = Workload(design, files, "train")
     of_collapsed = IngestedFile.load(arguments.collapsed) if arguments.collapsed else None
     if of_collapsed:
         workload = collapsed.over(of_collapsed, rows)
-        command.say(f"{design.model}: {collapsed.said(of_collapsed)}")
+        command.say(f"{design.model}: {collapsed.in_words(of_collapsed)}")
     history = History(arguments.events, design.model, progress)
 
     def passed(recalled: bool, seconds: float, calls: Sequence[Call]) -> None:
@@ -125,9 +135,8 @@ def _fit(
     content |= {"collapsed": collapsed.account(of_collapsed)} if of_collapsed else {}
     content |= provenance.identity(arguments.design, arguments.checkpoint)
     content |= {"provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE)}
-    with writing(arguments.fit):
-        digests.write_json(arguments.fit, content, indent=2)
-        history.write(arguments.history, arguments.fit)
+    digests.write_json(arguments.fit, content, indent=2)
+    history.write(arguments.history, arguments.fit)
     journal.remove()
     progress.update(state="finished", seconds_left=0.0)
     if fitted.summary["exact"] and not fitted.summary["converged"]:
@@ -139,10 +148,10 @@ def _fit(
 
 
 class History:
-    """What a fit records over time: rows of a CSV file, curves for TensorBoard, facts of its progress."""
+    """The record of a fit over time: rows of a CSV file, curves for TensorBoard, facts of its progress."""
 
     def __init__(self, events: Path | None, model: str, progress: Progress) -> None:
-        self._curves, self._model, self._progress = curves.recorder(events), model, progress
+        self.curves, self._model, self._progress = curves.Curves(events), model, progress
         self._lines: list[tuple] = [("seconds", "quantity", "step", "value")]
         self._passes = itertools.count(1)
         self._started = time.perf_counter()
@@ -153,7 +162,7 @@ class History:
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Quantities by name, such as `newton/deviance`, after so many steps."""
-        self._curves(step, values)
+        self.curves.record(step, values)
         self._lines.extend((self.seconds(), name, step, value) for name, value in values.items())
         self._progress.update(**{name.split("/")[1].replace(" ", "_"): value for name, value in values.items()})
 
@@ -164,7 +173,7 @@ class History:
             self._lines.append((self.seconds(), "pass/rows a second", next(self._passes), rows / seconds))
 
     def reporter(self) -> Reporter:
-        """What a solver tells of its work goes here, to the log and to the terminal."""
+        """Forwards the reports of a solver to the log and to the terminal."""
         return Reporter(
             lambda message: command.tell(f"{self._model}: {message}"),
             lambda message: command.live(f"{self._model}: {message}"),
@@ -175,15 +184,16 @@ class History:
 
     def write(self, path: Path, fit: Path) -> None:
         """Write the CSV file, and beside it its digest and that of `fit`, which is there already."""
-        with path.open("w", newline="") as stream:
-            csv.writer(stream).writerows(self._lines)
-        digests.write_beside(path, fit)
+        with writing(path):
+            with path.open("w", newline="") as stream:
+                csv.writer(stream).writerows(self._lines)
+            digests.write_beside(path, fit)
 
 
 def key(arguments: argparse.Namespace, *others: Path) -> str:
-    """What the fit depends on: the manifests tell the content of the shards; `others` are read besides."""
+    """Return the identity of a fit's inputs: manifests have the content of the shards; `others` are further inputs."""
     digest = hashlib.sha256(f"{provenance.versions(tfglm.ENGINE)} {arguments.settings.model_dump_json()}".encode())
     collapsed = [arguments.collapsed] if arguments.collapsed else []
     for path in (arguments.design, *arguments.manifests, *collapsed, *others):
-        digest.update(digests.of(path).encode())
+        digest.update(digests.sha256(path).encode())
     return digest.hexdigest()

@@ -1,8 +1,8 @@
-"""How loops over rows are compiled: by numba, once a machine, so that other threads run meanwhile.
+"""Compile loops over rows with numba, once per machine, so that other threads run during a loop.
 
-numba keeps what it compiled beside the file of a loop and compiles it anew when that file changes, but not when another file
-does whose functions or numbers the loop uses (https://numba.readthedocs.io/en/stable/developer/caching.html). So a loop uses
-those of its own file.
+numba keeps compiled code beside the file of a loop, and compiles the loop again when this file changes. It does not notice
+changes in other files whose functions or numbers the loop uses
+(https://numba.readthedocs.io/en/stable/developer/caching.html). So a loop uses only names of its own file.
 
 numba loads its files unchecked: after a power cut they may be empty or zero, and each later run would stop. Here each file
 begins with a digest. If it does not match, the loop is compiled again and its file replaced.
@@ -20,10 +20,11 @@ from typing import Any
 
 import numba
 from numba.core import caching
+from numba.core.registry import cpu_target
 
 from tfglm import command
 
-# Sums that lie side by side become one vector instruction.
+# Adjacent sums become one vector instruction.
 numba.config.SLP_VECTORIZE = 1
 
 DIGEST = hashlib.sha256().digest_size
@@ -39,6 +40,12 @@ def compiled(function: Callable) -> Any:
     return loop
 
 
+def set_up() -> None:
+    """Do what numba does at the first call of a loop, for processes that are forked from this one: 0.2 s of a processor."""
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+
+
 logged = threading.Lock()
 
 
@@ -49,7 +56,7 @@ def log_once(message: str) -> None:
 
 
 class NoCache(caching.NullCache):
-    """Where no folder can be written. It says so when a loop has been compiled."""
+    """For the case that no folder is writable. It reports this when a loop has been compiled."""
 
     def __init__(self, reason: Exception) -> None:
         self._reason = reason
@@ -82,7 +89,8 @@ class Implementation(caching.CompileResultCacheImpl):
 
 
 class CheckedFiles(caching.IndexDataCacheFile):
-    """A file for each loop, its types and the processor, without an index: processes that compile at once cannot mix them up."""
+    """A file for each combination of loop, types and processor, without an index: processes that compile at the same time
+    cannot mix them up."""
 
     def _place(self, key: tuple) -> tuple[str, bytes]:
         """The path, and what the digest covers besides the data: numba's version, the source of the loop, its types."""

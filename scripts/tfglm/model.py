@@ -1,8 +1,9 @@
 """A fitted model in Python: `tfglm.load("results/<name>/models/<model>")`, as a notebook wants it."""
 
 import argparse
+import numbers
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -16,6 +17,7 @@ from tfglm import digests
 from tfglm.config import Layout, SelectionConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.shards import MANIFEST, IngestedFile
+from tfglm.data.sql import parsed
 from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 from tfglm.report.pages import read_table, render
@@ -26,6 +28,32 @@ from tfglm.results.paper import errors_of
 
 SHOWN = 20
 """Coefficients that the description of a model names."""
+
+
+STATISTICS_OF_FIT = (
+    *(
+        "r_squared",
+        "pseudo_r_squared",
+        "sigma",
+        "dispersion",
+        "theta",
+        "power",
+        "deviance",
+        "null_deviance",
+        "df_residual",
+    ),
+    *("df_null", "log_likelihood", "aic", "bic", "coefficients", "converged"),
+)
+"""Keys of fit.json that `glance` shows, if the fit has them."""
+
+
+class ModelSummary(str):
+    """Text that a notebook shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Model:
@@ -45,6 +73,14 @@ class Model:
     ------
     UserError
         If there is no fit in the folder, or it has changed since it was written; attributes and methods raise it for their files.
+
+    Examples
+    --------
+    Of the carrier AA 3 of 10 flights were late, and of UA 6 of 10.
+
+    >>> model = tfglm.load("results/flights/models/late")
+    >>> model.fit["formula"], model.fit["rows"], model.fit["converged"]
+    ('late ~ carrier', 20, True)
     """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
@@ -70,23 +106,101 @@ class Model:
 
     @cached_property
     def coefficients(self) -> pd.DataFrame:
-        """The table of coefficients.csv, by term and level."""
+        """The table of coefficients.csv, by term and level.
+
+        >>> tfglm.load("results/flights/models/late").coefficients["odds_ratio"].loc["carrier"].round(9).to_dict()
+        {'AA': 1.0, 'UA': 3.5}
+        """
         return read_table(self._result("coefficients.csv"), self._files.fit).set_index(["term", "level"])
 
     @cached_property
     def terms(self) -> pd.DataFrame:
-        """The joint tests of terms.csv, by term."""
+        """The joint tests of terms.csv, by term.
+
+        >>> tfglm.load("results/flights/models/late").terms["df"].to_dict()
+        {'carrier': 1}
+        """
         return csv_files.read(self._result("terms.csv"), self._files.fit, ["term", "note"]).set_index("term")
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """What metrics.json says of the rows kept back."""
+        """The content of metrics.json: metrics of the held-out rows."""
         return digests.read_json(self._result("metrics.json"), fit=self._files.fit)
 
+    def tidy(self) -> pd.DataFrame:
+        """Return the estimated coefficients as broom does in R: one row each, without reference levels.
+
+        Columns: term, level, estimate, std_error (or posterior_sd), statistic, df, p_value, ci_lower, ci_upper, as far as the fit
+        has them.
+
+        >>> tfglm.load("results/flights/models/late").tidy()[["term", "level", "estimate"]].round(4)
+                term level  estimate
+        0  Intercept         -0.8473
+        1    carrier    UA    1.2528
+        """
+        table = self.coefficients.reset_index().rename(columns=dict.fromkeys(("t", "z"), "statistic"))
+        is_reference = (table["estimate"] == 0) & (table["level"] == table["reference"]) & (table["level"] != "")
+        if "statistic" in table and "df" not in table and "df_residual" in self.fit and "t" in self.coefficients:
+            table["df"] = float(self.fit["df_residual"])
+        names = [
+            "term",
+            "level",
+            "estimate",
+            "std_error",
+            "posterior_sd",
+            "statistic",
+            "df",
+            "p_value",
+            "ci_lower",
+            "ci_upper",
+        ]
+        return table.loc[~is_reference, [name for name in names if name in table]].reset_index(drop=True)
+
+    def glance(self) -> pd.DataFrame:
+        """Return the statistics of the fit in one row, as broom does in R.
+
+        >>> tfglm.load("results/flights/models/late").glance()[["nobs", "df_residual", "deviance"]].round(4)
+           nobs  df_residual  deviance
+        0    20           18   25.6775
+        """
+        names = {"model": "model", "family": "family", "link": "link", "rows": "nobs"}
+        names |= {name: name for name in STATISTICS_OF_FIT if self.fit.get(name) is not None}
+        row = {new: self.fit[name] for name, new in names.items() if name in self.fit}
+        return pd.DataFrame([row | ({} if self.is_network else {"std_errors": errors_of(self.fit)})])
+
+    def summary(self) -> "ModelSummary":
+        """Return the model, its coefficients with tests, and the statistics of its fit, as text that prints.
+
+        >>> tfglm.load("results/flights/models/late").summary().splitlines()[0]
+        'late: late ~ carrier'
+        """
+        table = (
+            self.tidy().set_index(["term", "level"]) if (self.folder / "coefficients.csv").is_file() else pd.DataFrame()
+        )
+        written = table.map(
+            lambda value: "" if pd.isna(value) else f"{value:.5g}" if isinstance(value, float) else value
+        )
+        shown = [written.to_string()] if len(table) else []
+        statistics = self.glance().drop(columns=["model", "family", "link", "std_errors"], errors="ignore").iloc[0]
+        listed = ", ".join(
+            f"{name} {value:,.6g}" for name, value in statistics.items() if isinstance(value, numbers.Real)
+        )
+        return ModelSummary(
+            "\n".join([*self._summary(), *shown, listed, *(f"Warning: {text}." for text in self.fit["warnings"])])
+        )
+
     def vcov(self) -> pd.DataFrame:
-        """The covariance matrix of the coefficients that have a standard error, named `term` or `term[level]`."""
+        """The covariance matrix of the coefficients that have a standard error, named `term` or `term[level]`.
+
+        >>> tfglm.load("results/flights/models/late").vcov().round(4)
+                     Intercept  carrier[UA]
+        Intercept       0.4762      -0.4762
+        carrier[UA]    -0.4762       0.8929
+        """
         if self.is_network:
-            raise UserError(f"{self.name} is a network, whose weights have no covariance matrix")
+            raise UserError(
+                f"{self.name} is a network, and only regressions have a covariance matrix; load a regression"
+            )
         return covariance_table(read.estimates(self._files))
 
     def predict(
@@ -101,35 +215,45 @@ class Model:
         Parameters
         ----------
         frame
-            A row for each prediction, with the columns of the formula (derived ones too), each holding what it held in the data:
-            text, such as levels by name, or numbers. NaN or None is a missing value.
+            A row for each prediction, with the columns of the formula. A column that the config or the layout derives may be
+            there, or the columns that it is derived from. Each has the type that it had in the data: text, such as names
+            of levels, or numbers. NaN or None is a missing value.
         std_errors
             Whether to add the standard errors (posterior standard deviations of a penalised model).
         interval
             The coverage of confidence intervals of the mean to add, such as 0.95.
         unseen
-            What stands for a level that no training row has, as the key `unseen` of the config: `missing`, `reference` or
-            `error`.
+            What to do with a level that no training row has, as in the key `unseen` of the config: `missing`, `reference`
+            or `error`.
 
         Returns
         -------
-        By the index of the frame: `linear_predictor`; `probability` or `mean` (of a network with classes `predicted` and a
-        probability for each); what was asked for; `unseen`, the terms with a level that no training row has; `remark`, why there
-        is no prediction.
+        A table with the index of the frame. Its columns are `linear_predictor`; `probability` or `mean` (for a network with
+        classes, `predicted` and a probability of each class); the requested errors and intervals; `unseen`, the terms with
+        a level that no training row has; and `remark`, why there is no prediction.
 
         Raises
         ------
         UserError
-            For a column that is missing or of another kind, for levels that no training row has if `unseen` is `error`, and for
-            standard errors of a network or of a model with absorbed factors.
+            If a column is missing or of another kind, if a level has no training row and `unseen` is `error`, or if
+            standard errors are requested for a network or a model with absorbed factors.
+
+        Examples
+        --------
+        >>> rows = pd.DataFrame({"carrier": ["UA", "AA", "ZZ"]})
+        >>> tfglm.load("results/flights/models/late").predict(rows)[["probability", "remark"]].round(9)
+           probability        remark
+        0          0.6           NaN
+        1          0.3           NaN
+        2          NaN  unseen level
         """
         if (self.is_network or self._design.equations) and (std_errors or interval is not None):
-            what = "a network" if self.is_network else "a regression of classes"
+            what = "a network" if self.is_network else "a multinomial regression"
             raise UserError(f"{self.name} is {what}, whose predictions have no standard errors")
         if self._design.absorbed and (std_errors or interval is not None):
             raise UserError(f"{self.name} has absorbed factors, so its predictions have no standard errors")
         with tempfile.TemporaryDirectory(prefix="tfglm-") as scratch:
-            file = ingested(frame, self._covariates(), Path(scratch))
+            file = ingested(frame, self._covariates(), Path(scratch), self._derived())
             predicted = pa.concat_tables(self._predictions(file, unseen, 0.95 if interval is None else interval))
         table = predicted.to_pandas().set_axis(frame.index)
         errors = [name for name in table if name.endswith(("std_error", "posterior_sd"))]
@@ -154,6 +278,12 @@ class Model:
             if any(factor.shape for factor in design.numeric):
                 raise UserError(f"{self.name} reads images; predict them with `snakemake score`")
         return types
+
+    def _derived(self) -> list[dict[str, str]]:
+        """The SQL of derived columns by name, as each layout of the input files has it."""
+        provenance = self.fit["provenance"]
+        of_config = provenance.get("data", {}).get("derive", {})
+        return [{**of_layout, **of_config} for of_layout in provenance.get("derived_in_layouts", {"": {}}).values()]
 
     def _predictions(self, file: IngestedFile, policy: unseen.Policy, confidence: float) -> Iterator[pa.Table]:
         """The tables that the workflow would write of the file."""
@@ -206,20 +336,31 @@ class Model:
         return render("model", summary=self._summary(), table=first, more=len(table) - len(first))
 
 
-def ingested(frame: pd.DataFrame, types: dict[str, str], folder: Path) -> IngestedFile:
-    """The rows of a frame as an input file of which all are to be predicted. `types` are those of its columns in a layout. Raises
-    UserError for a column that is missing or of another type."""
+def ingested(
+    frame: pd.DataFrame, types: dict[str, str], folder: Path, derived: Sequence[dict[str, str]] = ()
+) -> IngestedFile:
+    """Turn the rows of a frame into an input file in which all rows are predicted.
+
+    `types` are the types of its columns in a layout. A column that the frame lacks is computed, if `derived` has its SQL and the
+    frame the columns in it. Raises UserError for a column that is missing or of another type.
+    """
     missing = [name for name in types if name not in frame]
-    if missing:
-        hints = "".join(nearest(name, [str(column) for column in frame]) for name in missing[:1])
-        raise UserError(f"the frame has no column {', '.join(f'`{name}`' for name in missing)}{hints}")
-    columns = {name: as_array(frame[name], name, type_) for name, type_ in types.items()} or {
+    derive, sources = (
+        next(filter(None, (needed(missing, sql, frame) for sql in derived)), ({}, [])) if missing else ({}, [])
+    )
+    lacking = [name for name in missing if name not in derive]
+    if lacking:
+        hints = "".join(nearest(name, [str(column) for column in frame]) for name in lacking[:1])
+        raise UserError(f"the frame has no column {', '.join(f'`{name}`' for name in lacking)}{hints}")
+    types_of_sources = {name: type_of(frame[name]) for name in sources if name not in types}
+    read = {name: type_ for name, type_ in types.items() if name in frame} | types_of_sources
+    columns = {name: as_array(frame[name], name, type_) for name, type_ in read.items()} or {
         "row": pa.nulls(len(frame))
     }
     parquet.write_table(pa.table(columns), folder / "frame.parquet")
-    layout = Layout.model_validate({"columns": types or {"row": "number"}, "missing": []})
+    layout = Layout.model_validate({"columns": read or {"row": "number"}, "missing": []})
     split = {"train": "FALSE", "predict": "TRUE"}
-    settings = SelectionConfig.model_validate({"split": split, "columns": list(columns)})
+    settings = SelectionConfig.model_validate({"split": split, "derive": derive, "columns": list(types) or ["row"]})
     try:
         ingest(folder / "frame.parquet", "frame", {"frame": layout}, settings, folder / "frame")
     except UserError as error:
@@ -227,8 +368,35 @@ def ingested(frame: pd.DataFrame, types: dict[str, str], folder: Path) -> Ingest
     return IngestedFile.load(folder / "frame" / MANIFEST)
 
 
+def needed(
+    columns: Sequence[str], sql: Mapping[str, str], frame: pd.DataFrame
+) -> tuple[dict[str, str], list[str]] | None:
+    """The derived columns that some columns need, in their order, and the columns of a frame that they are computed from; None if
+    the frame lacks one."""
+    wanted, sources = set(columns), set[str]()
+    for name in reversed(list(sql)):
+        if name in wanted and name not in frame:
+            roots = set(parsed(sql[name], f"derive.{name}").meta.root_names())
+            wanted |= roots
+            sources |= roots
+    derive = {name: text for name, text in sql.items() if name in wanted and name not in frame}
+    raw = sorted(sources - set(derive))
+    return (derive, raw) if derive and all(name in frame for name in raw) else None
+
+
+def type_of(column: pd.Series) -> str:
+    """The type in a layout of a column that a derived one is computed from."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "date"
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_integer_dtype(column):
+        return "integer"
+    return "number" if pd.api.types.is_numeric_dtype(column) else "string"
+
+
 def as_array(column: pd.Series, name: str, type_: str) -> pa.Array:
-    """A column as a Parquet file has it; dates become text, as they are in results."""
+    """Return a column in the form of a Parquet file; dates become text, as in results."""
+    if type_ == "date":
+        column = column.dt.date
     if type_ == "string" and pd.api.types.is_datetime64_any_dtype(column):
         column = column.dt.strftime("%Y-%m-%d")
     try:

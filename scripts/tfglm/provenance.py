@@ -1,6 +1,5 @@
-"""What is needed to get the same numbers again: inputs, shards, settings and versions."""
+"""The facts needed to reproduce the numbers: inputs, shards, settings and versions."""
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -14,7 +13,6 @@ PACKAGES = ("snakemake", "tensorflow", "numpy", "scipy", "numba", "polars", "pya
 
 def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
     """The provenance of a fit; `config` is what the config says of the data and the model."""
-    digest = hashlib.sha256("".join(file.manifest.digest for file in files).encode())
     inputs = [
         {
             "file": file.manifest.file,
@@ -26,14 +24,19 @@ def of(files: Sequence[IngestedFile], config: Mapping, engine: str) -> dict:
         }
         for file in files
     ]
-    return {"inputs": inputs, "shards_sha256": digest.hexdigest(), **config, "versions": versions(engine)}
+    return {
+        "inputs": inputs,
+        "shards_sha256": digests.joined_sha256(file.manifest.digest for file in files),
+        **config,
+        "versions": versions(engine),
+    }
 
 
 def identity(design: Path, checkpoint: Path) -> dict:
     """The digests of the design that was fitted and of the files of the checkpoint, which `read.fitted` checks."""
-    return {"design": digests.of(design), "checkpoint": digests.of_folder(checkpoint)}
+    return {"design": digests.sha256(design), "checkpoint": digests.folder_sha256(checkpoint)}
 
 
 def versions(engine: str) -> dict[str, str]:
-    """Those of this workflow, of Python, and of the packages that the numbers depend on."""
+    """Return the versions of this workflow, of Python, and of the packages that the numbers depend on."""
     return {"engine": engine, "python": platform.python_version(), **{name: version(name) for name in PACKAGES}}

@@ -1,7 +1,8 @@
-"""What a fit has summed so far, on disk, so that one that was killed goes on from there.
+"""The sums of a fit so far, on disk, so that a killed fit continues from there.
 
-A solver is a function of its sums: run again, it asks for the same sums in the same order. Those in the journal are read instead
-of made, and the rest of the fit is bit for bit what it would have been. What is made nearly as fast as it is written is not kept.
+A solver is a function of its sums: if run again, it requests the same sums in the same order. Sums in the journal are read
+instead of computed, and the rest of the fit is the same bit for bit. Sums that are computed nearly as fast as written are
+not kept.
 """
 
 import hashlib
@@ -25,22 +26,23 @@ DIGEST = 16
 """Bytes of a digest, the last of each file: ZIP has no more than a CRC of what it holds, and none of its own lists."""
 
 LARGEST = 4e9
-"""Bytes of a journal from which on no more is written: an interrupted fit then resumes from there."""
+"""Largest size of a journal in bytes; an interrupted fit then resumes from there."""
 
 SMALL = 1e7
 """Bytes of a result that is written in any case."""
 
 BYTES_PER_SECOND = 3e8
-"""How fast results are written. Writing takes processor time that the workers could use."""
+"""The speed of writing results. Writing takes processor time that the workers could use."""
 
 WORTH = 10
 """A larger result is written if making it took so many times as long as to write it; else a fit that resumes makes it again."""
 
 
 class Journal:
-    """The results of one fit in `folder`, a file each. `key` names all that they depend on; what is there of another is removed.
+    """The results of one fit in `folder`, one file per result. `key` identifies everything that they depend on; files with
+    another key are removed.
 
-    `note` is told what is found. A disk that is full ends the writing, not the fit.
+    `note` receives messages about existing files. A full disk ends the writing, not the fit.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class Journal:
         return answer, False
 
     def settle(self) -> None:
-        """Wait until the last answer is written, which goes on while it is made use of."""
+        """Wait until the last answer is written; writing continues in the background while the answer is used."""
         if self._pending:
             self._pending.result()
             self._pending = None
@@ -139,7 +141,7 @@ class Journal:
             partial.unlink(missing_ok=True)
 
     def _digest(self, content: memoryview | mmap.mmap) -> bytes:
-        """What a result ends with: of the content, and of all that the fit depends on."""
+        """The end of a result: the digest of the content, and the digest of everything that the fit depends on."""
         return xxh3_128_digest(self._key + xxh3_128_digest(content))
 
     def _stop_writing(self, error: OSError) -> None:
@@ -151,9 +153,9 @@ Passed = Callable[[bool, float, Sequence[Call]], None]
 
 
 class ResumingExecutor:
-    """An executor whose sums are kept in a journal, and read from it where an earlier fit has made them.
+    """An executor that keeps its sums in a journal, and reads sums from it that an earlier fit has computed.
 
-    `passed` is told of each sum: whether it was recalled, the seconds that it took, and its calls; of what several sums make, no
+    For each sum, `passed` receives whether it was recalled, its seconds, and its calls; a result of several sums has no
     calls.
     """
 
@@ -186,7 +188,7 @@ class ResumingExecutor:
         return answer
 
     def map(self, calls: Sequence[tuple[Task, Call]], state: State) -> Iterator[np.ndarray]:
-        """As the executor does it, and not kept."""
+        """Run it by the executor, without storing the result."""
         return self._executor.map(calls, state)
 
     def share(self, array: np.ndarray) -> Shared:
@@ -195,5 +197,5 @@ class ResumingExecutor:
     def update(
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """As the executor does it, and not kept."""
+        """Run it by the executor, without storing the result."""
         return self._executor.update(calls, shared, weight)

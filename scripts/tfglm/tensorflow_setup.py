@@ -1,4 +1,4 @@
-"""How a process runs TensorFlow: quietly, with one thread an operation, and keeping its memory."""
+"""The setup of a process that runs TensorFlow: few messages, one thread per operation, and memory that is kept."""
 
 import contextlib
 import gc
@@ -15,18 +15,20 @@ ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(8 << 30),
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
 }
-"""Of the processes of a cluster, to be set by whoever starts them: libraries read it when they are loaded.
+"""The environment of the processes of a cluster. The process that starts them sets it, because libraries read it when they
+are loaded.
 
-glibc then keeps what is freed instead of returning it to the kernel. Page faults are dear on virtual machines: large
-temporaries, mapped and unmapped at every block, took 5 to 10 times as long without it. The areas that threads have of their
-own are returned whatever it says, and so there is one for all.
+With these settings glibc keeps freed memory instead of returning it to the kernel. Page faults are expensive on virtual
+machines: without the settings, large temporaries, which were mapped and unmapped at every block, took 5 to 10 times as
+long. glibc returns the memory areas of threads in any case, so there is a single area for all.
 
-Linear algebra has one thread, since parallelism comes from the number of workers. Snakemake says as many as the job has, and
-the workers' job has all processors: in each worker OpenBLAS then kept a second thread busy with waiting, which made fits 3 to 7
-times as slow, and it added in another order."""
+Linear algebra has one thread, because parallelism comes from the number of workers. Snakemake would set as many threads as
+the job has, and the workers' job has all processors. Then OpenBLAS kept a second thread in each worker busy with waiting,
+which made fits 3 to 7 times as slow, and it added in another order.
+"""
 
 FIXED = {
-    # With no legacy Keras installed, TensorFlow then imports no Keras at all, which was half of its import time.
+    # Without legacy Keras, TensorFlow imports no Keras at all, which was half of its import time.
     "TF_USE_LEGACY_KERAS": "1",
     # Keras 3, which trains networks, then reads no settings of the user's, and writes none.
     "KERAS_BACKEND": "tensorflow",
@@ -34,14 +36,15 @@ FIXED = {
     # TensorFlow computes nothing that oneDNN would speed up, and it may say at any time that it is there, at whatever log level.
     "TF_ENABLE_ONEDNN_OPTS": "0",
 }
-"""Of each process that imports TensorFlow, in place of what the user has set."""
+"""The environment of each process that imports TensorFlow; it overrides the settings of the user."""
 
 REMOVED = re.compile(
     # gRPC sends through a proxy even what is for 127.0.0.1, and the processes of a cluster never meet.
     r"(?i:\w+_proxy)"
-    # Of gRPC, TensorFlow, its compiler and Keras: other kernels, other arithmetic, another cluster, another back end.
+    # Settings of gRPC, TensorFlow, its compiler and Keras that select other kernels, other arithmetic, another cluster or
+    # another backend.
     r"|(GRPC|TF|TF2|TENSORFLOW|XLA|MLIR|KERAS)_.*"
-    # Of numba: no compilation, or other instructions.
+    # Settings of numba: no compilation, or other instructions.
     r"|NUMBA_.*"
     # `PYTHONWARNINGS=error` ends the import of a package that warns; PYTHONSAFEPATH hides `tfglm` beside a script.
     r"|PYTHON(WARNINGS|OPTIMIZE|SAFEPATH)"
@@ -52,20 +55,20 @@ Python. The others stay for `fetch`, which needs a proxy, and for what the user 
 KEPT = re.compile(
     # These only log.
     r"TF_CPP_.*"
-    # Where the libraries of a GPU are, and how its memory is shared with others, depends on the machine.
+    # The location of GPU libraries, and the sharing of GPU memory, depend on the machine.
     r"|TF_FORCE_GPU_ALLOW_GROWTH|TF_FORCE_UNIFIED_MEMORY|TF_GPU_ALLOCATOR|TF_GPU_HOST_MEM_LIMIT_IN_MB"
-    # Where compiled loops are kept, and for which processor.
+    # The location of compiled loops, and their processor.
     r"|NUMBA_CACHE_(DIR|LOCATOR_CLASSES)|NUMBA_CPU_(NAME|FEATURES)"
 )
 """Those of REMOVED that stay. CUDA_VISIBLE_DEVICES, TPU_NAME, LD_LIBRARY_PATH, OPENBLAS_CORETYPE and the like are none of them:
 they say what the machine has."""
 
 PAGE = 4096
-"""Bytes that the kernel gives at once, or more."""
+"""Smallest size of a memory page in bytes."""
 
 NOISE = ("absl::InitializeLog() is called", "cudart_stub.cc")
-"""What libtensorflow_framework says at every import without a GPU. It is said from static initialisers, before any
-setting can be read: TF_CPP_MIN_LOG_LEVEL does not reach it (TensorFlow 2.21)."""
+"""The messages of libtensorflow_framework at every import without a GPU. Static initialisers print them before any setting
+can be read, so TF_CPP_MIN_LOG_LEVEL has no effect (TensorFlow 2.21)."""
 
 
 def touch(size: int) -> None:
@@ -77,7 +80,7 @@ def touch(size: int) -> None:
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a process that runs TensorFlow, made of the one that the user has given."""
+    """Return the environment of a process that runs TensorFlow, from the environment of the user."""
     return {name: text for name, text in given.items() if not _is_removed(name)} | FIXED | ENVIRONMENT
 
 
@@ -92,10 +95,26 @@ def remove(prefix: str = "") -> None:
             del os.environ[name]
 
 
+HAS_STARTED_WITH_IT = environment(os.environ) == dict(os.environ)
+"""Whether this process started with its `environment`, as jobs of a fork server did: libraries read it when they are loaded."""
+
+
 def set_environment() -> None:
-    """Start this program once more, in this process, with its `environment`, unless it has that already."""
-    if (wanted := environment(os.environ)) != dict(os.environ):
+    """Give this process its `environment`. Start its program once more, in this process, if it started with another one."""
+    wanted = environment(os.environ)
+    if not HAS_STARTED_WITH_IT:
         os.execve(sys.executable, sys.orig_argv, wanted)
+    os.environ.clear()
+    os.environ.update(wanted)
+
+
+def prepare_environment(gpus: bool = False) -> None:
+    """Set what TensorFlow reads at its import, and later when it first computes."""
+    remove()
+    os.environ.update(FIXED)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if not gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 @contextlib.contextmanager
@@ -109,11 +128,7 @@ def quiet(gpus: bool = False) -> Iterator[None]:
     if "tensorflow" in sys.modules:
         yield
         return
-    remove()
-    os.environ.update(FIXED)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if not gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    prepare_environment(gpus)
     patterns = [word for noise in NOISE for word in ("-e", noise)]
     with subprocess.Popen(["grep", "-vF", "--line-buffered", *patterns], stdin=subprocess.PIPE, stdout=2) as grep:
         assert grep.stdin
@@ -137,9 +152,24 @@ def in_parts() -> None:
         sys.modules["tensorflow"] = importlib.util.module_from_spec(spec)
 
 
+def import_parts() -> None:
+    """Import what a regression in one process needs of TensorFlow, to write checkpoints and curves. It takes 1 s of a processor,
+    and all of TensorFlow 3 s."""
+    prepare_environment()
+    with quiet():
+        in_parts()
+        from tensorflow.core.util import event_pb2  # noqa: F401
+        from tensorflow.python.eager import context  # noqa: F401
+        from tensorflow.python.lib.io import tf_record  # noqa: F401
+        from tensorflow.python.ops import gen_io_ops  # noqa: F401
+
+
 THREADS = {"intra_op_parallelism_threads": 1, "inter_op_parallelism_threads": 2}
-"""Of a ConfigProto: one thread an operation, two operations at a time. Parallelism comes from the number of workers. And the
-order in which several threads add is not determined, so a second one could change the last bits of a sum."""
+"""Return a ConfigProto with one thread per operation, and two operations at a time.
+
+Parallelism comes from the number of workers. The order in which several threads add is not determined, so a second thread
+could change the last bits of a sum.
+"""
 
 
 def limit_threads() -> None:

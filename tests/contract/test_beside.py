@@ -74,7 +74,7 @@ def test_a_process_that_is_frozen_before_it_listens_is_started_again(tmp_path: P
 
 
 def test_a_peer_that_is_frozen_before_it_listens_ends_the_run(tmp_path: Path) -> None:
-    """The others cannot go on with a new one."""
+    """The others cannot continue with a new one."""
     with roles(tmp_path, "peer", 2, "--restarts", 0) as running:
         os.kill(starting(tmp_path, 0).pid, signal.SIGSTOP)
         assert running.wait(20) == 1

@@ -137,6 +137,19 @@ def test_control_c_takes_the_roster_back_whatever_the_processes_do(tmp_path: Pat
     assert not alive(frozen.pid) and not alive(other.pid)
 
 
+def test_a_process_that_was_forked_a_moment_ago_is_ended_like_the_others(tmp_path: Path, stand_in: dict) -> None:
+    roles = start_roles(tmp_path, "worker", 2, environment=stand_in)
+    wait_until(lambda: psutil.Process(roles.pid).children(), 5, "the first worker")
+    roles.send_signal(signal.SIGSTOP)
+    members = listening(tmp_path / "workers.json")
+    os.kill(members[0].pid, signal.SIGSTOP)  # so that ending takes a while
+    roles.send_signal(signal.SIGINT)
+    roles.send_signal(signal.SIGCONT)
+    assert roles.wait(10) == 0
+    assert not any(alive(each.pid) for each in members)
+    assert (tmp_path / "workers-1.log").read_text().endswith("ending: SIGTERM\n")
+
+
 def test_a_role_keeps_its_memory_and_has_one_thread_whatever_snakemake_says(tmp_path: Path, stand_in: dict) -> None:
     line = [sys.executable, SCRIPTS / "worker.py", "--index", "0", "--announce", tmp_path / "w.json"]
     threads = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}

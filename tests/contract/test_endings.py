@@ -1,5 +1,5 @@
-"""Endings: a chief that cannot go on ends, whatever it computes, whatever its log and its terminal do, and so do the roles. What
-computes is not held to be gone. Drills have the same as a user meets it."""
+"""Endings: a chief that cannot continue ends, whatever it computes, and whatever its log and its terminal do; so do the roles. A
+process that computes does not count as gone. Drills test the same as a user meets it."""
 
 import contextlib
 import os
@@ -154,7 +154,7 @@ def test_watchdog_lets_one_worker_go_but_not_all() -> None:
     assert dog.check() == ""
     assert told[-1].startswith("worker 0 is back at")
     servers[0].close()
-    assert "cannot go on: ps 0 at" in dog.check()
+    assert "cannot continue: ps 0 at" in dog.check()
     servers[1].close()
 
 
@@ -222,7 +222,7 @@ def test_a_chief_that_waits_for_ever_is_ended(work: str, tmp_path: Path) -> None
     begin = time.monotonic()
     with chief(f"watched.over([gone]); {work}", grace=1.0, progress=str(facts)) as running:
         assert running.wait(20) == -signal.SIGKILL and time.monotonic() - begin < 20
-        assert "cannot go on: ps 0 at 127.0.0.1:1 on n1, log: ps.log" in running.stdout.read()
+        assert "cannot continue: ps 0 at 127.0.0.1:1 on n1, log: ps.log" in running.stdout.read()
     wait_until(lambda: '"failed"' in facts.read_text(), 5, "the progress file")
     assert '"passes": 7' in facts.read_text() and "ps 0 at" in facts.read_text()
 

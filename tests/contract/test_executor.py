@@ -196,15 +196,17 @@ def test_a_killed_worker_changes_no_bit_and_returns(cluster: tuple[Path, dict]) 
     assert steps["the worker back"]["same_address"]
     assert steps["summed by the one that came back"]["same"]
     printed = (folder / "chief.log").read_text()
-    assert printed.count("lost: worker 0 at") == printed.count("worker 0 is back at") == 1
+    # Neither is printed if the worker is back before the watchdog asks it again.
+    assert printed.count("lost: worker 0 at") == printed.count("worker 0 is back at") <= 1
 
 
-def test_classes_are_fitted_on_servers_as_in_one_process(cluster: tuple[Path, dict]) -> None:
+def test_classes_and_smooths_are_fitted_on_servers_as_in_one_process(cluster: tuple[Path, dict]) -> None:
     """To the same bytes, though a worker is killed; and one process goes on from the journal of the servers' fit."""
     steps = cluster[1]
     assert {"fit.json", "fitted.data-00000-of-00001"} <= set(steps["classes"]["files"])
     fits = ("on servers", "resumed", "by the one that came back")
     assert [steps[f"classes {name}"]["same"] for name in fits] == [True, True, True]
+    assert steps["smooth"]["same"]
     recalled = steps["classes"]["recalled"]
     passes = len(recalled) // 2
     assert passes > 5 and recalled == [False] * passes + [True] * passes
@@ -222,7 +224,7 @@ def test_peers_sum_to_the_same_bits_until_one_of_them_is_killed(group: tuple[Pat
     killed = steps["a peer killed"]
     assert killed["took"] < 60
     assert re.match(
-        r"the fit cannot go on without all its peers \(peer 1 \(pid \d+\) was killed by SIGKILL", killed["message"]
+        r"the fit cannot continue without all its peers \(peer 1 \(pid \d+\) was killed by SIGKILL", killed["message"]
     )
     assert "peers-1.log" in killed["message"] and "resumes from the last sum" in killed["message"]
     assert not [path for path in folder.glob("*-*.json") if alive(announce.read(path).pid)]

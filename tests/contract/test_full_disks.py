@@ -14,7 +14,7 @@ import pytest
 
 from chiefs import chief, wait_for_children
 from processes import ENVIRONMENT, SCRIPTS, alive, stand_in_for_tensorflow, wait_until
-from tfglm import checkpoint
+from tfglm import checkpoint, digests
 from tfglm.errors import UserError
 from tfglm.roles import announce
 from tfglm.roles.announce import Announcement
@@ -79,7 +79,7 @@ def test_a_full_disk_at_any_other_write_is_told_with_what_to_do(tmp_path: Path) 
         assert running.wait(20) == 1
     text = log.read_text()
     assert "error: a file could not be written: No space left on device (" in text and "Traceback" not in text
-    assert "MB are free on the disk at /" in text and "the same command goes on from what is done" in text
+    assert "MB are free on the disk at /" in text and "repeat the command to continue" in text
 
 
 def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_path: Path) -> None:
@@ -95,9 +95,45 @@ def test_a_full_disk_at_the_checkpoint_is_told_with_the_bytes_that_it_takes(tmp_
     assert (
         text.startswith(f"{tmp_path / 'checkpoint'}: File too large (")
         and ", and 8.0 MB are needed)" in text
-        and "make room" in text
+        and "free some space" in text
     )
     checkpoint.write(values, tmp_path / "checkpoint" / "model")
+
+
+def test_a_full_disk_at_a_json_file_is_told_with_its_name(tmp_path: Path) -> None:
+    full(tmp_path / "rows.json.partial")
+    with pytest.raises(UserError) as error:
+        digests.write_json(tmp_path / "rows.json", {"read": 1})
+    assert str(error.value).startswith(f"{tmp_path / 'rows.json'}: No space left on device (")
+
+
+PAGE = """
+from tfglm import command
+from pathlib import Path
+parser = command.parser("")
+parser.add_argument("--page", type=Path)
+command.run(lambda arguments: arguments.page.write_text("x" * 99_999), parser.parse_args())
+"""
+
+
+def test_the_disk_that_is_full_is_named(tmp_path: Path) -> None:
+    """Not that of the log: an error of writing does not say which file it is."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    own = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
+    mount = f"mount -t tmpfs -o size=64k none {disk}"
+    if subprocess.run([*own, mount], capture_output=True).returncode:
+        pytest.skip("no disk of one's own can be mounted here")
+    line = [sys.executable, "-c", PAGE, "--log", tmp_path / "log", "--page", disk / "page.html"]
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(SCRIPTS)}
+    done = subprocess.run(
+        [*own, f'{mount} && exec "$@"', "sh", *map(str, line)], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert (
+        f"error: a file could not be written: No space left on device (0.0 MB are free on the disk at {disk})"
+        in done.stderr
+    )
 
 
 def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_more_processes_than_there_is_memory_for_are_refused_before_anything_sta
     done = snakemake(tmp_path, "--config", "cluster={workers: 2000}")
     assert done.returncode == 1, done.stdout
     assert (
-        "1 ps, 2000 workers and the chief are 2002 processes of 0.7 to 2 GB each, together at least 1401 GB"
+        "1 ps, 2000 workers and the chief are 2002 processes of 0.7 to 2 GB each, in total at least 1401 GB"
         in done.stdout
     )
     assert "Traceback" not in done.stdout and not (tmp_path / "results").exists()
@@ -178,7 +178,7 @@ def test_memory_is_that_of_the_container_if_there_is_one(tmp_path: Path) -> None
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"{limit}\n")
     assert min(memory._limits(groups, tmp_path)) == 3_000_000_000
-    assert 0 < memory.of_machine() <= psutil.virtual_memory().total
+    assert 0 < memory.machine_memory() <= psutil.virtual_memory().total
     memory.check(1, 2, 0, 3_000_000_000)
     memory.check(0, 0, 3, 3_000_000_000)
     with pytest.raises(

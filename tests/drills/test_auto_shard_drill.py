@@ -94,7 +94,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path):
         ends(tmp_path, run, A_MINUTE_OR_SO)
     taken = step(tmp_path, "divided")
     assert taken % fit["steps_of_an_epoch"] > 0
-    assert f"divided: going on from step {taken}" in succeed(tmp_path, *target).replace(",", "")
+    assert f"divided: continuing from step {taken}" in succeed(tmp_path, "--verbose", *target).replace(",", "")
     assert (model / WEIGHTS).read_bytes() == expected
     assert json.loads((model / "fit.json").read_text()) == fit
     assert processes_in(tmp_path) == []

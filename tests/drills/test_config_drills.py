@@ -90,7 +90,7 @@ class Stages:
             chosen_layouts[known.name] = known.layout
         early = [*column_problems(config, layouts.values()), *model_problems(config, chosen_layouts).messages]
         dictionary = merge(of_files, config.data.missing, config.data.rare)
-        made = [name.partition(".")[2] for name in config.to_be_made][:4]
+        made = [name.partition(".")[2] for name in config.models_to_fit][:4]
         for name in made:
             model = config.models[name]
             settings = model.model_dump_json(include=set(DesignConfig.model_fields), exclude_defaults=True)
@@ -103,7 +103,7 @@ class Stages:
                 check_groups(f"models.{name}", of_files, model.by)
             assert Design.from_json(design.as_json).as_json == design.as_json
             list(design.coefficients())
-        assert not early or len(made) < len(config.to_be_made), (
+        assert not early or len(made) < len(config.models_to_fit), (
             f"refused before ingest, though it can be fitted: {early}"
         )
         return "design"

@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -18,16 +17,9 @@ import compare
 import evaluate
 import merge_dictionary
 import predict
-import render_coefficients
-import render_effects
-import render_groups
-import render_history
-import render_home
-import render_metrics
-import tabulate_coefficients
-import tabulate_effects
-import tabulate_groups
 import tfglm
+import write_pages
+import write_tables
 from pools import fit_files, ingest_frame, write_fit
 from tfglm import digests, fitting, provenance
 from tfglm.config import DesignConfig, LevelsConfig, ResultsConfig
@@ -72,7 +64,7 @@ class Run:
         design = Design.load(folder / "design.json")
         write_fit(fitted, design, folder)
         fit = digests.read_json(folder / "fit.json")
-        of = provenance.of([file], {"data": {}, "model": {}}, "0")
+        of = provenance.of([file], {"data": {}, "model": {"formula": fit["formula"]}}, "0")
         digests.write_json(folder / "fit.json", fit | {"provenance": of}, indent=2)
         (folder / "history.csv").write_text(
             "seconds,quantity,step,value\n1.0,fit/deviance,1,20.0\n2.0,fit/deviance,2,10.0\n"
@@ -92,10 +84,10 @@ class Run:
             self.gradient: ["design.json", *beside, *train],
             self.reference: ["design.json"],
             self.coefficients: ["reference.json", *of_fit],
-            self.evaluate: [*of_fit, *beside, *held_out],
+            self.evaluate: [*of_fit, *beside, *held_out, *train],
             self.predict: [*of_fit, *beside, *predicted, "table/predicted_rows.npy"],
             self.effects: ["dictionary.json", "reference.json", *of_fit],
-            self.groups: ["metrics.json", "fit.json"],
+            self.margins: [*of_fit, "averages.npz", "averages.sha256"],
             self.home: ["rows.json", "dictionary.json", "fit.json", "metrics.json", *tables("coefficients", "terms")],
             self.history: [*tables("history"), "fit.json"],
         }
@@ -137,53 +129,54 @@ class Run:
         fitting.watched(self._arguments(progress=self.folder / "progress.json"), work)
 
     def coefficients(self, out: Path) -> None:
-        names = {name: out / f"coefficients.{suffix}" for name, suffix in (("table", "csv"), ("parquet", "parquet"))}
-        tabulate_coefficients.main(self._arguments(**names, terms=out / "terms.csv"))
+        names = [f"coefficients.{suffix}" for suffix in ("csv", "parquet", "sha256")] + ["terms.csv", "terms.sha256"]
+        write_tables.main(self._arguments(tables=[out / name for name in names]))
 
     def evaluate(self, out: Path) -> None:
-        more = {"split": "evaluate", "settings": ResultsConfig(by=["carrier"])}
-        evaluate.main(self._arguments(**more, metrics=out / "metrics.json"))
+        more = {"split": "evaluate", "settings": ResultsConfig(by=["carrier"]), "collapsed": None, "threads": 1}
+        names = {"metrics": "metrics.json", "groups": "metrics_by.csv", "averages": "averages.npz"}
+        evaluate.main(self._arguments(**more, **{key: out / name for key, name in names.items()}))
+
+    def margins(self, out: Path) -> None:
+        tables = [out / f"marginal_effects.{suffix}" for suffix in ("csv", "sha256")]
+        write_tables.main(self._arguments(averages=self.folder / "averages.npz", tables=tables))
 
     def predict(self, out: Path) -> None:
         more = {"manifest": self.manifest, "settings": ResultsConfig(identity=["carrier", "weight"])}
-        predict.main(self._arguments(**more, predictions=out / "predictions.parquet"))
+        predict.main(self._arguments(**more, split="predict", output=out / "predictions.parquet"))
 
     def effects(self, out: Path) -> None:
-        more = {"dictionary": self.folder / "dictionary.json", "table": out / "effects.csv"}
-        tabulate_effects.main(self._arguments(**more))
-
-    def groups(self, out: Path) -> None:
-        table = out / "metrics_by.csv"
-        tabulate_groups.main(self._arguments(metrics=self.folder / "metrics.json", table=table))
+        more = {"dictionary": self.folder / "dictionary.json", "tables": [out / "effects.csv", out / "effects.sha256"]}
+        write_tables.main(self._arguments(**more))
 
     def home(self, out: Path) -> None:
         of_data = {name: self.folder / f"{name}.json" for name in ("rows", "dictionary")}
         of_models = {"models": [self.folder], "held_out": True, "settings": {"m": ResultsConfig()}, "words": "{}"}
         optional = {key: [] for key in ("pages", "marginal_effects", "adjusted_means")}
-        render_home.main(argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html"))
+        write_pages.home_page(
+            argparse.Namespace(**of_data, **of_models, **optional, command="", page=out / "index.html")
+        )
 
     def history(self, out: Path) -> None:
-        self._render(render_history, out, history=self.folder / "history.csv")
+        self._draw(out, "history.svg")
 
     def coefficients_page(self, out: Path) -> None:
-        tables = {"table": self.folder / "coefficients.csv", "effects": self.folder / "effects.csv"}
-        self._render(render_coefficients, out, **tables)
+        self._draw(out, "coefficients.svg", "coefficients.html")
 
     def effects_page(self, out: Path) -> None:
-        self._render(render_effects, out, table=self.folder / "effects.csv")
+        self._draw(out, "effects.svg")
 
     def metrics_pages(self, out: Path) -> None:
-        for script in (render_groups, render_metrics):
-            self._render(script, out, metrics=self.folder / "metrics.json")
+        self._draw(out, "metrics_by.svg", "metrics.svg", "metrics.html")
 
-    def _render(self, script: ModuleType, out: Path, **more) -> None:
-        plots = [out / f"{script.__name__}.svg"]
-        script.main(self._arguments(**more, colour="#000000", plots=plots, words="{}", page=out / "page.html"))
+    def _draw(self, out: Path, *names: str) -> None:
+        more = {"folder": self.folder, "files": [out / name for name in names], "curves": True, "words": "{}"}
+        write_pages.model(self._arguments(**more, colour="#000000"))
 
     def compare(self, out: Path) -> None:
         of_models = {"models": [self.folder], "with_coefficients": [self.folder], "held_out": True}
-        written = {name: out / f"{name}.csv" for name in ("table", "differences", "tests")}
-        compare.main(argparse.Namespace(**of_models, **written, page=out / "compare.html"))
+        names = ("compare.csv", "compare_held_out.csv", "compare_likelihood_ratio.csv", "compare.html")
+        compare.main(argparse.Namespace(**of_models, files=[out / name for name in names]))
 
     def load(self, out: Path) -> None:
         """What a notebook shows."""
@@ -273,7 +266,7 @@ def test_whatever_is_damaged_is_refused_by_name_or_changes_nothing(tmp_path):
     assert outcomes["refused"] > 0.8 * CASES
 
 
-OF_DATA = ("rows.json", "dictionary.json", "table/")
+OF_DATA = ("table/",)
 """What is there before a fit is."""
 
 

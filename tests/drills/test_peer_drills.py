@@ -4,6 +4,7 @@ completes it."""
 import contextlib
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import yaml
 
 from interruptions import A_MINUTE_OR_SO, ends, fitting, goes_on, pids, running, step, wait_for
 from path_run import PASSES
-from runs import configure, processes_in, succeed, write_asa
+from runs import REPOSITORY, configure, processes_in, succeed, write_asa
 
 TARGET = "results/flights/models/ring/fit.json"
 RESULTS = ("fit.json", "checkpoint/network.data-00000-of-00001")
@@ -27,6 +28,7 @@ def results(folder: Path) -> list[bytes]:
 def trained(tmp_path_factory) -> tuple[Path, list[bytes]]:
     """Where a network has been trained without interruption, and what became of it."""
     folder = tmp_path_factory.mktemp("ring")
+    shutil.copy(REPOSITORY / "config" / "examples" / "residual.py", folder)
     write_asa(folder, 2006, 6_000)
 
     def change(config: dict) -> None:
@@ -43,8 +45,9 @@ def trained(tmp_path_factory) -> tuple[Path, list[bytes]]:
                 "family": "binomial",
                 "strategy": "multi_worker_mirrored",
                 "workers": 3,
-                "hidden": [8],
-                "dropout": 0.1,
+                # With batch normalisation, whose means continue too.
+                "model": "residual.py:build",
+                "settings": {"units": 8, "blocks": 1, "dimensions": 3, "dropout": 0.1},
                 "batch_size": 100,
                 "epochs": 20,
                 "patience": 20,
@@ -69,7 +72,7 @@ def in_training(folder: Path) -> Iterator:
 
 def completes(folder: Path, expected: list[bytes]) -> None:
     """The same command goes on from the last checkpoint to the same weights."""
-    assert "ring: going on from step" in succeed(folder, "--", TARGET)
+    assert "ring: continuing from step" in succeed(folder, "--verbose", "--", TARGET)
     assert results(folder) == expected
     assert (
         json.loads((folder / "logs" / "flights" / "models" / "ring" / "progress.json").read_text())["state"]
@@ -84,7 +87,7 @@ def test_a_peer_is_killed(trained):
     with in_training(folder) as run:
         psutil.Process(pids(folder, "/peer.py")[0]).kill()
         text = ends(folder, run, A_MINUTE_OR_SO)
-    assert "networks.ring: training cannot go on without all its peers (peer 0 at" in text and "peers-0.log" in text
+    assert "networks.ring: training cannot continue without all its peers (peer 0 at" in text and "peers-0.log" in text
     completes(folder, expected)
 
 
@@ -95,7 +98,7 @@ def test_a_peer_is_frozen(trained):
         psutil.Process(pids(folder, "/peer.py")[1]).suspend()
         text = ends(folder, run, A_MINUTE_OR_SO)
     # By whoever notices first: TensorFlow's heartbeats, or the watchdog of the chief.
-    assert "training cannot go on without all its peers" in text or "so the run cannot go on: peer 1 at" in text
+    assert "training cannot continue without all its peers" in text or "so the run cannot continue: peer 1 at" in text
     completes(folder, expected)
 
 
@@ -116,7 +119,7 @@ def test_a_peer_is_frozen_before_it_listens(trained):
 def test_the_chief_of_peers_is_killed(trained):
     folder, expected = trained
     with in_training(folder) as run:
-        (chief,) = pids(folder, "/train_on_cluster.py", "--progress")
+        (chief,) = pids(folder, "/chief.py", "--progress")
         psutil.Process(chief).kill()
         ends(folder, run, A_MINUTE_OR_SO)
     completes(folder, expected)
@@ -137,5 +140,5 @@ def test_a_peer_of_a_fit_is_lost(folder, reference, accident, reason):
         (lost,) = pids(folder, "/peer.py", "peers-1.json")
         getattr(psutil.Process(lost), accident)()
         text = ends(folder, run, A_MINUTE_OR_SO)
-    assert re.search(f"the fit cannot go on without all its peers {reason}", text), text
+    assert re.search(f"the fit cannot continue without all its peers {reason}", text), text
     goes_on(folder, reference, at_least=PASSES)

@@ -33,7 +33,7 @@ def test_a_frozen_worker_ends_the_run_with_its_name(folder, reference):
         wait_for(lambda: fitting(folder), 240, "fitting")
         psutil.Process(workers(folder)[0]).suspend()
         text = ends(folder, run, A_MINUTE_OR_SO)
-    assert "lost for 30 s, so the run cannot go on: worker 0 at" in text and "workers-0.log" in text
+    assert "lost for 30 s, so the run cannot continue: worker 0 at" in text and "workers-0.log" in text
     assert "its process is stopped" in text
     assert progress(folder)["state"] == "failed" and "worker 0 at" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES)
@@ -72,7 +72,7 @@ def test_all_workers_are_killed_for_good(folder, reference):
             with contextlib.suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
         text = ends(folder, run, A_MINUTE_OR_SO)
-    assert "so the run cannot go on: worker 0 at" in text
+    assert "so the run cannot continue: worker 0 at" in text
     goes_on(folder, reference, at_least=PASSES)
 
 
@@ -103,7 +103,7 @@ def test_the_ps_is_stopped(folder, reference, when):
         (ps,) = pids(folder, "/ps.py")
         psutil.Process(ps).suspend()
         announced = ends(folder, run, A_MINUTE_OR_SO)
-    assert "lost for 30 s, so the run cannot go on: ps 0 at" in announced
+    assert "lost for 30 s, so the run cannot continue: ps 0 at" in announced
     assert "ps-0.log" in announced
     assert progress(folder)["state"] == "failed" and "ps 0 at" in progress(folder)["reason"]
     goes_on(folder, reference, at_least=PASSES if when == "fitting" else 0)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import psutil
 import pytest
 
 from interruptions import A_MINUTE_OR_SO, ends, pids, running, step, wait_for, workers
-from runs import configure, processes_in, read_json, succeed, write_asa
+from runs import REPOSITORY, configure, processes_in, read_json, succeed, write_asa
 
 NETWORK = {
     "formula": "late ~ carrier + dest + dep_hour",
@@ -21,6 +22,12 @@ NETWORK = {
     "epochs": 12,
     "checkpoints": {"steps": 100, "seconds": 1000},
 }
+OWN = NETWORK | {
+    "model": "residual.py:build",
+    "hidden": [],
+    "settings": {"units": 8, "blocks": 1, "dimensions": 3, "dropout": 0.1},
+}
+"""With batch normalisation, whose means are on the servers too."""
 TOGETHER = {"synchronous": True, "workers": 3, "backup_workers": 1, "epochs": 3, "report_every": 10}
 
 
@@ -56,6 +63,7 @@ def steps_in(folder: Path, seconds: float) -> int:
 def trained(tmp_path_factory) -> tuple[Path, dict, list[bytes]]:
     """Where two networks have been trained without interruption, and what came of it."""
     folder = tmp_path_factory.mktemp("served")
+    shutil.copy(REPOSITORY / "config" / "examples" / "residual.py", folder)
     write_asa(folder, 2006, 6_000)
 
     def change(config: dict) -> None:
@@ -66,7 +74,7 @@ def trained(tmp_path_factory) -> tuple[Path, dict, list[bytes]]:
             columns=["late", "carrier", "dest", "dep_hour"],
         )
         config["models"] = {}
-        config["networks"] = {"served": NETWORK, "together": NETWORK | TOGETHER}
+        config["networks"] = {"served": OWN, "together": NETWORK | TOGETHER}
         config["cluster"] = {"patience": 120, "stall": 45}
 
     configure(folder, change)
@@ -109,7 +117,7 @@ def test_a_worker_of_a_network_is_killed_and_training_goes_on(trained):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("script", ["/ps.py", "/train_on_cluster.py"])
+@pytest.mark.parametrize("script", ["/ps.py", "/chief.py"])
 def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
     folder, expected, _ = trained
     with in_training(folder, "served") as run:
@@ -118,7 +126,7 @@ def test_the_ps_or_the_chief_of_a_network_is_killed(trained, script):
         text = ends(folder, run, A_MINUTE_OR_SO)
     assert script != "/ps.py" or "is lost, with the state that it held" in text or "ps 0 at" in text
     assert "from the last sum" not in text
-    assert "served: going on from step" in succeed(folder, "--", target("served"))
+    assert "served: continuing from step" in succeed(folder, "--verbose", "--", target("served"))
     is_complete(folder, expected)
 
 
@@ -141,13 +149,13 @@ def test_a_backup_stands_in_for_a_slow_worker(trained):
 
 
 @pytest.mark.drill
-@pytest.mark.parametrize("script", ["/ps.py", "/train_on_cluster.py"])
+@pytest.mark.parametrize("script", ["/ps.py", "/chief.py"])
 def test_workers_in_step_go_on_to_the_same_weights(trained, script):
     folder, _, expected = trained
     with in_training(folder, "together", 100) as run:
         (process,) = pids(folder, script)
         psutil.Process(process).kill()
         ends(folder, run, A_MINUTE_OR_SO)
-    assert "together: going on from step" in succeed(folder, "--", target("together"))
+    assert "together: continuing from step" in succeed(folder, "--verbose", "--", target("together"))
     assert together(folder) == expected
     assert processes_in(folder) == []

@@ -20,16 +20,16 @@ from tfglm.roles.announce import Announcement, Roster
 @pytest.mark.parametrize(
     ("ps", "workers", "nodes", "expected"),
     [
-        (1, 2, 1, launch.Request(1, 4)),
-        (1, 2, 2, launch.Request(2, 2)),
-        (1, 2, 9, launch.Request(3, 2)),
-        (2, 16, 5, launch.Request(5, 4)),
-        (1, 7, 4, launch.Request(4, 3)),
-        (4, 2, 3, launch.Request(3, 5)),
-        (0, 3, 3, launch.Request(3, 2)),  # peers of a network
+        (1, 2, 1, launch.Allocation(1, 4)),
+        (1, 2, 2, launch.Allocation(2, 2)),
+        (1, 2, 9, launch.Allocation(3, 2)),
+        (2, 16, 5, launch.Allocation(5, 4)),
+        (1, 7, 4, launch.Allocation(4, 3)),
+        (4, 2, 3, launch.Allocation(3, 5)),
+        (0, 3, 3, launch.Allocation(3, 2)),  # peers of a network
     ],
 )
-def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expected: launch.Request) -> None:
+def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expected: launch.Allocation) -> None:
     assert launch.request(ps, workers, nodes) == expected
     load = [1, *[0] * (expected.nodes - 1)]  # the chief
     for role, count in (("ps", ps), ("worker", workers)):

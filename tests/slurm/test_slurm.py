@@ -113,7 +113,7 @@ def hour(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("hour") / "checkout"
     shutil.copytree(local, folder, symlinks=True)
     line = ["--default-resources", "slurm_partition=hour", "runtime=30 * attempt", "mem_mb=2000"]
-    line += ["--forcerun", "tabulate_coefficients", "--", PICTURE]
+    line += ["--forcerun", "write_tables_vcov", "--", PICTURE]
     with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
         yield folder, running
         running.kill()
@@ -174,7 +174,7 @@ def test_one_fit_on_three_nodes(cluster: Cluster, local: Path, waiting: None, tm
     # The fit is new to this run, which makes the table anew and the fit not.
     code, output = snakemake(folder, "--cores", "2", TABLE, environment=ENVIRONMENT)
     assert code == 0, output
-    assert "tabulate_coefficients" in output
+    assert "write_tables" in output
     assert results(folder) == results(local)
     (group,) = of_the_cluster(cluster.jobs(folder))
     assert (group["NumNodes"], group["NodeList"], group["NumCPUs"]) == ("3", "node[1-3]", "9")
@@ -206,8 +206,8 @@ def test_the_whole_workflow_on_one_node(cluster: Cluster, local: Path, one_node:
     assert results(folder) == results(local)
     jobs = cluster.jobs(folder)
     assert {job["JobState"] for job in jobs} == {"COMPLETED"}
-    # All that Snakemake counts but `all` itself, with three in one for the cluster and two for the table.
-    assert len(jobs) == int(re.search(r"^total +(\d+)$", output, re.M)[1]) - 1 - 2 - 1
+    # All that Snakemake counts but `all` itself, with three in one for the cluster and three for the results.
+    assert len(jobs) == int(re.search(r"^total +(\d+)$", output, re.M)[1]) - 1 - 2 - 2
     (group,) = of_the_cluster(jobs)
     assert (group["NumNodes"], group["NumCPUs"], group["MinMemoryNode"]) == ("1", "4", "8000M")
     # On a single node nobody else reaches them; several have to reach each other.
@@ -220,7 +220,7 @@ def test_a_partition_with_a_limit_of_one_hour_is_enough(cluster: Cluster, hour: 
     code, output = finish(folder, running)
     assert code == 0, output
     (job,) = cluster.jobs(folder)
-    assert (job["Partition"], job["TimeLimit"], job["JobState"]) == ("hour", "00:30:00", "COMPLETED")
+    assert (job["Partition"], job["TimeLimit"], job["JobState"]) == ("hour", "00:20:00", "COMPLETED")
 
 
 def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Cluster, never: Running) -> None:
@@ -264,7 +264,9 @@ def test_one_process_fits_and_trains_the_same_as_here(
 def test_a_network_is_given_the_gpus_that_it_asks_for(cluster: Cluster, on_gpu: Running) -> None:
     folder, running = on_gpu
     code, output = finish(folder, running)
-    assert code == 1 and "networks.deep.gpus: 1 are asked for, and TensorFlow finds 0 on this machine" in output, output
+    assert (
+        code == 1 and "networks.deep.gpus: the config asks for 1, and TensorFlow finds 0 on this machine" in output
+    ), output
     (job,) = (job for job in cluster.jobs(folder) if "train" in job["Comment"])
     assert job["TresPerNode"] == "gres:gpu:1"
 

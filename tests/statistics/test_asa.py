@@ -19,6 +19,8 @@ from runs import (
     write_asa,
 )
 
+pytestmark = pytest.mark.processes
+
 SHARDS = re.compile("data/[0-9a-f]{12}/")
 
 

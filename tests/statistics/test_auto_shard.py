@@ -13,10 +13,10 @@ from tfglm.data.dictionary import merge
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
-from tfglm.networks.counts import Counts, count
+from tfglm.networks.counts import TrainingCounts, count
 from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
 from tfglm.networks.rows import WEIGHT, Units
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.training import ChiefHooks, Training
 
 ROWS_OF_FILES = [700, 250, 1100, 90, 400, 620, 30]
 WORKERS, BATCH = 3, 90
@@ -60,6 +60,7 @@ def rows_of(batches: list[Batch]) -> np.ndarray:
     return numbers[np.lexsort(numbers.T)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [{}, {"cache": True}, {"shuffle": False}, {"prefetch": 1}])
 def test_each_row_is_in_an_epoch_once_and_all_processes_take_as_many_steps(units, keys):
     of_processes = epochs(units, 0, 1, **keys)
@@ -91,6 +92,7 @@ def test_the_weights_of_a_step_are_those_of_its_rows_in_all_processes(units):
             np.testing.assert_allclose(part.share * weight.sum(), weight, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_epoch_follows_from_the_seed_and_a_later_one_from_its_number(units):
     def numbers(first: int, end: int, **keys) -> np.ndarray:
         return np.array([[batch.numbers for batch in of_process] for of_process in epochs(units, first, end, **keys)])
@@ -104,7 +106,7 @@ def test_an_epoch_follows_from_the_seed_and_a_later_one_from_its_number(units):
 
 
 def test_counts_of_all_processes_are_those_of_one(units):
-    def counted(own: range, others: list[list[np.ndarray]]) -> Counts:
+    def counted(own: range, others: list[list[np.ndarray]]) -> TrainingCounts:
         """By a process whose sums are put behind those of `others`, and added to them."""
         mine: list[np.ndarray] = []
         others.append(mine)
@@ -124,8 +126,8 @@ def test_counts_of_all_processes_are_those_of_one(units):
 
 
 def test_more_processes_than_units_are_refused(units, tmp_path):
-    strategy, chief = tf.distribute.OneDeviceStrategy("/cpu:0"), Chief(lambda *of_step: None, print)
+    strategy, chief = tf.distribute.OneDeviceStrategy("/cpu:0"), ChiefHooks(lambda *of_step: None, print)
     with pytest.raises(
-        UserError, match=r"networks\.m\.auto_shard: `file` gives each of 9 workers .* have 7; use `auto"
+        UserError, match=r"networks\.m\.auto_shard: `file` gives each of 9 workers .* have only 7 units; use `auto"
     ):
         Training(units, units, settings(workers=9), strategy, Path(tmp_path), chief)

@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 
 from pools import fit_files, ingest_frame
-from tfglm.results.margins import EMPTY_COMBINATION, margins
+from tfglm import digests
+from tfglm.errors import UserError
+from tfglm.results.marginal_tables import EMPTY_COMBINATION, Averaged, marginal_tables
+from tfglm.results.margins import average_rows, margins
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FITS = {
@@ -83,3 +86,26 @@ def test_a_penalised_fit_has_means_without_errors(frame, tmp_path):
     means = means_of([ingest_frame(frame, tmp_path)], "late ~ carrier + hour", "binomial", l2=0.01)
     assert means["mean"].between(0, 1).all() and means["std_error"].isna().all()
     assert set(means["status"]) == {"estimate only: the fit is penalised"}
+
+
+@pytest.mark.parametrize(("family", "balanced"), [("poisson", False), ("poisson", True), ("multinomial", False)])
+def test_tables_of_averages_from_a_file_have_the_same_bits(family, balanced, frame, tmp_path):
+    """The job that reads the rows writes them; the tables of any reference level and confidence are made of them."""
+    some = frame.assign(status=frame["carrier"].map({"AA": "early"}).fillna("late"))
+    formula, settings = ("late ~ carrier * wind + C(origin)", {"offset": "log(day)"})
+    if family == "multinomial":
+        formula, settings = "status ~ C(origin) + wind", {}
+    files = [ingest_frame(some, tmp_path)]
+    design, fitted, _ = fit_files(files, formula, family, **settings)
+    path, fit = tmp_path / "averages.npz", tmp_path / "fit.json"
+    digests.write_json(fit, {})
+    average_rows(design, fitted, files, balanced).write(path, fit)
+    numbers = {"C(origin)": "2"}, fitted.summary["df_residual"], 0.9
+    stored = marginal_tables(design, fitted, Averaged.read(path, fit), *numbers)
+    direct = margins(design, fitted, files, *numbers, balanced)
+    pd.testing.assert_frame_equal(stored.effects, direct.effects, check_exact=True)
+    pd.testing.assert_frame_equal(stored.means, direct.means, check_exact=True)
+    assert len(direct.means) and direct.means["mean"].notna().any()
+    digests.write_json(fit, {"another": 1})
+    with pytest.raises(UserError, match="it was made from another fit than"):
+        Averaged.read(path, fit)

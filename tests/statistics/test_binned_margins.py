@@ -63,6 +63,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bins_have_the_averages_of_rows(name, files):
     response, family, settings = CASES[name]

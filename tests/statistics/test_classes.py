@@ -20,10 +20,10 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import layers, linear, predict, sources
-from tfglm.networks.export import Exported
-from tfglm.networks.layers import Scale
+from tfglm.networks.export import ExportedNetwork
+from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.training import ChiefHooks, Training
 from tfglm.results import classes, metrics, unseen
 
 MULTINOMIAL = FAMILIES["multinomial"]
@@ -64,12 +64,12 @@ def training(file: IngestedFile, of_design: Design, folder: Path, **keys) -> Tra
     settings = TrainingConfig.model_validate({"batch_size": 200, "epochs": 2, "hidden": [8]} | keys)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
     strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    return Training(*units, settings, strategy, folder, Chief(lambda *of_step: None, lambda line: None))
+    return Training(*units, settings, strategy, folder, ChiefHooks(lambda *of_step: None, lambda line: None))
 
 
 def random_network(of_design: Design, **keys):
     settings = TrainingConfig.model_validate({"hidden": [5], "activation": "tanh", "wide": True} | keys)
-    network = layers.network(of_design, settings, Scale([0.1, -0.2, 0.4], 1.0), seed=2)
+    network = layers.network(of_design, settings, OutputScale([0.1, -0.2, 0.4], 1.0), seed=2)
     random = np.random.default_rng(3)
     network.set_weights([random.normal(0, 0.4, weight.shape) for weight in network.get_weights()])
     return network
@@ -123,6 +123,7 @@ def test_classes_are_the_levels_of_the_training_rows_in_order(file, frame, respo
     assert Design.from_json(of_design.as_json) == of_design
 
 
+@pytest.mark.slow
 def test_without_hidden_layers_it_reaches_the_likelihood_of_scikit_learn(file, frame, tmp_path):
     of_design = design(file)
     keys = {"hidden": [], "epochs": 40, "optimizer": {"learning_rate": 0.02}}
@@ -135,8 +136,10 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_scikit_learn(file, f
     reached = predict.means(Units(Workload(of_design, [file], "train")), trained.network)
     assert -1e-9 < reached["loss"] - least < 1e-3
     assert reached["accuracy"] == pytest.approx(exact.score(covariates, train["service"]), abs=0.01)
-    with pytest.raises(UserError, match=r"networks.m: a table of coefficients .* `service` has one for each class"):
-        linear.fitted({}, 0.0, 1.0, of_design, [file])
+    with pytest.raises(
+        UserError, match=r"networks.m: .* no table of coefficients, .* each class of `service` has its own"
+    ):
+        linear.fitted({}, {"layers": {"hidden": []}}, of_design, [file])
 
 
 def test_learning_begins_at_the_weighted_shares_of_the_classes(file, frame, tmp_path):
@@ -210,7 +213,7 @@ def test_rows_of_a_class_that_no_training_row_has_are_counted_and_left_out(file,
 def test_an_exported_network_has_a_probability_of_each_class(file, frame):
     of_design = design(file)
     network = random_network(of_design)
-    exported = Exported(network, of_design, {}, None)
+    exported = ExportedNetwork(network, of_design, {}, None)
     rows = frame[frame["month"] == 6]
     columns = {
         name: tf.constant(rows[name].tolist(), tf.string if kind == "text" else tf.float64)
@@ -225,7 +228,7 @@ def test_an_exported_network_has_a_probability_of_each_class(file, frame):
 def test_the_description_of_a_multinomial_regression_has_its_coefficients_by_class(file, frame):
     of_design = design(file, "service ~ origin + hour")
     network = random_network(of_design, hidden=[])
-    exported = Exported(network, of_design, {}, None)
+    exported = ExportedNetwork(network, of_design, {}, None)
     fit = {
         "layers": {"hidden": []},
         "start": [0.1, -0.2, 0.4],
@@ -236,7 +239,7 @@ def test_the_description_of_a_multinomial_regression_has_its_coefficients_by_cla
     }
     description = json.loads(json.dumps(exported.description(fit, {})))
     assert (description["classes"], description["link"]) == (CLASSES, "softmax")
-    assert {column["name"] for column in description["inputs"]} == {"origin", "hour"}
+    assert {column["name"] for column in description["columns"]} == {"origin", "hour"}
     estimates = {(each["class"], each["term"], each["level"]): each["estimate"] for each in description["coefficients"]}
     rows = frame[:20]
     eta = np.stack(
@@ -261,7 +264,7 @@ def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
     refused("delay ~ hour", r"`delay` is a number, and classes are text or whole numbers; derive one under data.derive")
     refused("seats ~ hour", r"`seats` has 250 different values in the training rows, and 100 classes are the most")
     refused("service ~ hour", r"`service` cannot have missing values as a level", missing={"service": "level"})
-    refused("service ~ hour + service", r"`service` is the response and stands on the right-hand side too")
+    refused("service ~ hour + service", r"`service` is the response and cannot be on the right-hand side too")
     alike = ingest_frame(frame.assign(service="mail"), tmp_path)
     with pytest.raises(
         UserError, match=r"has only the class `mail` in the training rows, so there is nothing to learn"
@@ -277,7 +280,7 @@ def test_what_has_no_classes_is_refused_by_name(file, frame, tmp_path):
     [
         ({"offset": "hour"}, "offset: an offset adds the same to the linear predictors of all classes"),
         ({"offset_from": "exact"}, "offset_from: a regression has one linear predictor"),
-        ({"threshold": 0.4}, "threshold: of several classes the one with the largest probability is predicted"),
+        ({"threshold": 0.4}, "threshold: a model of several classes predicts the class with the largest probability"),
         ({"trials": "flights"}, "trials: only family binomial has trials"),
         ({"identity": ["predicted"]}, "predictions have a column `predicted` of their own"),
     ],

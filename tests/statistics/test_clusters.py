@@ -140,6 +140,7 @@ def by_cluster(matrix: np.ndarray, y: np.ndarray, clusters: np.ndarray) -> tuple
     return estimate, np.sqrt(factor * np.diag(bread @ sums.T @ sums @ bread))
 
 
+@pytest.mark.slow
 def test_an_integer_with_very_many_values_can_be_the_clusters(customers):
     files, frame = customers
     assert not files[0].column("customer").coded
@@ -155,6 +156,7 @@ def test_an_integer_with_very_many_values_can_be_the_clusters(customers):
     assert fitted.summary["std_errors"]["clusters"] == 105_000
 
 
+@pytest.mark.slow
 def test_an_integer_with_very_many_values_can_be_a_term(customers):
     files, frame = customers
     design, fitted, _ = fit_files(files, "y ~ C(customer) + x", "gaussian", rare={"customer": 2})

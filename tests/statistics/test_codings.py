@@ -216,7 +216,7 @@ def test_codings_that_cannot_be_are_refused(formula, frame, tmp_path):
 
 def test_codings_are_refused_where_levels_are_rare_or_penalised(frame, tmp_path):
     file = ingest_frame(frame, tmp_path)
-    with pytest.raises(UserError, match="levels that stand for rare or missing values have no place in it"):
+    with pytest.raises(UserError, match="levels for rare or missing values have no place in this order"):
         design_of("late ~ C(day, contr.poly)", "binomial", merge([file], rare={"day": 10}), [file])
     design_of("late ~ C(day, contr.sum)", "binomial", merge([file], rare={"day": 10}), [file])
     with pytest.raises(UserError, match="a penalised fit has a coefficient for each level, whatever the coding"):

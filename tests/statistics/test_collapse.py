@@ -122,6 +122,7 @@ def fit_to(workload: Workload, rows: Workload | None, held_out: Workload) -> Fit
     return fit(workload, Run(LocalExecutor()), held_out, rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_estimates_errors_and_tests_are_those_of_the_rows(files, dictionary, tmp_path, name):
     formula, family, keys = MODELS[name]
@@ -280,7 +281,7 @@ def test_a_response_far_from_0_is_read_row_by_row(tmp_path):
     rows = pd.DataFrame({"y": 1e9 + np.arange(40) % 5, "x": np.arange(40) % 2})
     files = [ingest_frame(rows, tmp_path)]
     few = collapsed_file(files, merge(files), CollapseConfig(columns=["x"], responses=["y"]), tmp_path / "collapsed")
-    assert not few.manifest.shards and "`y` has a mean so far from 0" in collapsed.said(few)
+    assert not few.manifest.shards and "`y` has a mean so far from 0" in collapsed.in_words(few)
 
 
 def test_where_it_does_not_pay_the_rows_are_read(files, dictionary, tmp_path):
@@ -296,8 +297,8 @@ def test_where_it_does_not_pay_the_rows_are_read(files, dictionary, tmp_path):
         dictionary, columns={**dictionary.columns, "hour": replace(dictionary.columns["hour"], distinct=None)}
     )
     few = collapsed_file(files, plain, CollapseConfig(columns=["hour"]), tmp_path / "plain")
-    assert collapsed.said(few) == (
-        "the fit reads the rows as they are, as collapsing them does not pay: `hour` has too many different numbers"
+    assert collapsed.in_words(few) == (
+        "the fit reads the original rows, because collapsing them does not pay: `hour` has too many different numbers"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy.signal import correlate
 
+from tfglm import export
 from tfglm.config import DesignConfig, LayersConfig, SelectionConfig, TrainingConfig, load_layout
 from tfglm.data.dictionary import merge
 from tfglm.data.ingest import ingest
@@ -17,13 +18,13 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import layers
-from tfglm.networks.export import Exported
-from tfglm.networks.layers import Scale
+from tfglm.networks.export import ExportedNetwork
+from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import RESPONSE, Units
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.training import ChiefHooks, Training
 
 MULTINOMIAL = FAMILIES["multinomial"]
-SCALE = Scale([0.1, -0.2, 0.1], 1.0)
+SCALE = OutputScale([0.1, -0.2, 0.1], 1.0)
 KEYS = {"convolutions": [2, 3], "hidden": [4], "activation": "tanh"}
 
 
@@ -101,6 +102,7 @@ def test_gradients_are_those_of_finite_differences(file):
         )
 
 
+@pytest.mark.slow
 def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
     of_design = design(file)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
@@ -114,7 +116,7 @@ def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
         } | keys
         noted: dict[str, float] = {}
         settings, strategy = TrainingConfig.model_validate(raw), tf.distribute.OneDeviceStrategy("/cpu:0")
-        chief = Chief(lambda _, values: noted.update(values), lambda line: None)
+        chief = ChiefHooks(lambda _, values: noted.update(values), lambda line: None)
         Training(*units, settings, strategy, folder, chief).run()
         return noted["evaluate/accuracy"]
 
@@ -122,12 +124,13 @@ def test_filters_find_a_pattern_wherever_it_is(file, tmp_path):
     assert accuracy(tmp_path / "dense") < 0.9
 
 
+@pytest.mark.slow
 def test_an_exported_network_takes_images(file, tmp_path):
     of_design = design(file, "label ~ half + image")
     made = network(of_design)
-    exported = Exported(made, of_design, {}, None)
+    exported = ExportedNetwork(made, of_design, {}, None)
     assert exported.kinds == {"half": "number", "image": "image"}
-    exported.save(tmp_path)
+    export.save(exported, exported.kinds, tmp_path, exported.covariates.shapes)
     images, half = np.random.default_rng(6).integers(0, 256, (5, 8, 7), dtype=np.uint8), np.linspace(0, 0.4, 5)
     (factor,) = (factor for factor in of_design.numeric if factor.name == "half")
     numbers = np.column_stack([(half - factor.center) / factor.scale, images.reshape(5, 56) / 255, np.zeros((5, 3))])
@@ -137,7 +140,7 @@ def test_an_exported_network_takes_images(file, tmp_path):
     np.testing.assert_allclose(outputs["linear_predictor"], eta, rtol=1e-4, atol=1e-5)
     fit = {"layers": KEYS, "start": SCALE.start, "unit": 1.0, "rows": 1, "steps": 1, "response": "label"}
     described = exported.description(fit, {})
-    assert described["inputs"][1] == {"name": "image", "type": "image", "missing": None}
+    assert described["columns"][1] == {"name": "image", "type": "image", "missing": None}
     assert described["numbers"][1]["functions"] == [{"function": "image", "shape": (8, 7)}]
     assert described["convolutions"] == {"filters": [2, 3], "kernel": 3, "pooling": 2}
 
@@ -149,7 +152,7 @@ def test_an_exported_network_takes_images(file, tmp_path):
         (
             "label ~ image",
             {"convolutions": [2] * 3, "kernel": 3},
-            r"8 x 7 pixels are too small: .* leave 1 pixels, and pooling",
+            r"8 x 7 pixels are too small: .* leave 1 pixels of a side, and pooling",
         ),
         ("label ~ image", {"kernel": 9}, r"2 convolutions with filters of 9 x 9 leave 0 pixels"),
     ],

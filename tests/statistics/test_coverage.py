@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 import scipy.special
 
 from replicates import Replicates
@@ -30,6 +31,7 @@ def coverage(fits: list[np.ndarray], truth: np.ndarray, chosen: int) -> tuple[np
     return (np.abs(z) <= 1.959964).mean(0), z.std(0)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(tmp_path):
     frame = covariates()
     eta, truth = linear_predictor(frame)
@@ -42,6 +44,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(tmp_path):
     assert np.all((spread >= 0.95) & (spread <= 1.05)), spread
 
 
+@pytest.mark.slow
 def test_where_rows_of_a_day_are_alike_only_errors_by_cluster_hold_up(tmp_path):
     frame = covariates()
     eta, truth = linear_predictor(frame)

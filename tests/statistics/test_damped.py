@@ -75,7 +75,7 @@ def test_so_does_one_with_absorbed_factors(tmp_path):
             "gamma",
             "inverse",
             -5.0,
-            "with link inverse the linear predictor has to be above 0, and the offset takes it below",
+            "with link inverse the linear predictor has to be above 0, and the offset moves it below 0",
         ),
     ],
 )

@@ -253,6 +253,7 @@ def test_a_linear_predictor_out_of_the_range_of_the_link_has_no_prediction(tmp_p
     assert measured["rows"] == 1 and measured["rows_out_of_range_of_link"] == 1
 
 
+@pytest.mark.slow
 def test_theta_is_estimated_together_with_all_else(frame, files, tmp_path):
     response = {"family": "negative_binomial", "formula": "bumps ~ carrier + hour"}
     design, fitted, _ = fit_files(files, response["formula"], response["family"], std_errors="robust")

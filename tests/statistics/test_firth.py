@@ -115,7 +115,7 @@ def test_the_model_without_a_term_is_that_of_the_other_terms(tmp_path, formula, 
 
 def test_responses_that_are_all_alike_once_rows_of_weight_0_are_left_out_are_refused(tmp_path):
     frame = ROWS.assign(times=1 - ROWS["late"])
-    said = "the mean of the response `late` is 0, the end of what family binomial can have, so there is nothing to fit"
+    said = "the mean of the response `late` is 0, an end of the range of family binomial, so there is nothing to fit"
     with pytest.raises(UserError, match=said):
         fit_frame(frame, "late ~ hour", "binomial", tmp_path, firth=True, frequency="times")
 

@@ -82,6 +82,7 @@ def test_the_prior_is_that_of_the_whole_model_and_the_coverage_the_one_asked_for
     assert fallen == pytest.approx(scipy.stats.chi2.ppf(0.8, 1), abs=2e-5)
 
 
+@pytest.mark.slow
 def test_intervals_of_few_events_hold_the_truth_where_walds_do_too(tmp_path):
     # Of 60 rows with some 8 events; the large simulation is benchmarks/likelihoods.py.
     random, held = np.random.default_rng(7), np.zeros(2)

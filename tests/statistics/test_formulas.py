@@ -101,7 +101,7 @@ def named(term: str, level: str) -> str:
     return ":".join(parts).replace(" ", "")
 
 
-def served(exported: export.Exported, carrier: list[str], columns: dict[str, np.ndarray]) -> np.ndarray:
+def served(exported: export.ExportedRegression, carrier: list[str], columns: dict[str, np.ndarray]) -> np.ndarray:
     """The linear predictor of an exported model."""
     numbers = {name: tf.constant(values, tf.float64) for name, values in columns.items()}
     return exported.predict(carrier=tf.constant(carrier), **numbers)["linear_predictor"].numpy()
@@ -123,7 +123,7 @@ def test_predictions_of_tables_and_of_a_saved_model_agree_beyond_the_range(frame
     assert (predicted["remark"] == predict.OUTSIDE).to_numpy().tolist() == beyond.tolist()
     # Beyond its range a natural spline is a straight line.
     inputs = {name: new[name].astype(float).to_numpy() for name in ("hour", "wind", "day")}
-    exported = export.Exported(design, fitted, {})
+    exported = export.ExportedRegression(design, fitted, {})
     carriers = new["carrier"].tolist()
     eta = served(exported, carriers, inputs)
     assert eta == pytest.approx(predicted["linear_predictor"].to_numpy(), rel=1e-11)
@@ -133,10 +133,11 @@ def test_predictions_of_tables_and_of_a_saved_model_agree_beyond_the_range(frame
     assert served(exported, carriers, {**inputs, "wind": inputs["wind"] + 7}) == pytest.approx(eta, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_effects_and_curves_are_those_of_predictions_of_changed_rows(frame, tmp_path):
     files = [ingest_frame(frame, tmp_path)]
     design, fitted, dictionary = fit_files(files, SEAM, "binomial", std_errors="cluster(day)")
-    exported = export.Exported(design, fitted, {})
+    exported = export.ExportedRegression(design, fitted, {})
 
     def mean(**changed: float) -> float:
         inputs = {name: frame[name].to_numpy(float) + changed.get(name, 0.0) for name in ("hour", "wind", "day")}
@@ -260,6 +261,7 @@ FUNCTIONS = {
 """What stands before and after what each is applied to, and its values, unless it learns from them."""
 
 
+@pytest.mark.slow
 def test_powers_next_to_parentheses_are_those_of_r_in_every_function(arithmetic):
     without_slope = 0
     rows, step, precise = np.arange(1, 10), np.longdouble(1e-7), POSITIONS.astype(np.longdouble)

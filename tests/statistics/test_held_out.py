@@ -6,12 +6,12 @@ import pytest
 from sklearn.metrics import log_loss
 
 from tfglm.results import compare, held_out
-from tfglm.results.compare import Model
+from tfglm.results.compare import ComparedModel
 
 
-def model(name: str, metrics: dict, response: str = "late", **keys) -> Model:
+def model(name: str, metrics: dict, response: str = "late", **keys) -> ComparedModel:
     fit = {"model": name, "formula": f"{response} ~ x", "family": "binomial", "provenance": {"model": keys}}
-    return Model(fit, metrics, None)
+    return ComparedModel(fit, metrics, None)
 
 
 def metrics(y: np.ndarray, p: np.ndarray, date: np.ndarray) -> dict:
@@ -58,6 +58,7 @@ def test_nothing_is_said_of_weights_other_rows_and_other_responses():
     assert list(held_out.differences([model("a", one)])) == list(held_out.COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [20, 60])
 def test_the_interval_covers_the_true_difference(groups):
     """Groups of unequal sizes, with a difference of their own each and rows that share it: 95 % within four standard errors of

@@ -67,6 +67,7 @@ def fit_moved(
     return design, fitted, files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_estimates_errors_tests_and_metrics_move_with_the_response(model, frame, tmp_path):
     keys = MODELS[model]

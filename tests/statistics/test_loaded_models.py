@@ -14,11 +14,10 @@ import pytest
 
 import predict as predict_script
 import tfglm
-from pools import estimates_of, fit_files, ingest_frame, write_fit
-from tfglm import digests
+from pools import fit_files, ingest_frame, write_results
 from tfglm.config import ResultsConfig
 from tfglm.errors import UserError
-from tfglm.results import coefficients, csv_files, joint
+from tfglm.results import csv_files
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 PREDICTION = {"train": "FALSE", "predict": "TRUE"}
@@ -41,14 +40,7 @@ def folder(tmp_path_factory) -> Path:
         [file], "late ~ carrier + C(month):poly(distance, 2)", "binomial", std_errors="robust"
     )
     fitted.summary["provenance"] = {"model": {}}
-    design.write(folder / "design.json")
-    write_fit(fitted, design, folder)
-    digests.write_json(folder / "reference.json", {})
-    estimates = estimates_of(design, fitted)
-    tables = {"coefficients": coefficients.table(estimates, 0.95), "terms": joint.joint_tests(estimates)}
-    for name, table in tables.items():
-        csv_files.write(table, folder / f"{name}.csv")
-        digests.write_beside(folder / f"{name}.csv", folder / "fit.json")
+    write_results(fitted, design, folder)
     return folder
 
 
@@ -68,10 +60,11 @@ def written_predictions(folder: Path, frame: pd.DataFrame, scratch: Path, policy
         **{key: folder / name for key, name in names.items()},
         manifest=file.folder / "manifest.json",
         settings=ResultsConfig(unseen=policy, confidence=0.9),
-        predictions=scratch / "predictions.parquet",
+        split="predict",
+        output=scratch / "predictions.parquet",
     )
     predict_script.main(arguments)
-    return pq.read_table(arguments.predictions).to_pandas()
+    return pq.read_table(arguments.output).to_pandas()
 
 
 @pytest.mark.parametrize("policy", ["missing", "reference"])
@@ -133,6 +126,7 @@ def test_mistakes_are_named(folder, frame):
         tfglm.load(folder / "data")
 
 
+@pytest.mark.processes
 def test_no_tensorflow_is_needed_and_nothing_slow_until_then(folder):
     line = (
         "import sys, tfglm; before = set(sys.modules); print('pandas' in before, end=' ')\n"
@@ -153,10 +147,11 @@ print(len(model.coefficients), model.vcov().shape[0], model._repr_html_().count(
 """
 
 
+@pytest.mark.processes
 def test_an_installed_package_reads_results_and_has_its_layouts_and_templates(folder, tmp_path):
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "setup.py"):
         shutil.copy2(SCRIPTS.parent / name, source)
     for name in ("scripts/tfglm", "config/layouts"):
         shutil.copytree(SCRIPTS.parent / name, source / name, symlinks=True)
@@ -177,3 +172,46 @@ def test_an_installed_package_reads_results_and_has_its_layouts_and_templates(fo
     assert about.split() == [str(site / "tfglm" / "__init__.py"), tfglm.__version__, *layouts]
     model = tfglm.load(folder)
     assert list(map(int, counts.split())) == [len(model.coefficients), len(model.vcov()), 1 + len(model.coefficients)]
+
+
+def test_columns_that_the_frame_lacks_are_derived_as_the_workflow_does(tmp_path):
+    rows = rows_of(400, 3).assign(departure=np.random.default_rng(4).integers(0, 2400, 400))
+    derive = {"hour": "departure // 100 % 24", "far": "distance > 1000", "far_late": "far * hour"}
+    file = ingest_frame(rows, tmp_path / "data", derive=derive, columns=["late", "carrier", "hour", "far_late"])
+    design, fitted, _ = fit_files([file], "late ~ carrier + hour + far_late", "binomial")
+    layouts = {"other": {"hour": "hhmm // 100"}, "own": {"hour": derive["hour"]}}
+    of_config = {name: derive[name] for name in ("far", "far_late")}
+    fitted.summary["provenance"] = {"model": {}, "data": {"derive": of_config}, "derived_in_layouts": layouts}
+    write_results(fitted, design, tmp_path)
+    model = tfglm.load(tmp_path)
+    hour = rows["departure"] // 100 % 24
+    computed = rows.assign(hour=hour, far_late=(rows["distance"] > 1000) * hour)
+    expected = model.predict(computed[["carrier", "hour", "far_late"]])
+    pd.testing.assert_frame_equal(model.predict(rows[["carrier", "departure", "distance"]]), expected)
+    # A column that is there is not derived again.
+    given = rows.assign(hour=3)[["carrier", "departure", "distance", "hour"]]
+    assert not np.allclose(model.predict(given)["linear_predictor"], expected["linear_predictor"])
+    with pytest.raises(UserError, match="the frame has no column `hour`, `far_late`"):
+        model.predict(rows[["carrier", "departure"]])
+
+
+def test_tidy_glance_and_summary_are_those_of_the_tables(folder):
+    model = tfglm.load(folder)
+    tidy, glance = model.tidy(), model.glance()
+    assert tidy.columns.tolist() == [
+        *("term", "level", "estimate", "std_error", "statistic", "p_value", "ci_lower", "ci_upper"),
+    ]
+    assert tidy.loc[tidy["term"] == "carrier", "level"].tolist() == ["B6", "UA"]
+    assert tidy["statistic"].to_numpy() == pytest.approx(tidy["estimate"] / tidy["std_error"])
+    assert len(glance) == 1 and glance["nobs"].item() == 2000 and glance["std_errors"].item() == "robust"
+    assert glance["aic"].item() == model.fit["aic"] and "r_squared" not in glance
+    text = repr(model.summary())
+    assert text.splitlines()[0] == "m: late ~ carrier + C(month):poly(distance, 2)"
+    assert f"{tidy['estimate'].iloc[0]:.5g}" in text and "nobs 2,000" in text and "df_residual 1,9" in text
+
+
+def test_tests_by_t_have_their_degrees_of_freedom(tmp_path):
+    design, fitted, _ = fit_files([ingest_frame(rows_of(50, 5), tmp_path / "data")], "distance ~ carrier", "gaussian")
+    fitted.summary["provenance"] = {"model": {}}
+    write_results(fitted, design, tmp_path)
+    assert tfglm.load(tmp_path).tidy()["df"].tolist() == [47.0] * 3

@@ -12,17 +12,20 @@ import pandas as pd
 import pytest
 import scipy.special
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from formulaic import model_matrix
 
 from pools import CR1, fit_files, ingest_frame, table_of
 from tfglm.design.arithmetic import tree_of
 from tfglm.design.derivatives import DERIVATIVES, derivative
 from tfglm.design.parametrisation import to_data_scale
-from tfglm.design.transforms import TRANSFORMS, Call, apply, learn
+from tfglm.design.transforms import TRANSFORMS, FormulaCall, apply, learn
 from tfglm.engine.averages import LevelMeans
 from tfglm.engine.averaging import average
 from tfglm.engine.workload import Workload
-from tfglm.results.margins import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Largest, Margins, margins
+from tfglm.errors import UserError
+from tfglm.results.marginal_tables import EMPTY_COMBINATION, NO_ERRORS, NO_SLOPE, PENALISED, Margins
+from tfglm.results.margins import Largest, margins
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ROWS = 1500
@@ -230,6 +233,7 @@ def test_of_a_linear_regression_they_are_its_coefficients(files):
         assert effects[name].to_numpy(float) == pytest.approx(expected[name].to_numpy(float), rel=1e-8), name
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes_and_other_blocks_nearly_the_same(files):
     fit = fit_files(files, "late ~ carrier * origin + hour", "binomial")
     once, again = margins_of(fit, files), margins_of(fit, files)
@@ -335,8 +339,33 @@ def test_every_function_of_a_formula_has_its_derivative():
     options["I"] += [{"expression": tree_of(ast.parse("1 / x - 2 ** x * log(x) + x ** x", mode="eval").body)[0]}]
     for function in TRANSFORMS:
         for each in options.get(function, [{}]):
-            learnt, _ = learn([Call("scale", {"center": False}), Call(function, each)], x, np.ones(41), "f")
+            learnt, _ = learn(
+                [FormulaCall("scale", {"center": False}), FormulaCall(function, each)], x, np.ones(41), "f"
+            )
             inside = x[1:-1] + 0.01
             higher, lower = (apply(np, learnt, inside + step) for step in (1e-6, -1e-6))
             numerical = (np.array(higher) - np.array(lower)) / 2e-6
             np.testing.assert_allclose(derivative(learnt, inside), numerical, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_means_at_an_exposure_are_those_of_rows_that_have_it(frame, files, tmp_path, balanced):
+    settings = {"offset": "log(seats)", "std_errors": "HC1"}
+    fit = fit_files(files, "changes ~ carrier + hour + distance", "poisson", **settings)
+    means = margins_of(fit, files, balanced=balanced, offset_at=30.0).means.set_index("level")
+    model = smf.glm(
+        "changes ~ carrier + hour + distance", frame, family=sm.families.Poisson(), offset=np.log(frame["seats"])
+    ).fit(tol=1e-14)
+    rows = frame.assign(hour=frame["hour"].mean(), distance=frame["distance"].mean()) if balanced else frame
+    for level in ("AA", "UA"):
+        expected = model.predict(rows.assign(carrier=level), offset=np.full(len(rows), np.log(30.0))).mean()
+        assert means.loc[level, "mean"] == pytest.approx(expected, rel=1e-7)
+    # The offset of a row with 60 seats is log(2) larger, and so is each mean twice as large, with its error.
+    twice = margins_of(fit, files, balanced=balanced, offset_at=60.0)
+    assert twice.means["mean"].to_numpy() == pytest.approx(2 * means["mean"].to_numpy(), rel=1e-10)
+    assert twice.means["std_error"].to_numpy() == pytest.approx(2 * means["std_error"].to_numpy(), rel=1e-8)
+    with pytest.raises(UserError, match=r"models.m.offset_at: `log\(seats\)` is not finite at 0"):
+        margins_of(fit, files, offset_at=0.0)
+    without = fit_files(files, "changes ~ hour - 1", "poisson", **settings)
+    with pytest.raises(UserError, match=r"models\.m\.offset_at: the model has no intercept"):
+        margins_of(without, files, offset_at=1.0)

@@ -12,9 +12,11 @@ import metamorphic
 from metamorphic import Model, compare, reported, weights_of
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm.design.parametrisation import hold
+from tfglm.results import coefficients
 from tfglm.results.hypotheses import hypotheses
 from tfglm.results.joint import joint_tests
 from tfglm.results.margins import margins
+from tfglm.results.pairwise import pairwise
 
 FEW, MANY = range(1, 5), range(1000, 1040)
 
@@ -108,6 +110,7 @@ def renamed(report: metamorphic.Reported, back: dict[str, str], like: metamorphi
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FEW)
 def test_a_few_models_in_other_words(seed, tmp_path):
     assert contradictions(seed, tmp_path) == []
@@ -117,6 +120,74 @@ def test_a_few_models_in_other_words(seed, tmp_path):
 @pytest.mark.parametrize("seed", MANY)
 def test_many_models_in_other_words(seed, tmp_path):
     assert contradictions(seed, tmp_path) == []
+
+
+FAMILIES = {"negative_binomial": "bags", "binomial": "late", "gaussian": "amount", "multinomial": "kind"}
+"""Families of the comparisons below, and the responses."""
+
+TERMS = ["x", "z", "g", "h", "x:g", "g:h"]
+NAMES = {"a": "w3", "b": "w1", "c": "w4", "d": "w2"}
+"""Other names of the levels of g, in another order."""
+
+
+def comparisons(
+    frame: pd.DataFrame,
+    folder,
+    family: str,
+    terms: list[str] = TERMS,
+    unit: float = 1.0,
+    names: dict[str, str] | None = None,
+    **settings,
+) -> pd.Series:
+    """Contrasts, pairs of levels, tests of hypotheses and joint tests of a model: numbers without a unit, which do not depend on
+    the `unit` of x, by what they are of."""
+    names = names or dict(zip("abcd", "abcd", strict=True))
+    frame = frame.assign(x=frame["x"] * unit, g=frame["g"].map(names))
+    formula = f"{FAMILIES[family]} ~ {' + '.join(terms)}"
+    design, fitted, _ = fit_files([ingest_frame(frame, folder)], formula, family, **settings)
+    estimates = estimates_of(design, fitted, {"g": names["a"], "h": "p"})
+    parts = [f"{equation}: " for equation in design.equations] or [""]
+    g, tests = {old: f"g[{new}]" for old, new in names.items()}, []
+    for part in parts:
+        asked = {"b to c": {part + g["b"]: 1, part + g["c"]: -1}, "half of x": {f"{part}x": 0.5}}
+        tests.append(coefficients.contrasts(estimates, asked, 0.95).set_index("contrast").add_prefix(part))
+        rows = [{part + g["b"]: 1}, {part + g["c"]: 1}, {f"{part}x": 1 * unit}]
+        tests.append(hypotheses(estimates, {"three": rows}).set_index("hypothesis").add_prefix(part))
+    joint = joint_tests(estimates)
+    index = ["class", "term"] if "class" in joint else ["term"]
+    tests.append(joint.assign(term=joint["term"].map(lambda term: ":".join(sorted(term.split(":"))))).set_index(index))
+    pairs = pairwise(estimates, ["h"], 0.95)
+    tests.append(pairs.set_index([*(["class"] if "class" in pairs else []), "level", "against"]))
+    kept = [test[[name for name in test if name.split(": ")[-1] in NUMBERS_OF_TESTS]] for test in tests]
+    found = pd.concat([test.rename(columns=str).stack() for test in kept])
+    found.index = [str(key) for key in found.index]
+    return found.astype(float).sort_index()
+
+
+NUMBERS_OF_TESTS = ("t", "z", "df", "chi_squared", "F", "p_tukey", "p_holm")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_comparisons_say_the_same_in_other_words(family, tmp_path):
+    random = np.random.default_rng(8)
+    frame = metamorphic.table(700, random)
+    frame["bags"] = random.poisson(frame["bags"] * random.gamma(2, 0.5, 700))
+    frame["kind"] = np.where(frame["late"] == 1, "late", random.choice(["early", "on time"], 700))
+    first = comparisons(frame, tmp_path / "first", family)
+    counted = comparisons(frame, tmp_path / "counted", family, frequency="times")
+    others = {
+        "terms": comparisons(frame, tmp_path / "terms", family, ["h", "g", "z", "x", "g:x", "h:g"]),
+        "unit": comparisons(frame, tmp_path / "unit", family, unit=1e7),
+        "rows": comparisons(frame.sample(frac=1, random_state=2), tmp_path / "rows", family),
+        "levels": comparisons(frame, tmp_path / "levels", family, names=NAMES),
+        "repeated": comparisons(frame.loc[frame.index.repeat(frame["times"])], tmp_path / "repeated", family),
+    }
+    assert len(first) > 20 and np.isfinite(first).all()
+    for name, other in others.items():
+        expected = counted if name == "repeated" else first
+        assert list(other.index) == list(expected.index), name
+        assert other.to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-6, abs=1e-6), name
 
 
 def years() -> pd.DataFrame:
@@ -169,6 +240,7 @@ def test_powers_of_years_are_estimated_as_exactly_as_their_numbers_allow(tmp_pat
     assert test["df"] == 3 and test["F"] == pytest.approx(centred.fvalue, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"std_errors": "HC3"}, {"tests": "likelihood_ratio"}], ids=str)
 def test_powers_of_years_say_what_powers_of_centred_years_say(settings, tmp_path):
     frame = years()
@@ -222,6 +294,23 @@ def test_a_column_in_another_unit_is_aliased_whatever_the_unit(tmp_path):
         table = table_of(*fit_frame(frame, "y ~ gb + twice", "gaussian", tmp_path / str(number)))
         assert list(table["status"]) == ["", "", "aliased"] and table["std_error"].iloc[1] > 0
         assert table["aliased_with"].iloc[2] == (f"{scale:.4g} gb" if scale != 1 else "gb")
+
+
+def test_what_aliases_slopes_without_a_common_one_is_told_as_in_r(tmp_path):
+    """Beside an intercept t:g with t = 1.7e12 + seconds has a column too much, which is that of no reference level."""
+    frame = interaction().assign(stamp=lambda frame: 1.7e12 + (frame["gb"] * 1e3).round())
+    table = table_of(*fit_frame(frame, "y ~ stamp:kind", "gaussian", tmp_path / "aliased"))
+    assert list(table["status"]) == ["", "", "", "aliased"]
+    assert table["aliased_with"].iloc[3] == "1.7e+12 Intercept - stamp:kind[p] - stamp:kind[q]"
+    of_levels = smf.ols("y ~ C(kind, Treatment('r'))", frame).fit()
+    unit = np.array([1.0, 1.7e12, 1.7e12])
+    assert table["estimate"].to_numpy()[:3] * unit == pytest.approx(of_levels.params.to_numpy(), rel=1e-5)
+    assert table["std_error"].to_numpy()[:3] * unit == pytest.approx(of_levels.bse.to_numpy(), rel=1e-5)
+    # Each level has a slope, where the number can tell them apart; beside a common slope the reference level is 0.
+    slopes = table_of(*fit_frame(frame, "y ~ gb:kind", "gaussian", tmp_path / "slopes"))
+    assert (slopes["std_error"] > 0).all()
+    beside = table_of(*fit_frame(frame, "y ~ gb + gb:kind", "gaussian", tmp_path / "beside"))
+    assert list(beside["estimate"] == 0) == [False, False, True, False, False]
 
 
 def test_a_column_that_others_nearly_make_is_estimated_if_the_rows_tell_it_apart(tmp_path):

@@ -77,7 +77,7 @@ def test_clusters_are_those_of_the_sums_of_scores(frame, settings, tmp_path):
     scores, bread = scores_and_bread(frame, design, fitted, weight)
     assert_covariances(covariance_of(design, fitted), cr1(scores, bread, frame["day"], rows))
     table = coefficients.table(estimates_of(design, fitted), 0.95)
-    few = table["note"].str.startswith("too few clusters tell of it")
+    few = table["note"].str.startswith("too few clusters for this test")
     assert (table.loc[few, "term"] == "wind").all() and (few == (table["df"] < 40)).all()
     assert table.loc[table["term"] == "x", "p_value"].notna().all()
 
@@ -135,6 +135,7 @@ def test_a_class_of_few_rows_in_a_level_has_no_test_by_cluster(frame, tmp_path):
     assert table.loc[table["level"] == "B", "p_value"].notna().all() and not rare_events(design, fitted)[~of_c].any()
 
 
+@pytest.mark.slow
 def test_intervals_by_cluster_cover_the_truth(tmp_path):
     """Responses without any effect, with what a day has in common; 95 % intervals and the joint tests of 5 %."""
     random, rows, days = np.random.default_rng(8), 3000, 250

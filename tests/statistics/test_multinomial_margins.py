@@ -54,6 +54,7 @@ def test_effects_are_those_of_statsmodels(frame, tmp_path):
     assert np.allclose(ours.means.groupby("level")["mean"].sum(), 1, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_means_and_effects_have_errors_by_the_delta_method(frame, tmp_path):
     """With an interaction, a curve, frequencies and errors by cluster."""
     formula = "status ~ carrier*x + origin + I(x^2)"

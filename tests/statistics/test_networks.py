@@ -22,10 +22,11 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import layers, linear, predict, sources, stored
-from tfglm.networks.layers import Scale
+from tfglm.networks.export import ExportedNetwork
+from tfglm.networks.layers import OutputScale
 from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.training import ChiefHooks, Training
 from tfglm.results import coefficients, estimates, read, unseen
 from tfglm.results.predict import check_identity
 
@@ -59,7 +60,7 @@ def training(
     settings = TrainingConfig.model_validate({"batch_size": 100, "epochs": 2, "hidden": [8]} | keys)
     units = [Units(Workload(of_design, [file], split)) for split in ("train", "evaluate")]
     strategy = strategy or tf.distribute.OneDeviceStrategy("/cpu:0")
-    return kind(*units, settings, strategy, folder, Chief(record, LINES.append))
+    return kind(*units, settings, strategy, folder, ChiefHooks(record, LINES.append))
 
 
 LINES: list[str] = []
@@ -79,6 +80,7 @@ def test_the_loss_of_tensors_is_that_of_arrays(family):
     np.testing.assert_allclose(loss, FAMILIES[family].loss(eta, y[family]), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_an_epoch_has_each_row_once_and_an_order_of_its_own(file):
     units = Units(Workload(design(file), [file], "train"))
     rows = np.concatenate([units.train(number).numbers for number in range(len(units))])
@@ -125,7 +127,7 @@ def test_gradients_are_those_of_finite_differences(file, family):
     response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
     of_family = design(file, FORMULA.replace("late", response) + " + carrier:hour", family)
     network = layers.network(
-        of_family, TrainingConfig(hidden=[5, 4], activation="tanh", wide=True), Scale(0.5, 2.0), seed=4
+        of_family, TrainingConfig(hidden=[5, 4], activation="tanh", wide=True), OutputScale(0.5, 2.0), seed=4
     )
     rows = Units(Workload(of_family, [file], "train")).train(0)
     batch, y = [rows.groups[:200], rows.numbers[:200]], rows.numbers[:200, RESPONSE].astype(float)
@@ -149,6 +151,7 @@ def test_gradients_are_those_of_finite_differences(file, family):
         assert np.sum(gradient * direction) == pytest.approx(expected, rel=0.02, abs=2e-3 * abs(float(value)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", REGRESSIONS)
 def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression(file, family, tmp_path):
     response = {"gaussian": "delay", "binomial": "late", "poisson": "bags"}[family]
@@ -166,9 +169,9 @@ def test_without_hidden_layers_it_reaches_the_likelihood_of_the_exact_regression
     unit = trained.summary["unit"] ** 2
     assert 0 <= (reached - least) / unit < 1e-3
 
-    stored.save(trained.network, tmp_path / "checkpoint")
+    stored.save(trained.network, TrainingConfig(), tmp_path / "checkpoint")
     of_checkpoint = checkpoint.read(tmp_path / "checkpoint" / checkpoint.NETWORK)
-    learnt = linear.fitted(of_checkpoint, trained.summary["start"], trained.summary["unit"], of_family, [file])
+    learnt = linear.fitted(of_checkpoint, trained.summary | {"layers": {"hidden": []}}, of_family, [file])
     theirs, named = table_of(of_family, exact), estimates.estimated(of_family, learnt, {}, float("nan"))
     mine = coefficients.table(named, 0.95).set_index(["term", "level"])
     assert list(mine.index) == list(theirs.index) and (mine["reference"] == theirs["reference"]).all()
@@ -187,6 +190,7 @@ def exact_scores(of_design: Design, fitted, file: IngestedFile):
     return score(Workload(of_design, [file], "train"), fitted)
 
 
+@pytest.mark.slow
 def test_a_hidden_layer_finds_what_a_linear_model_cannot(tmp_path):
     random = np.random.default_rng(7)
     frame = flights(8000, seed=8)
@@ -200,6 +204,7 @@ def test_a_hidden_layer_finds_what_a_linear_model_cannot(tmp_path):
     assert deep.summary["smallest_held_out_loss"] < noise + 0.05
 
 
+@pytest.mark.slow
 def test_training_that_was_interrupted_ends_in_the_same_weights(file, tmp_path):
     keys = {
         "dropout": 0.3,
@@ -226,12 +231,13 @@ def test_training_that_was_interrupted_ends_in_the_same_weights(file, tmp_path):
             training(file, tmp_path / "cut", record=note, report_every=stop, **keys).run()
     LINES.clear()
     result = training(file, tmp_path / "cut", **keys).run()
-    assert any("going on from step" in line for line in LINES)
+    assert any("continuing from step" in line for line in LINES)
     assert result.summary == whole.summary
     for mine, theirs in zip(weights(result.network), weights(whole.network), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.slow
 def test_epochs_of_so_many_steps_take_the_same_steps(file, tmp_path):
     looks: dict[str, list[int]] = {"rows": [], "steps": []}
 
@@ -248,6 +254,7 @@ def test_epochs_of_so_many_steps_take_the_same_steps(file, tmp_path):
     assert trained.summary["epochs"] == 5
 
 
+@pytest.mark.slow
 def test_patience_keeps_the_weights_with_the_smallest_loss_held_out(file, tmp_path):
     # So long steps that it soon learns the training rows by heart.
     keys = {"hidden": [64, 64], "epochs": 30, "patience": 3, "optimizer": {"learning_rate": 0.02}}
@@ -258,9 +265,10 @@ def test_patience_keeps_the_weights_with_the_smallest_loss_held_out(file, tmp_pa
     assert predict.means(held_out, result.network)["loss"] == pytest.approx(result.summary["smallest_held_out_loss"])
 
 
+@pytest.mark.slow
 def test_a_stored_network_predicts_what_it_did(file, tmp_path):
     trained = training(file, tmp_path / "steps", wide=True, dropout=0.2).run()
-    stored.save(trained.network, tmp_path / "checkpoint")
+    stored.save(trained.network, TrainingConfig(), tmp_path / "checkpoint")
     fit = trained.summary | {"layers": {"hidden": [8], "wide": True, "dropout": 0.2}}
     loaded = stored.load(design(file), fit, tmp_path / "checkpoint")
     units = Units(Workload(design(file), [file], "evaluate"))
@@ -280,7 +288,7 @@ def test_the_regression_under_a_network_is_its_offset(file, tmp_path):
     (rows, flag, *_), known = units.read(0), scored.rows["flag"] >= 0
     np.testing.assert_array_equal(flag, scored.rows["flag"])
     np.testing.assert_allclose(rows.numbers[:, OFFSET], np.where(known, scored.rows["eta"], 0.0), atol=1e-6)
-    network = layers.network(of_network, TrainingConfig(hidden=[4]), Scale(0.0, 1.0), seed=1)
+    network = layers.network(of_network, TrainingConfig(hidden=[4]), OutputScale(0.0, 1.0), seed=1)
     network.get_layer("deep").kernel.assign(np.zeros((4, 1)))
     (predicted,) = (of_shard for of_shard in list(predict.score(units, network))[:1])
     np.testing.assert_allclose(predicted.rows["eta"][known], scored.rows["eta"][known], atol=1e-6)
@@ -302,11 +310,73 @@ def test_learning_begins_at_the_mean_response_above_the_offset(file, tmp_path):
     assert begun.counts.scale.start == pytest.approx(np.log(mean) - rows.numbers[used, OFFSET].astype(float).mean())
 
 
+FAR = 2.0**30
+"""Of which float32 tells no two responses apart that differ by less than 64."""
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory) -> IngestedFile:
+    """Responses and a column `base` near and far from 0, without a rounding error between them."""
+    random = np.random.default_rng(5)
+    frame = flights(2000, seed=6)[["carrier", "hour", "month"]]
+    frame["base"] = np.round(random.normal(size=2000) * 1024) / 1024
+    frame["near"] = 0.1 * frame["hour"] + (frame["carrier"] == "AA") + frame["base"] + random.normal(size=2000) / 2
+    frame["near"] = np.round(frame["near"] * 1024) / 1024
+    frame["far"], frame["far_base"], frame["same"] = FAR + frame["near"], FAR + frame["base"], 0.1
+    frame.loc[::50, ["carrier", "same"]] = None, 5.0
+    split = {"train": "month <= 5", "evaluate": "month = 6"}
+    return ingest_frame(frame, tmp_path_factory.mktemp("far"), split=split)
+
+
+OFFSETS = {"nothing": (None, None), "a column": ("base", "far_base"), "the difference": ("base", "base")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", [*OFFSETS, "a regression"])
+@pytest.mark.parametrize("hidden", [[], [4]], ids=["linear", "deep"])
+def test_a_response_far_from_0_is_learnt_as_one_near_to_it(far, hidden, offset, tmp_path):
+    keys = {"hidden": hidden, "epochs": 12, "optimizer": {"learning_rate": 0.01}}
+    losses, etas, tables = [], [], []
+    for response, column in zip(("near", "far"), OFFSETS.get(offset, (None, None)), strict=True):
+        of_network = design(far, f"{response} ~ carrier + hour", "gaussian", section="networks", offset=column)
+        under = None
+        if offset == "a regression":
+            regression = design(far, f"{response} ~ base", "gaussian")
+            under = sources.Regression(regression, fit_design(regression, [far]))
+        units = [sources.units(of_network, [far], split, under) for split in ("train", "evaluate")]
+        settings = TrainingConfig.model_validate({"batch_size": 100} | keys)
+        strategy, chief = tf.distribute.OneDeviceStrategy("/cpu:0"), ChiefHooks(lambda *_: None, LINES.append)
+        trained = Training(*units, settings, strategy, tmp_path / response, chief).run()
+        losses.append(predict.means(units[1], trained.network)["loss"])
+        of_rows = [scored.rows for scored in predict.score(units[1], trained.network)]
+        etas.append(np.concatenate([rows["eta"][rows["flag"] >= 0] for rows in of_rows]))
+        exported = ExportedNetwork(trained.network, of_network, unseen.missing_levels(of_network), under)
+        fit = trained.summary | {"layers": {"hidden": hidden}, "formula": of_network.formula}
+        fit |= {"offset": "digest"} if under else {}
+        tables.append(exported.description(fit, {})["start"])
+        if not hidden:
+            stored.save(trained.network, TrainingConfig(), tmp_path / response)
+            of_checkpoint = checkpoint.read(tmp_path / response / checkpoint.NETWORK)
+            named = estimates.estimated(of_network, linear.fitted(of_checkpoint, fit, of_network, [far]), {}, np.nan)
+            tables.extend(coefficients.table(named, 0.95)["estimate"].dropna())
+    assert losses[0] < 0.7 and losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert etas[1] - FAR == pytest.approx(etas[0], abs=1e-2)
+    near, of_far = np.split(np.array(tables), 2)
+    expected = FAR if offset in ("nothing", "the difference") else 0.0
+    assert of_far[:2] - expected == pytest.approx(near[:2], abs=1e-2)
+    assert of_far[2:] == pytest.approx(near[2:], abs=1e-2)
+
+
+def test_a_response_that_is_constant_where_all_else_is_known_is_refused(far, tmp_path):
+    with pytest.raises(UserError, match=r"networks.m: the response `same` is 0.1 in all training rows"):
+        training(far, tmp_path, design(far, "same ~ carrier", "gaussian", section="networks"))
+
+
 def test_embeddings_have_the_dimensions_that_are_asked_for(file):
     of_design = design(file)
     assert layers.embeddings(of_design, TrainingConfig()) == {"carrier": 3, "origin": 3}
     assert layers.embeddings(of_design, TrainingConfig(embedding=2)) == {"carrier": 2, "origin": 2}
-    network = layers.network(of_design, TrainingConfig(embedding={"carrier": 5}), Scale(0.0, 1.0))
+    network = layers.network(of_design, TrainingConfig(embedding={"carrier": 5}), OutputScale(0.0, 1.0))
     shapes = [tuple(weight.shape) for weight in network.weights[:2]]
     assert shapes == [(4, 5), (3, 3)]
     with pytest.raises(
@@ -346,8 +416,10 @@ def test_messages_name_the_section_of_networks(file, monkeypatch):
 
 def test_more_gpus_than_there_are_are_refused(monkeypatch):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-    with pytest.raises(UserError, match=r"networks.m.gpus: 2 are asked for, and TensorFlow finds 0 on this machine"):
-        strategies.of_one_process("mirrored", 2, None, "networks.m")
+    with pytest.raises(
+        UserError, match=r"networks.m.gpus: the config asks for 2, and TensorFlow finds 0 on this machine"
+    ):
+        strategies.one_process_strategy("mirrored", 2, None, "networks.m")
 
 
 def test_what_cannot_be_trained_is_refused_by_name(file, tmp_path):

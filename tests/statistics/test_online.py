@@ -21,7 +21,7 @@ from tfglm.engine.updates import orders
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.roles import curves
-from tfglm.solvers import training
+from tfglm.solvers import online
 from tfglm.solvers.run import Run
 
 FRAME = flights(5_000, seed=5)
@@ -98,10 +98,10 @@ def train(file, solver: str, settings: dict, start: float = 0.0, executor: Remem
     design = design_of("late ~ carrier + hour", "binomial", merge([file]), [file], **model)
     executor, workload = executor or Remembering(), Workload(design, [file], "train")
     weight = TRAIN["weight"].sum() if design.weights else len(TRAIN)
-    objective = training.Objective(workload, {"weight_sum": weight}, design.l1, design.l2, 1.0)
+    objective = online.MeanLoss(workload, {"weight_sum": weight}, design.l1, design.l2, 1.0)
     begin = np.r_[start, np.zeros(design.size - 1)]
     run = Run(executor, SolverConfig(solver=[solver], online=settings))
-    _, summary = training.train(objective, None, run, begin)
+    _, summary = online.train(objective, None, run, begin)
     return executor.remembered, summary
 
 
@@ -123,6 +123,7 @@ def gradient():
     return gradients(np.log(TRAIN["seats"].to_numpy()), TRAIN["weight"].to_numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_each_step_is_that_of_the_published_formula(learnt, gradient, case):
     rule, l1, l2, decay = CASES[case]
@@ -157,6 +158,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.processes
 def test_each_step_is_that_of_keras(learnt):
     x, y = matrix_and_response()
     given = [RATE, x.tolist(), y.tolist(), TRAIN["weight"].tolist(), np.log(TRAIN["seats"]).tolist()]
@@ -186,6 +188,7 @@ def rows_of(calls) -> list[tuple[str, int]]:
     return actual
 
 
+@pytest.mark.slow
 def test_each_epoch_has_every_row_once_in_another_order(tmp_path):
     frame = flights(120_000, seed=6)
     half = ingest_frame(frame[:80_000], tmp_path, "first"), ingest_frame(frame[80_000:], tmp_path, "second")
@@ -247,6 +250,7 @@ def exact(large):
     return fit(large, SolverConfig())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("synchronous", [False, True], ids=["asynchronous", "synchronous"])
 def test_it_comes_close_and_says_how_close(large, exact, synchronous):
     messages = []
@@ -352,7 +356,7 @@ def test_a_batch_larger_than_the_data_is_refused(file):
         ({"solver": "ftrl", "online": {"learning_rate": 0}}, "greater than 0"),
         ({"solver": ["newton", "sgd"]}, "expected one solver, or an online one and `newton`"),
         ({"solver": "sgd", "l1": 0.1}, "`sgd` sets no coefficient to zero"),
-        ({"solver": "ftrl", "online": {"decay": 1.0}}, "become shorter by themselves"),
+        ({"solver": "ftrl", "online": {"decay": 1.0}}, "shortens its steps itself"),
         ({"solver": "sgd", "path": {}}, "only `newton` follows a path"),
         ({"l1": -0.1}, "greater than or equal to 0"),
         ({"path": {"penalties": [0.1, -1.0]}}, "greater than 0"),
@@ -366,9 +370,9 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 def test_curves_can_be_read_by_tensorboard(tmp_path):
-    record = curves.recorder(tmp_path / "events")
-    record(3, {"online/loss": 0.5})
-    record(4, {"online/loss": 0.25})
+    written = curves.Curves(tmp_path / "events")
+    written.record(3, {"online/loss": 0.5})
+    written.record(4, {"online/loss": 0.25})
     (path,) = (tmp_path / "events").iterdir()
     actual = []
     for event in tf.compat.v1.train.summary_iterator(str(path)):
@@ -382,4 +386,4 @@ def test_curves_can_be_read_by_tensorboard(tmp_path):
     ("rows", "expected"), [(300, 300), (4000, 512), (1_000_000, 512), (3_000_000, 2048), (10_000_000, 4096)]
 )
 def test_by_default_a_batch_grows_with_the_rows(rows, expected):
-    assert training.default_batch_size(rows) == expected
+    assert online.default_batch_size(rows) == expected

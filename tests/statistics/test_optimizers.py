@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfglm.config import OptimizerConfig
+from tfglm.config import OptimizerConfig, TrainingConfig
 from tfglm.networks.optimizers import optimizer
 
 GRADIENTS = np.array([[0.5, -2.0, 0.01], [-0.1, 1.0, 0.3], [0.2, -0.7, 0.0]])
@@ -76,7 +76,7 @@ STEPS = {
 def taken(name: str, start: np.ndarray, gradients: list) -> np.ndarray:
     """The weights after steps with these gradients."""
     variable = keras.Variable(start, dtype="float32")
-    made = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **STEPS[name][1]}))
+    made = optimizer(OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, **STEPS[name][1]}), 1)
     made.build([variable])
     for gradient in gradients:
         made.apply_gradients([(gradient, variable)])
@@ -108,6 +108,74 @@ def test_the_gradient_of_a_level_is_that_of_all_its_rows(name):
     np.testing.assert_allclose(weights[2], alone[0], rtol=2e-5, atol=1e-6)
 
 
+LEVELS = 6
+NAMES = ["sgd", "adam", "adamw", "nadam", "adamax", "lion", "adagrad", "adadelta", "rmsprop", "ftrl"]
+MOVING = {
+    "sgd": {"momentum": 0.9, "nesterov": True},
+    "adam": {"amsgrad": True},
+    "rmsprop": {"centered": True, "momentum": 0.5},
+    "ftrl": {"l1_regularization_strength": 0.01},
+}
+"""Options with which an optimizer keeps more state."""
+
+
+def sparse(rows: np.ndarray, levels: list[int]) -> tf.IndexedSlices:
+    return tf.IndexedSlices(tf.constant(rows, tf.float32), tf.constant(levels), tf.constant([LEVELS, rows.shape[1]]))
+
+
+def embedded(name: str, lazy: bool, batches: list[list[int]], start: np.ndarray, **options) -> np.ndarray:
+    """An embedding after steps with such levels in their batches, and gradients at random."""
+    settings = OptimizerConfig.model_validate({"name": name, "learning_rate": 0.1, "lazy": lazy} | options)
+    made, table = optimizer(settings, 1), keras.Variable(start, dtype="float32")
+    made.build([table])
+    step = tf.function(
+        lambda gradient: made.apply_gradients([(gradient, table)]), autograph=False, reduce_retracing=True
+    )
+    random = np.random.default_rng(2)
+    for levels in batches:
+        step(sparse(random.normal(size=(len(levels), 2)), levels))
+    return np.asarray(table)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_by_rows_are_those_of_the_whole_table_if_each_batch_has_all_levels(name):
+    start = np.random.default_rng(3).normal(size=(LEVELS, 2))
+    batches = [[*range(LEVELS), 2, 4], [*reversed(range(LEVELS))], [5, *range(LEVELS)]]
+    options = {"weight_decay": 0.05} | MOVING.get(name, {})
+    both = [embedded(name, lazy, batches, start, **options) for lazy in (True, False)]
+    np.testing.assert_allclose(both[0], both[1], rtol=1e-5, atol=1e-6)
+    assert np.abs(both[0] - start).min() > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_by_rows_changes_the_rows_of_its_batch_alone(name):
+    start = np.random.default_rng(3).normal(size=(LEVELS, 2))
+    options = {"weight_decay": 0.05} | MOVING.get(name, {})
+    table = embedded(name, True, [[1, 4, 1], [4], [1, 4]], start, **options)
+    changed = np.abs(table - start.astype(np.float32)).min(axis=1) > 0
+    assert changed.tolist() == [level in (1, 4) for level in range(LEVELS)]
+    if name in ("adam", "sgd", "rmsprop"):
+        # A row has its momentum between its steps, which the whole table would apply meanwhile.
+        whole = embedded(name, False, [[1, 4, 1], [4], [1, 4]], start, **options)
+        assert np.abs(whole[1] - table[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("name", "start"), [("sgd", 1.0), ("adagrad", 1.0), ("ftrl", 0.0)])
+def test_without_momentum_steps_by_rows_are_those_of_the_whole_table(name, start):
+    """Those of ftrl from 0 on: a step of Keras sets rows that no batch has had to 0."""
+    batches = [[0, 3, 3], [1], [3, 5], [0, 1]]
+    both = [embedded(name, lazy, batches, np.full((LEVELS, 2), start)) for lazy in (True, False)]
+    np.testing.assert_allclose(both[0], both[1], rtol=1e-6, atol=1e-7)
+
+
+def test_only_large_embeddings_are_changed_by_rows_unless_the_config_says_so():
+    by_rows = {lazy: optimizer(OptimizerConfig(lazy=lazy), 1).by_rows_from for lazy in (None, True, False)}
+    assert by_rows == {None: 2**16, True: 0, False: float("inf")}
+    for strategy in ("parameter_server", "tpu"):
+        with pytest.raises(ValueError, match=r"optimizer\.lazy: .*remove the key"):
+            TrainingConfig.model_validate({"strategy": strategy, "optimizer": {"lazy": True}})
+
+
 def test_what_an_optimizer_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="`sgd` has no `amsgrad`; beside learning_rate it has momentum, nesterov"):
+    with pytest.raises(ValueError, match="`sgd` has no `amsgrad`; beside learning_rate it has clipnorm, clipvalue"):
         OptimizerConfig(name="sgd", amsgrad=True)

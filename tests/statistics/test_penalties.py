@@ -12,17 +12,17 @@ from scipy.optimize import minimize
 from pools import design_of, estimates_of, fit_files, ingest_frame, table_of
 from tfglm.config import ModelConfig, PathConfig
 from tfglm.data.dictionary import merge
-from tfglm.data.folds import of_rows
+from tfglm.data.folds import folds_of_rows
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.design.design import Design
 from tfglm.distribute.local import LocalExecutor
-from tfglm.engine.folds import dealt
+from tfglm.engine.folds import assign_folds
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.report.penalties import path_plot
 from tfglm.results import coefficients
-from tfglm.solvers.cross_validation import of_fold
-from tfglm.solvers.problem import CONVERGED_BELOW
+from tfglm.solvers.objective import CONVERGED_BELOW
+from tfglm.solvers.path import rows_of_fold
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESPONSES = {"gaussian": "delay", "binomial": "late", "poisson": "late"}
@@ -114,6 +114,7 @@ OTHER_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", PENALISED)
 def test_penalties_weigh_rows_as_often_as_frequency_and_weights_say(case, tmp_path):
     draw, rows = np.random.default_rng(3), 160
@@ -250,16 +251,16 @@ def test_a_path_without_an_intercept_begins_with_what_is_not_penalised(frame, tm
 def test_a_step_that_cannot_be_told_names_the_model_and_what_to_do(files, monkeypatch):
     monkeypatch.setattr("tfglm.solvers.quadratic.MOST_CHANGES", 1)
     with pytest.raises(
-        UserError, match=r"models\.m: a step of the elastic net was not solved, which .*; leave out a term"
+        UserError, match=r"models\.m: a step of the elastic net was not solved, because .*; leave out a term"
     ):
         fit_files(files, FORMULA.format("late"), "binomial", l1=0.01)
 
 
 REFUSED = {
     "unpenalised: no such term": ({"unpenalised": ["month"]}, "models.m.unpenalised: the formula has no term `month`"),
-    "said twice": (
+    "given twice": (
         {"unpenalised": ["hour"], "penalty_factors": {"hour + wind": 2}},
-        "models.m.penalty_factors: the penalty of `hour` is said twice",
+        "models.m.penalty_factors: the penalty of `hour` is given twice",
     ),
     "nothing left": ({"unpenalised": ["carrier", "hour", "wind"]}, "no term is left that penalties act on"),
     "no formula": ({"penalty_factors": {"log(": 2}}, "models.m.penalty_factors: not a formula"),
@@ -302,6 +303,7 @@ def fit_of(files, case: str, golden: dict, rule: str = "min", **keys):
     return fit_files(files, FORMULA.format(RESPONSES[family]), family, path=path, **FACTORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", ["gaussian 1", "gaussian 0.6", "binomial 1", "binomial 0.6", "poisson 1", "poisson 0.6"]
 )
@@ -323,6 +325,7 @@ def test_a_cross_validation_by_group_is_that_of_glmnet(case, golden, files, fram
     assert [step["penalty"] for step in one_se if step["chosen"]] == [pytest.approx(expected["one_se"])]
 
 
+@pytest.mark.slow
 def test_folds_of_rows_are_the_same_for_any_workers_and_terms(files, golden, frame):
     first = fit_of(files, "binomial 1", golden, folds=7)[1].summary
     assert sum(first["cross_validation"]["rows"]) == len(frame)
@@ -335,24 +338,25 @@ def test_folds_of_rows_are_the_same_for_any_workers_and_terms(files, golden, fra
     workload = Workload(fit_files(files, "late ~ wind", "binomial", path=path)[0], files, "train")
     for fold in range(7):
         held, rest = (
-            of_fold(workload, fold, is_held).sum(LocalExecutor(), "counts", workload.design.by_term(np.zeros(2)))
+            rows_of_fold(workload, fold, is_held).sum(LocalExecutor(), "counts", workload.design.by_term(np.zeros(2)))
             for is_held in (True, False)
         )
         assert held["rows"] == first["cross_validation"]["rows"][fold] and held["rows"] + rest["rows"] == len(frame)
 
 
 def test_folds_of_many_rows_are_of_equal_size_and_unrelated():
-    many = of_rows(np.random.default_rng(1).integers(0, 2**64, 40, np.uint64), 40 * BLOCK_ROWS, 10)
+    many = folds_of_rows(np.random.default_rng(1).integers(0, 2**64, 40, np.uint64), 40 * BLOCK_ROWS, 10)
     assert abs(np.bincount(many, minlength=10) / len(many) - 0.1).max() < 0.003
-    folds = of_rows(np.array([5, 2**63 + 1, 5], np.uint64), 3 * BLOCK_ROWS, 10)
+    folds = folds_of_rows(np.array([5, 2**63 + 1, 5], np.uint64), 3 * BLOCK_ROWS, 10)
     assert (folds[:BLOCK_ROWS] == folds[2 * BLOCK_ROWS :]).all()
     assert abs(np.mean(folds[:BLOCK_ROWS] == folds[BLOCK_ROWS : 2 * BLOCK_ROWS]) - 0.1) < 0.01
     assert abs(np.mean(folds[1:] == folds[:-1]) - 0.1) < 0.01
-    values = dealt([str(value) for value in range(103)], 10)
+    values = assign_folds([str(value) for value in range(103)], 10)
     assert sorted(np.bincount(values)) == [10] * 7 + [11] * 3
-    assert dealt([str(value) for value in range(103)][::-1], 10)[::-1].tolist() == values.tolist()
+    assert assign_folds([str(value) for value in range(103)][::-1], 10)[::-1].tolist() == values.tolist()
 
 
+@pytest.mark.slow
 def test_levels_separated_without_a_fold_and_the_table_and_picture_of_a_path(frame, tmp_path):
     """All events of one level are in one group: without its fold it is separated there."""
     late = np.where((frame["origin"] == 1) & (frame["day"] != 4), 0, frame["late"])

@@ -301,15 +301,16 @@ def test_the_script_writes_every_row_and_refuses_unseen_levels_if_told_to(fitted
         manifest=file.folder / "manifest.json",
         settings=ResultsConfig(),
         reference=None,
-        predictions=tmp_path / "made.parquet",
+        split="predict",
+        output=tmp_path / "made.parquet",
     )
     predict_script.main(arguments)
-    predicted = pq.read_table(arguments.predictions)
+    predicted = pq.read_table(arguments.output)
     assert predicted.num_rows == sum(shard.rows for shard in file.manifest.shards)
-    arguments.settings, arguments.predictions = ResultsConfig(unseen="error"), tmp_path / "none.parquet"
+    arguments.settings, arguments.output = ResultsConfig(unseen="error"), tmp_path / "none.parquet"
     with pytest.raises(UserError, match=r"models.m.unseen: .*\n  carrier: ZZ \(1 rows\)"):
         predict_script.main(arguments)
-    assert not arguments.predictions.exists()
+    assert not arguments.output.exists()
 
 
 LOAD = """
@@ -322,11 +323,13 @@ print(json.dumps(served(**columns)["probability"].numpy().tolist()))
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["classical"], indirect=True)
 def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted, new, tmp_path):
     design, model, _ = fitted
     rows, file = new
-    export.Exported(design, model, {}).save(tmp_path / "saved_model")
+    exported = export.ExportedRegression(design, model, {})
+    export.save(exported, exported.kinds, tmp_path / "saved_model")
     kept = rows[rows["day"] > 0]
     columns = {name: kept[name].fillna("").tolist() for name in ("carrier", "origin")}
     columns |= {name: kept[name].astype(float).tolist() for name in ("hour", "distance", "seats")}
@@ -340,11 +343,11 @@ def test_the_saved_model_predicts_the_same_in_a_process_without_our_code(fitted,
     description = export.description(
         design, estimates_of(design, model), {"converged": True, "rows": 3000}, {"hour": "x / 100"}
     )
-    assert {each["name"]: each["type"] for each in description["inputs"]} == {
+    assert {each["name"]: each["type"] for each in description["columns"]} == {
         **dict.fromkeys(("carrier", "origin"), "text"),
         **dict.fromkeys(("hour", "distance", "seats"), "number"),
     }
-    assert [each.get("derived_as") for each in description["inputs"] if each["name"] == "hour"] == ["x / 100"]
+    assert [each.get("derived_as") for each in description["columns"] if each["name"] == "hour"] == ["x / 100"]
     assert len(description["coefficients"]) == design.size
     json.dumps(description, allow_nan=False)
 
@@ -357,7 +360,7 @@ def model_of(name, rows=100, formula="late ~ a", xxh128="0", **metrics):
     fit |= {"log_likelihood": -50.5, "deviance": 101.0, "aic": 105.0, "bic": 110.0}
     fit |= {"provenance": {"inputs": [{"file": "f", "xxh128": xxh128}], "model": {}, "data": {}}}
     table = pd.DataFrame({"term": ["Intercept", "a"], "level": "", "estimate": [1.0, 2.0], "std_error": [0.1, np.inf]})
-    return compare.Model(fit, metrics, table)
+    return compare.ComparedModel(fit, metrics, table)
 
 
 def test_groups_of_too_many_values_are_refused_with_a_remedy(tmp_path):
@@ -378,7 +381,7 @@ def test_models_stand_side_by_side_and_other_rows_are_refused():
     models = [model_of("first"), second]
     tests = nested.likelihood_ratio_tests(models)
     page = compare_script.page(models, table.reset_index(), held_out.differences(models), tests)
-    assert "<td>1.0000<br>(0.1000)</td>" in page and "<td>0.7000</td>" in page
+    assert "<td>1.000<br>(0.100)</td>" in page and "<td>0.7000</td>" in page
     for other in (model_of("other", rows=99), model_of("other", xxh128="1")):
         with pytest.raises(UserError, match="compare: `first` and `other` were not fitted on the same rows"):
             compare.refuse_other_rows([model_of("first"), other])

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import scipy.special
 
-import render_home
 from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from tfglm import digests
 from tfglm.config import SolverConfig
+from tfglm.report import home
 from tfglm.report.pages import render
 from tfglm.report.words import NO_WORDS
 from tfglm.results import accuracy, coefficients, csv_files
@@ -173,7 +173,7 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     def joint_tests(table: pd.DataFrame) -> tuple[pd.DataFrame | None, list[str]]:
         csv_files.write(table, path)
         digests.write_beside(path, fit)
-        return render_home.joint_tests(path, fit)
+        return home.joint_tests(path, fit, NO_WORDS)
 
     shown, _ = joint_tests(terms.assign(p_value=[0.3, 0.4, np.nan], note=notes))
     assert shown["note"].tolist() == notes and shown["p"].tolist() == ["0.3000", "0.4000", ""]
@@ -183,9 +183,9 @@ def test_the_summary_shows_notes_and_lists_aliased_levels_apart(tmp_path):
     assert joint_tests(terms.assign(p_value=np.nan, note=notes))[0]["term"].tolist() == ["x", "g", "h"]
     table = pd.DataFrame({"term": "g", "level": ["<a>", "b", "c"], "status": ["separated", "aliased", "aliased"]})
     table["aliased_with"] = ["", "x - g[<a>]", "no rows in the likelihood"]
-    assert render_home.without_estimate(table) == [
-        "Without a finite estimate, as the responses of their rows are all alike (separated): g <a>.",
-        "Aliased, that is made of other columns and so without a coefficient of their own: g b (= x - g[<a>]); "
+    assert home.without_estimate(table) == [
+        "Without a finite estimate, because all rows have the same outcome (separated): g <a>.",
+        "Aliased: a combination of other columns, so without a coefficient of their own: g b (= x - g[<a>]); "
         "g c (no rows in the likelihood).",
     ]
 
@@ -197,7 +197,7 @@ def test_a_mean_without_an_interval_has_the_reason_beside_it(tmp_path):
     digests.write_json(tmp_path / "fit.json", {})
     digests.write_beside(tmp_path / "adjusted_means.csv", tmp_path / "fit.json")
     about = SimpleNamespace(adjusted_means=[tmp_path / "adjusted_means.csv"], words=NO_WORDS)
-    (_, of_g), (_, of_h) = render_home.adjusted_means({"family": "gaussian"}, tmp_path, about)
+    of_g, of_h = (means.all for means in home.adjusted_means({"family": "gaussian"}, tmp_path, about))
     assert of_g["note"].tolist() == ["", "too few clusters"] and "note" not in of_h
 
 
@@ -211,10 +211,10 @@ def test_the_summary_promises_the_same_digits_only_where_they_come_again():
 
     def page(*fits: dict) -> str:
         return " ".join(
-            render("home", title="", data="", models=[], pages=[], command="", **render_home.provenance(fits)).split()
+            render("home", title="", data="", models=[], pages=[], command="", **home.provenance(fits)).split()
         )
 
-    assert "the same digits on a like processor:" in page(exact)
+    assert "the same digits on a similar processor:" in page(exact)
     online = {"model": "learnt", "provenance": provenance, "online": {"synchronous": False}}
-    assert "on a like processor, but for learnt: " in page(exact, online)
-    assert "but for" not in page(online | {"online": {"synchronous": True}})
+    assert "on a similar processor, except for learnt: " in page(exact, online)
+    assert "except for" not in page(online | {"online": {"synchronous": True}})

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pools import fit_files, ingest_frame
 from tfglm.config import ModelConfig, NetworkConfig
 from tfglm.results.residuals import residuals
-from tfglm.solvers.steps import FRESH
+from tfglm.solvers.descent import FRESH
 
 CASES = {
     "gaussian": ("delay ~ x + carrier", {"weights": "w"}),

@@ -111,7 +111,8 @@ def run_evaluate(
     """metrics.json as scripts/evaluate.py writes it."""
     design.write(folder / "design.json")
     write_fit(fitted, design, folder)
-    digests.write_json(folder / "reference.json", reference)
+    checked = {"levels": reference, "design": digests.sha256(folder / "design.json")}
+    digests.write_json(folder / "reference.json", checked)
     arguments = argparse.Namespace(
         design=folder / "design.json",
         checkpoint=folder / "checkpoint",
@@ -121,6 +122,8 @@ def run_evaluate(
         settings=ResultsConfig(unseen=unseen),
         reference=folder / "reference.json" if unseen == "reference" else None,
         metrics=folder / "metrics.json",
+        groups=None,
+        averages=None,
     )
     evaluate.main(arguments)
     return json.loads((folder / "metrics.json").read_text())

@@ -21,9 +21,8 @@ from tfglm.results import joint, margins, predict
 from tfglm.results.coefficients import contrasts
 from tfglm.results.estimates import separated_by_default
 from tfglm.solvers import rectifier
-from tfglm.solvers.prepare import count, prepare
+from tfglm.solvers.fit import objective_of
 from tfglm.solvers.run import Run
-from tfglm.solvers.start import without_aliased
 
 FORMULA = "late ~ carrier + C(month) + both"
 
@@ -90,6 +89,7 @@ def drawn(seed: int, family: str) -> pd.DataFrame:
     return frame.assign(y=events.astype(int) if family == "binomial" else random.poisson(np.exp(np.clip(eta, -9, 2))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_rows_and_coefficients_are_those_of_linear_programs(family, tmp_path):
     seen: dict[str, int] = {}
@@ -156,8 +156,7 @@ def test_a_direction_is_found_whatever_the_scale(tmp_path):
         file = ingest_frame(rows, tmp_path / str(number))
         design = design_of("late ~ x + g", "binomial", merge([file]), [file])
         workload, executor = Workload(design, [file], "train"), LocalExecutor()
-        problem = prepare(workload, Run(executor), count(workload, executor))
-        direction = rectifier.separating_direction(without_aliased(problem, 1.0)[0])
+        direction = rectifier.separating_direction(objective_of(workload, Run(executor)).begin().objective)
         if expected:
             rest = workload.along(2 * direction[None])
             counts = rest.sum(executor, "counts", design.by_term(np.zeros(design.size)))
@@ -209,7 +208,7 @@ def test_what_is_made_of_such_a_fit(frame, tmp_path):
     assert (predicted["probability"].isna() == (predicted["both"] == 1)).all()
     given = {name: tf.constant(later[name].astype(float).to_numpy()) for name in ("month", "both")}
     given["carrier"] = tf.constant(later["carrier"].tolist())
-    exported = export.Exported(design, fitted, {})
+    exported = export.ExportedRegression(design, fitted, {})
     assert np.isnan(exported.predict(**given)["probability"].numpy()).tolist() == infinite.tolist()
     with pytest.raises(UserError, match="`both` is separated, so it has no estimate to combine"):
         contrasts(estimates_of(design, fitted), {"c": {"both": 1.0}}, 0.95)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from test_models import flights
 
 from pools import design_of, ingest_frame
-from tfglm.config import LayersConfig
+from tfglm.config import LayersConfig, OptimizerConfig
 from tfglm.data.dictionary import merge
 from tfglm.distribute import tasks
 from tfglm.distribute.tasks import Document, Task
@@ -17,7 +17,8 @@ from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks import served
 from tfglm.networks.asynchronous import chunks, count_at_once
-from tfglm.networks.layers import Scale, network
+from tfglm.networks.layers import OutputScale, network
+from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 from tfglm.networks.shared_adam import SharedAdam
@@ -63,8 +64,8 @@ def loss_of(eta: tf.Tensor, batch: Batch) -> tf.Tensor:
 @pytest.mark.parametrize("servers", [1, 3])
 def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make):
     settings = LayersConfig(hidden=[5], wide=True)
-    alone, copied = (network(units.design, settings, Scale(-0.5, 1.0), seed=4) for _ in range(2))
-    shared = SharedWeights(copied, servers, LARGE)
+    alone, copied = (network(units.design, settings, OutputScale(-0.5, 1.0), seed=4) for _ in range(2))
+    shared = SharedWeights(copied, servers, "networks.m", LARGE)
     assert len(shared.vector) == servers and len(shared.tables) == 2
     assert sum(np.size(variable) for variable in shared.variables) == alone.count_params()
     of_shared, of_network = make(), make()
@@ -74,12 +75,43 @@ def test_steps_with_shared_weights_are_those_of_the_network(units, servers, make
         pulled = shared.pull(batch)
         with tf.GradientTape(persistent=True) as tape:
             tape.watch([pulled.vector, pulled.rows])
-            mine = loss_of(shared.eta(pulled, batch), batch)
+            mine = loss_of(shared.outcome(pulled, batch, tf.constant(0))[0], batch)
             theirs = loss_of(alone([batch.groups, batch.numbers], training=True), batch)
         assert float(mine) == pytest.approx(float(theirs), rel=1e-5)
         vector, rows = tape.gradient(mine, [pulled.vector, pulled.rows])
         gradients = shared.gradients(pulled.levels, vector, rows)
         of_shared.apply_gradients(zip(gradients, shared.variables, strict=True))
+        gradients = tape.gradient(theirs, alone.trainable_variables)
+        of_network.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))
+    shared.copy()
+    for mine, theirs in zip(copied.get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop", "ftrl"])
+def test_steps_by_rows_with_shared_weights_are_those_of_the_network(units, name):
+    settings = LayersConfig(hidden=[5])
+    alone, copied = (network(units.design, settings, OutputScale(-0.5, 1.0), seed=4) for _ in range(2))
+    shared = SharedWeights(copied, 2, "networks.m", LARGE)
+    of_shared = optimizer(OptimizerConfig(name=name, learning_rate=0.05), 1, SharedAdam, large=0)
+    of_network = optimizer(OptimizerConfig(name=name, learning_rate=0.05, lazy=True), 1)
+    of_shared.build(shared.variables)
+    of_network.build(alone.trainable_variables)
+
+    # As on the servers: in a graph the number of rows is unknown, and Keras takes no table without rows for a bias.
+    @tf.function(autograph=False, reduce_retracing=True)
+    def change(levels: list, vector: list, rows: list) -> None:
+        of_shared.apply_gradients(zip(shared.gradients(levels, vector, rows), shared.variables, strict=True))
+
+    # Few rows, so that batches lack levels.
+    for batch in batches(units, 6, size=2):
+        pulled = shared.pull(batch)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch([pulled.vector, pulled.rows])
+            mine = loss_of(shared.outcome(pulled, batch, tf.constant(0))[0], batch)
+            theirs = loss_of(alone([batch.groups, batch.numbers], training=True), batch)
+        vector, rows = tape.gradient(mine, [pulled.vector, pulled.rows])
+        change(pulled.levels, vector, [tf.convert_to_tensor(of_table) for of_table in rows])
         gradients = tape.gradient(theirs, alone.trainable_variables)
         of_network.apply_gradients(zip(gradients, alone.trainable_variables, strict=True))
     shared.copy()

@@ -13,14 +13,14 @@ from test_models import flights
 
 import tfglm
 from pools import design_of, fit_design, ingest_frame
-from tfglm import checkpoint, digests, provenance
+from tfglm import checkpoint, digests, export, provenance
 from tfglm.config import LayersConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.errors import UserError
 from tfglm.networks import embeddings, layers, predict, sources, stored
-from tfglm.networks.export import Exported
+from tfglm.networks.export import ExportedNetwork
 from tfglm.report.embeddings import embeddings_plot, principal_components
 from tfglm.results import csv_files, unseen
 
@@ -55,7 +55,7 @@ def design(file: IngestedFile, formula: str, family: str = "binomial", **keys) -
 
 def random_network(of_design: Design, settings: LayersConfig):
     """A network with weights at random, the linear part too."""
-    scale = layers.Scale(0.3, 2.0)
+    scale = layers.OutputScale(0.3, 2.0)
     network = layers.network(of_design, settings, scale, seed=3)
     random = np.random.default_rng(6)
     network.set_weights([random.normal(0, 0.3, weight.shape) for weight in network.get_weights()])
@@ -68,7 +68,7 @@ def columns(frame: pd.DataFrame, kinds: dict[str, str]) -> dict[str, tf.Tensor]:
     return {name: tf.constant(values) for name, values in (texts | numbers).items()}
 
 
-def assert_predicts_the_same(exported: Exported, units, network, frame: pd.DataFrame) -> np.ndarray:
+def assert_predicts_the_same(exported: ExportedNetwork, units, network, frame: pd.DataFrame) -> np.ndarray:
     """Returns the linear predictor that both have."""
     outputs = exported.predict(**columns(frame[PREDICTED], exported.kinds))
     scored = [of_shard.rows for of_shard in predict.score(units, network)]
@@ -79,6 +79,7 @@ def assert_predicts_the_same(exported: Exported, units, network, frame: pd.DataF
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "keys"),
     [
@@ -92,7 +93,7 @@ def assert_predicts_the_same(exported: Exported, units, network, frame: pd.DataF
 def test_an_exported_network_predicts_the_same_from_columns(file, frame, formula, keys):
     of_network = design(file, formula, offset="log(seats)")
     network = random_network(of_network, LayersConfig.model_validate({"hidden": [5, 3]} | keys))
-    exported = Exported(network, of_network, unseen.of_missing(of_network), None)
+    exported = ExportedNetwork(network, of_network, unseen.missing_levels(of_network), None)
     eta = assert_predicts_the_same(
         exported, sources.units(of_network.to_predict, [file], "predict", None), network, frame
     )
@@ -109,7 +110,7 @@ def test_an_exported_network_has_the_regression_under_it(file, frame):
     of_network = design(file, "late ~ carrier + hour")
     network = random_network(of_network, LayersConfig(hidden=[4]))
     under = sources.Regression(regression, fitted)
-    exported = Exported(network, of_network, unseen.of_missing(of_network), under)
+    exported = ExportedNetwork(network, of_network, unseen.missing_levels(of_network), under)
     assert exported.kinds.keys() == {"carrier", "hour", "origin", "times", "distance"}
     units = sources.units(of_network.to_predict, [file], "predict", under)
     eta = assert_predicts_the_same(exported, units, network, frame)
@@ -117,6 +118,7 @@ def test_an_exported_network_has_the_regression_under_it(file, frame):
     assert np.isnan(eta[separated]).all() and np.isnan(eta[110:115]).all() and np.isfinite(eta).sum() > 300
 
 
+@pytest.mark.slow
 def test_an_exported_network_has_a_regression_with_absorbed_factors_under_it(file, frame, tmp_path):
     """It has columns that the network has not; a level whose rows were left out has no prediction there either."""
     frame = frame.assign(plane=np.arange(len(frame)) % 40)
@@ -126,11 +128,11 @@ def test_an_exported_network_has_a_regression_with_absorbed_factors_under_it(fil
     under = sources.Regression(regression, fit_design(regression, [file]))
     of_network = design(file, "late ~ log(distance)")
     network = random_network(of_network, LayersConfig(hidden=[4]))
-    exported = Exported(network, of_network, {}, under)
+    exported = ExportedNetwork(network, of_network, {}, under)
     units = sources.units(of_network.to_predict, [file], "predict", under)
     eta = assert_predicts_the_same(exported, units, network, frame)
     assert np.isnan(eta[10]) and np.isfinite(eta[[8, 9, 11, 12]]).all()
-    exported.save(tmp_path / "saved_model")
+    export.save(exported, exported.kinds, tmp_path / "saved_model")
     saved = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["serving_default"]
     outputs = saved(**columns(frame[PREDICTED], exported.kinds))
     np.testing.assert_allclose(outputs["linear_predictor"], eta, rtol=1e-5, atol=1e-6)
@@ -139,11 +141,11 @@ def test_an_exported_network_has_a_regression_with_absorbed_factors_under_it(fil
 def test_its_description_has_the_linear_part_by_term_and_level(file, frame):
     of_network = design(file, "late ~ carrier + hour + carrier:hour")
     network = random_network(of_network, LayersConfig(hidden=[]))
-    exported = Exported(network, of_network, {}, None)
+    exported = ExportedNetwork(network, of_network, {}, None)
     fit = {"layers": {"hidden": []}, "start": 0.3, "unit": 2.0, "rows": 2000, "steps": 10}
     description = json.loads(json.dumps(exported.description(fit, {"hour": "x / 100"}), allow_nan=False))
     assert (description["hidden"], description["embeddings"], description["offset_from"]) == ([], {}, None)
-    assert description["inputs"][1] == {"name": "hour", "type": "number", "missing": "NaN", "derived_as": "x / 100"}
+    assert description["columns"][1] == {"name": "hour", "type": "number", "missing": "NaN", "derived_as": "x / 100"}
     estimates = {(each["term"], each["level"]): each["estimate"] for each in description["coefficients"]}
     rows = frame[:50].dropna(subset=["carrier"])
     by_carrier = {
@@ -161,7 +163,7 @@ def test_its_description_has_the_linear_part_by_term_and_level(file, frame):
 def test_its_description_has_the_layers(file):
     of_network = design(file, "late ~ carrier + origin")
     settings = LayersConfig(hidden=[4, 2], activation="tanh", embedding={"origin": 1}, offset_from="exact")
-    exported = Exported(random_network(of_network, settings), of_network, {}, None)
+    exported = ExportedNetwork(random_network(of_network, settings), of_network, {}, None)
     fit = {"layers": settings.model_dump(), "start": 0.3, "unit": 2.0, "rows": 2000, "steps": 10}
     description = exported.description(fit, {})
     assert description["hidden"] == [{"units": 4, "activation": "tanh"}, {"units": 2, "activation": "tanh"}]
@@ -173,12 +175,12 @@ def test_integers_that_float64_cannot_tell_apart_are_refused(frame, tmp_path):
     file = ingest_frame(frame.assign(number=2**60 + frame["times"]), tmp_path, split=SPLIT)
     of_network = design(file, "late ~ C(number)")
     with pytest.raises(UserError, match=r"networks.m.export: `C\(number\)` has levels beyond 2\^53"):
-        Exported(random_network(of_network, LayersConfig(hidden=[2])), of_network, {}, None)
+        ExportedNetwork(random_network(of_network, LayersConfig(hidden=[2])), of_network, {}, None)
 
 
 def test_a_network_predicts_the_rows_of_a_frame(file, frame, tmp_path):
     of_network, settings = design(file, "late ~ carrier + origin + log(distance) + hour"), LayersConfig(hidden=[3])
-    stored.save(random_network(of_network, settings), tmp_path / "checkpoint")
+    stored.save(random_network(of_network, settings), settings, tmp_path / "checkpoint")
     of_network.write(tmp_path / "design.json")
     fit = {"model": "m", "kind": "network", "formula": of_network.formula, "family": "binomial", "rows": 2000}
     fit |= {"layers": settings.model_dump(), "start": 0.3, "unit": 2.0, "provenance": {"model": {}}}
@@ -199,8 +201,9 @@ def test_a_network_predicts_the_rows_of_a_frame(file, frame, tmp_path):
 
 def test_embeddings_are_named_and_counted(file, frame, tmp_path):
     of_network = design(file, "late ~ origin + carrier * C(times) + hour")
-    network = random_network(of_network, LayersConfig(hidden=[3], embedding={"origin": 1, "carrier": 3, "C(times)": 2}))
-    stored.save(network, tmp_path)
+    settings = LayersConfig(hidden=[3], embedding={"origin": 1, "carrier": 3, "C(times)": 2})
+    network = random_network(of_network, settings)
+    stored.save(network, settings, tmp_path)
     table = embeddings.table(of_network, checkpoint.read(tmp_path / checkpoint.NETWORK), [file])
     assert list(table) == ["factor", "level", "rows", "dimension_1", "dimension_2", "dimension_3"]
     levels = {
@@ -225,8 +228,8 @@ def test_embeddings_are_named_and_counted(file, frame, tmp_path):
 
 
 def test_a_network_without_factors_has_no_embeddings(file, tmp_path):
-    of_network = design(file, "late ~ hour + distance")
-    stored.save(random_network(of_network, LayersConfig(hidden=[3])), tmp_path)
+    of_network, settings = design(file, "late ~ hour + distance"), LayersConfig(hidden=[3])
+    stored.save(random_network(of_network, settings), settings, tmp_path)
     table = embeddings.table(of_network, checkpoint.read(tmp_path / checkpoint.NETWORK), [file])
     assert list(table) == ["factor", "level", "rows"] and table.empty
     embeddings_plot(table, "m: embeddings", [tmp_path / "embeddings.svg"])

@@ -59,6 +59,7 @@ def test_a_separated_level_is_tested_so_too(tmp_path):
     assert test["chi_squared"] == pytest.approx(2 * (whole - less), abs=1e-7) and test["df"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["hour", "levels"])
 def test_a_profile_has_a_theta_of_its_own_at_each_value(tmp_path, of):
     weights = {"hour": {"hour": 1.0}, "levels": {"carrier[b]": 1.0, "carrier[c]": -1.0}}[of]

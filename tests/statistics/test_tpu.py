@@ -36,21 +36,25 @@ def are_alike(file, folder, of_design, within, **keys):  # noqa: F811
 OTHERS = [pytest.param(name, marks=pytest.mark.drill) for name in ("sgd", "adagrad", "rmsprop", "ftrl")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", *OTHERS])
 def test_steps_that_xla_compiles_come_to_the_same(file, tmp_path, optimizer):  # noqa: F811
     of_design = design(file, "late ~ carrier + origin + hour + distance")
     are_alike(file, tmp_path, of_design, 1e-5, wide=True, optimizer={"name": optimizer, "learning_rate": 0.01})
 
 
+@pytest.mark.slow
 def test_so_do_those_of_classes_and_the_weights_of_the_best_epoch(file, tmp_path):  # noqa: F811
     of_design = design(file, "carrier ~ origin + hour + distance", "multinomial")
     are_alike(file, tmp_path, of_design, 1e-5, patience=1, optimizer={"learning_rate": 0.1})
 
 
+@pytest.mark.slow
 def test_and_those_of_convolutions(images, tmp_path):  # noqa: F811
     are_alike(images, tmp_path, design_of_images(images), 1e-5, **CONVOLUTIONAL)
 
 
+@pytest.mark.slow
 def test_other_units_are_left_out_but_as_many(file, tmp_path):  # noqa: F811
     """XLA draws other random numbers from the same seed."""
     are_alike(file, tmp_path, design(file), 0.02, dropout=0.2)
@@ -68,7 +72,7 @@ def test_a_tpu_that_is_not_there_is_missed(tmp_path):
     with pytest.raises(
         UserError, match=r"(?s)networks.m.strategy: `tpu` is for a machine with a TPU, and .* use `mirrored`"
     ):
-        strategies.of_tpu("networks.m")
+        strategies.tpu_strategy("networks.m")
     assert (
         tpu.lacking(tmp_path, "no_such_package")
         == "there is no TPU in /dev and Python finds no package no_such_package"

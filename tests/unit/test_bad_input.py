@@ -92,19 +92,19 @@ BROKEN = {
     ),
     "gzip with a wrong checksum": (
         gzip.compress(GOOD.encode())[:-8] + bytes(8),
-        "(Error -6 Incorrect checksum found, behind byte 0)",
+        "(Error -6 Incorrect checksum found, after byte 0)",
     ),
     "gzip and something else": (
         gzip.compress(GOOD.encode()) + b"some text",
-        f"(something else follows its compressed data, behind byte {len(gzip.compress(GOOD.encode()))})",
+        f"(something else follows its compressed data, after byte {len(gzip.compress(GOOD.encode()))})",
     ),
     "bzip2 cut short": (
         bz2.compress(GOOD.encode() * 100)[:-9],
-        "flights.csv: is damaged or cut short and cannot be unpacked (its compressed data end, or make no sense, behind byte",
+        "flights.csv: is damaged or cut short and cannot be unpacked (its compressed data end, or make no sense, after byte",
     ),
     "damaged bzip2": (
         bz2.compress(GOOD.encode())[:40] + b"x" * 40,
-        "(its compressed data end, or make no sense, behind byte 4)",
+        "(its compressed data end, or make no sense, after byte 4)",
     ),
     "nothing, as gzip": (gzip.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
     "nothing, as bzip2": (bz2.compress(b""), "flights.csv: is empty; a CSV file begins with a line of column names"),
@@ -147,6 +147,7 @@ def test_blank_lines_alone_are_told_as_what_they_are(tmp_path):
 CONVERTED = {"two returns": "\r\r\n", "old Mac": "\r"}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("end", CONVERTED)
 @pytest.mark.parametrize("kind", ["none", "gzip", "bz2", "zip"])
 def test_the_command_that_a_message_names_makes_a_file_that_is_read(tmp_path, end, kind):
@@ -191,7 +192,7 @@ def test_an_archive_with_two_files_is_refused(tmp_path):
         archive.writestr("flights.csv", GOOD)
         archive.writestr("other.csv", GOOD)
     with pytest.raises(
-        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the one you mean"
+        UserError, match=r"holds 2 files \(flights.csv, other.csv\); unpack it and name the file to read"
     ):
         ingested(tmp_path / "flights.zip", selection())
 
@@ -211,6 +212,7 @@ def test_a_column_without_a_value_in_one_of_the_files_is_none(tmp_path):
     assert merge(files).rows["train"] == 1
 
 
+@pytest.mark.processes
 def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
     frame = pd.DataFrame({"x": np.random.default_rng(1).normal(size=100_000)})
     frame.to_csv(tmp_path / "flights.csv", index=False)
@@ -232,7 +234,7 @@ def test_a_full_disk_is_named_and_nothing_is_left_behind(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert done.returncode == 1
     assert b"MB are free on the disk at /" in done.stderr
-    assert b")\n  make room, or run snakemake in a folder on a larger disk" in done.stderr
+    assert b")\n  free some space, or run snakemake in a folder on a larger disk" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["flights.csv"]
 
 
@@ -270,7 +272,7 @@ def test_files_are_whole_or_refused_wherever_the_disk_is_full(tmp_path):
     whole = written(tmp_path / "whole")
     largest = max(map(len, whole.values()))
     for limit in (1, 100, 1000, 3000, 3999, largest - 1):
-        with files_of_at_most(limit), pytest.raises(UserError, match="make room"):
+        with files_of_at_most(limit), pytest.raises(UserError, match="free some space"):
             written(tmp_path / f"of{limit}")
     with files_of_at_most(largest):
         assert written(tmp_path / "enough") == whole

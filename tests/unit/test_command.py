@@ -13,6 +13,8 @@ import pytest
 
 from tfglm import command
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = """
 from tfglm import command
 from tfglm.errors import UserError
@@ -78,15 +80,20 @@ def test_into_a_pipe_live_lines_go_one_by_one(tmp_path):
 
 
 @pytest.mark.parametrize(("terminal", "clear"), [(True, "\r\x1b[K"), (False, "")])
-def test_beside_a_display_live_lines_are_in_the_log_alone_and_errors_take_its_place(
-    tmp_path, monkeypatch, terminal, clear
-):
+def test_beside_a_display_live_lines_and_errors_are_in_the_log_alone(tmp_path, monkeypatch, terminal, clear):
     monkeypatch.setenv(command.DISPLAYED, "1")
     text, logged = said(tmp_path, 'command.tell("waited"); raise UserError("mend this")', terminal=terminal)
-    assert text == f"{clear}begins\n{clear}error: mend this\n"
+    assert text == f"{clear}begins\n"
     assert logged == ["begins", "iteration 1", LONG, "waited", "error: mend this"]
-    text, _ = said(tmp_path, "1 / 0", terminal=terminal)
-    assert f"\n{clear}error: ZeroDivisionError" in text
+    text, logged = said(tmp_path, "1 / 0", terminal=terminal)
+    assert text == f"{clear}begins\n" and logged[-1] == "error: ZeroDivisionError: division by zero"
+
+
+def test_beside_a_display_an_error_that_no_log_can_take_is_on_the_terminal(tmp_path, monkeypatch):
+    monkeypatch.setenv(command.DISPLAYED, "1")
+    line = [*script(tmp_path, 'raise UserError("mend this")')[:-1], "/dev/full"]
+    done = subprocess.run(line, env=os.environ | SCRIPTS, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.endswith("error: mend this\n"), done.stderr
 
 
 def test_where_a_library_crashes_is_in_the_log(tmp_path):

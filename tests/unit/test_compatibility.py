@@ -23,6 +23,9 @@ EXAMPLES = {
     "`penalty_factors`": {"penalty_factors": {"x": 0.5}},
     "`firth`": {"firth": True},
     "`absorb`": {"absorb": ["plane"]},
+    "smooth terms (`s()`)": {"terms": "s(x, k=6) + g"},
+    "`gamma` with `weights`": {"family": "gamma", "weights": "day"},
+    "`tweedie` or `inverse_gaussian`": {"family": "inverse_gaussian"},
     "`collapse`": {"collapse": True},
     "an online solver": {"solver": "adagrad"},
     "`sgd`, `adagrad` or `adam`": {"solver": "adam"},
@@ -58,9 +61,10 @@ EXAMPLES = {
     "`adjust`": {"adjust": "holm"},
     "no `contrasts` and no `hypotheses`": {},
 }
-"""Keys by which a model has a property, for each."""
+"""Keys by which a model has a property, for each; `terms` are those of its formula, if they are not x and g."""
 
-RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status", "gamma": "amount", "tweedie": "amount"}
+RESPONSES = {"gaussian": "y", "binomial": "late", "multinomial": "status"}
+RESPONSES |= dict.fromkeys(["gamma", "inverse_gaussian", "tweedie"], "amount")
 """A column for each family; `count` for the others."""
 
 
@@ -72,7 +76,8 @@ def together(one: str, other: str, **more) -> dict | None:
             return None
         keys |= given
     keys = {"family": "gaussian"} | keys
-    return {"formula": f"{RESPONSES.get(keys['family'], 'count')} ~ x + g"} | keys
+    terms = keys.pop("terms", "x + g")
+    return {"formula": f"{RESPONSES.get(keys['family'], 'count')} ~ {terms}"} | keys
 
 
 PAIRS = list(itertools.combinations_with_replacement(PROPERTIES, 2))

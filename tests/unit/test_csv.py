@@ -20,6 +20,7 @@ from tfglm.config import Layout, SelectionConfig
 from tfglm.data.ingest import ingest
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
 from tfglm.data.packing import opened
+from tfglm.data.reader import uniform
 from tfglm.data.shards import IngestedFile
 from tfglm.data.unpacking import AT_ONCE
 from tfglm.errors import UserError
@@ -82,11 +83,13 @@ def fuzz(seeds: range, folder: Path) -> None:
         check(csv_cases.case(seed), folder, f"seed {seed}")
 
 
+@pytest.mark.slow
 def test_files_of_all_kinds_are_read_as_an_independent_reader_does(tmp_path):
     fuzz(range(60), tmp_path)
 
 
 @pytest.mark.drill
+@pytest.mark.processes
 def test_two_thousand_files_are_read_as_an_independent_reader_does(tmp_path):
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as executor:
         halves = [executor.submit(fuzz, range(start, start + 1000), tmp_path / str(start)) for start in (1000, 2000)]
@@ -261,9 +264,9 @@ def test_a_separator_that_is_half_a_character_is_refused():
 
 
 def test_keys_at_their_default_ingest_no_file_again():
-    shards = LAYOUT.model_copy(update={"separator": ",", "decimal": "."}).of_shards()
+    shards = LAYOUT.model_copy(update={"separator": ",", "decimal": "."}).shard_settings()
     assert sorted(shards) == ["columns", "derive", "encoding", "missing"]
-    assert LAYOUT.model_copy(update={"separator": ";"}).of_shards() == shards | {"separator": ";"}
+    assert LAYOUT.model_copy(update={"separator": ";"}).shard_settings() == shards | {"separator": ";"}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +288,7 @@ WRONG_HEADERS = {
     "separators alone": (" ,,,\nday,carrier,tail,miles", "its first line names no column"),
     "blank lines and separators": ("\n\n,,,\nday,carrier,tail,miles", "its line 3 names no column"),
     "latin-1": ("day,carrier,t\udce4il,miles", "is not a CSV file whose header is UTF-8"),
-    "semicolons": ("day;carrier;tail;miles", "say in the layout what stands between the columns"),
+    "semicolons": ("day;carrier;tail;miles", "give the separator of the columns in the layout"),
     "xz": ("\udcfd7zXZ", "is compressed with xz, which cannot be read"),
 }
 
@@ -355,3 +358,36 @@ def test_decimals_of_a_parquet_file_are_the_numbers_that_they_are_written_as(tmp
     file = IngestedFile.load(tmp_path / "out" / "manifest.json")
     assert [file.column(name).kind for name in ("price", "count")] == ["number", "integer"]
     assert [list(file.values(name)) for name in ("price", "count")] == [[0.1, 1.61, 123456789.99], [1, 2, 3, 4]]
+
+
+def test_any_expression_of_random_is_evaluated_row_by_row(tmp_path):
+    """Conditions with and without missing results, constants, and derived numbers and texts."""
+    derive = {
+        "fold": "FLOOR(random * 5)",
+        "half": "random < 0.5",
+        "some": "CASE WHEN random < 0.25 THEN random END",
+        "arm": "CASE WHEN random < 0.1 THEN 'a' WHEN random < 0.2 THEN 'b' END",
+    }
+    keys = {
+        "derive": derive,
+        "where": {"low": "CASE WHEN random < 0.9 THEN random > -1 END", "any": "random = random"},
+        "split": {"train": "random >= 0.3", "predict": "fold < 5"},
+        "columns": ["day", *derive],
+        "limits": IngestLimits(block_bytes=300),
+    }
+    file = ingested(tmp_path, HEADER + "".join(f"{number},A,N,5\n" for number in range(1000)), **keys)
+    drawn = uniform(1, "flights", 2, 1000).tolist()
+    expected = [
+        (
+            day,
+            number * 5 // 1,
+            int(number < 0.5),
+            number if number < 0.25 else None,
+            "a" if number < 0.1 else "b" if number < 0.2 else None,
+        )
+        for day, number in enumerate(drawn)
+    ]
+    assert file.manifest.dropped["where: low"] == sum(number >= 0.9 for number in drawn)
+    for split, (least, most) in {"train": (0.3, 0.9), "predict": (0, 0.3)}.items():
+        wanted = [row for row, number in zip(expected, drawn, strict=True) if least <= number < most]
+        assert sorted(rows_of(file, split, ["day", *derive])) == wanted

@@ -6,16 +6,14 @@ import csv
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import predictions_to_csv
-import tabulate_coefficients
+import write_tables
 from pools import fit_frame, write_fit
 from tfglm import command, digests
 from tfglm.config import ResultsConfig
 from tfglm.report import pages
-from tfglm.results import csv_files
+from tfglm.results import csv_files, row_files
 
 FORMULAS = [
     "=1+1",
@@ -53,16 +51,12 @@ def tabulated(design, model, folder) -> pd.DataFrame:
     """The table of coefficients as a page reads it; exactly what the Parquet file has."""
     design.write(folder / "design.json")
     write_fit(model, design, folder)
-    digests.write_json(folder / "reference.json", {"g": "AA"})
-    files = {
-        "table": "coefficients.csv",
-        "parquet": "coefficients.parquet",
-        "terms": "terms.csv",
-        "checkpoint": "checkpoint",
-    }
-    files |= {name: f"{name}.json" for name in ("design", "fit", "reference")}
+    checked = {"levels": {"g": "AA"}, "design": digests.sha256(folder / "design.json")}
+    digests.write_json(folder / "reference.json", checked)
+    files = {"checkpoint": "checkpoint", **{name: f"{name}.json" for name in ("design", "fit", "reference")}}
     paths = {name: folder / file for name, file in files.items()}
-    tabulate_coefficients.main(argparse.Namespace(**paths, settings=ResultsConfig()))
+    tables = [folder / f"coefficients.{suffix}" for suffix in ("csv", "parquet", "sha256")]
+    write_tables.main(argparse.Namespace(**paths, settings=ResultsConfig(), tables=tables))
     table = pages.read_table(folder / "coefficients.csv", folder / "fit.json")
     exact = pd.read_parquet(folder / "coefficients.parquet")
     pd.testing.assert_frame_equal(table.fillna(0), exact.fillna(0), check_dtype=False)
@@ -106,10 +100,8 @@ def test_predictions_are_written_as_csv_piece_by_piece(tmp_path):
             "remark": pa.array([None, "unseen level", None, None], pa.string()),
         }
     )
-    with pq.ParquetWriter(tmp_path / "p.parquet", table.schema) as writer:
-        for piece in (table[:0], table[:3], table[3:]):
-            writer.write_table(piece)
-    predictions_to_csv.main(argparse.Namespace(predictions=tmp_path / "p.parquet", csv=tmp_path / "p.csv"))
+    rows = row_files.write(tmp_path / "p.csv", iter((table[:0], table[:3], table[3:])))
+    assert rows == 4
     assert (tmp_path / "p.csv").read_text().splitlines() == [
         "row,carrier,hour,probability,remark",
         "1,AA,7,0.1,",

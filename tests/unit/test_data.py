@@ -23,6 +23,7 @@ from tfglm.data.reader import uniform
 from tfglm.errors import UserError
 
 
+@pytest.mark.slow
 def test_every_value_survives_and_rows_stay_together(tmp_path):
     # Columns turn plain in the middle of the file.
     limits = replace(SMALL_PIECES, most_codes=20_000)
@@ -59,6 +60,7 @@ def test_rows_that_are_only_predicted_stay_in_the_order_of_the_file(tmp_path):
     assert decoded(file, "predict", "x") == list(range(1, 60_000, 2))
 
 
+@pytest.mark.slow
 def test_what_a_file_is_packed_in_changes_nothing(tmp_path):
     frame = flights(20_000)
     text = frame.to_csv(index=False).encode()
@@ -121,7 +123,7 @@ def test_parquet_columns_of_other_types_are_named(tmp_path):
     text = str(error.value)
     assert "flights.parquet: columns have other types than the layout gives them" in text
     assert re.search(r"`day`: list<.*> cannot be read as integer\n", text)
-    assert re.search(r"`delay`: timestamp\[..\] cannot be read as number; it can be read as date, string", text)
+    assert re.search(r"`delay`: timestamp\[..\] cannot be read as number; it can be read as clock, date, string", text)
 
 
 def test_a_value_of_a_parquet_file_that_cannot_be_read_is_named_with_its_row_or_dropped(tmp_path):

@@ -8,14 +8,14 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import render_rows
 from oracles import assert_agrees, linear_regression, logistic_regression, treatment_contrasts
 from pools import fit_files, ingest_frame, table_of
+from tfglm.data import levels
 from tfglm.data.dictionary import Dictionary, account, merge
-from tfglm.data.encoding import LEVELS_SCHEMA
 from tfglm.data.limits import IngestLimits
-from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
+from tfglm.data.shards import LEVELS, MISSING, IngestedFile, Manifest, Shard, StoredColumn
 from tfglm.errors import UserError
+from tfglm.report import row_account
 
 SPLIT = {"train": "day <= 20", "evaluate": "day BETWEEN 21 AND 26", "predict": "day > 26"}
 COLUMNS = ["late", "carrier", "dest", "month"]
@@ -145,7 +145,7 @@ def test_a_value_written_like_a_level_that_is_made_is_refused(tmp_path, day):
 def test_a_dictionary_reads_back(two_years, tmp_path):
     merged = merge(two_years[0], {"month": "level"}, {"dest": 100})
     merged.write(tmp_path / "dictionary.json")
-    assert Dictionary.load(tmp_path / "dictionary.json") == merged
+    assert Dictionary.load(tmp_path / "dictionary.json", merged.data, tmp_path) == merged
     assert merged.required == ["late", "carrier", "dest"]
 
 
@@ -197,7 +197,9 @@ def by_hand(folder: Path, rows: list[dict], shards: tuple[Shard, ...], read: int
         StoredColumn("x", "number", "float64", False),
     )
     manifest = Manifest("hand", "hand.csv", "0" * 64, "own", 8192, columns, shards, read, {"where: flown": 2})
-    return IngestedFile(folder, manifest, pl.DataFrame(rows, LEVELS_SCHEMA), np.zeros((0, 3), np.int64))
+    table = pl.DataFrame(rows, levels.LEVELS_SCHEMA)
+    levels.write(folder / LEVELS, [table.filter(pl.col("column") == column.name) for column in columns])
+    return IngestedFile(folder, manifest, np.zeros((0, 3), np.int64))
 
 
 HAND = [
@@ -275,7 +277,7 @@ def test_an_account_that_does_not_add_up_is_not_written(tmp_path):
 def test_the_page_of_the_account_has_a_line_for_each_file_and_all_rows(two_years):
     files, _ = two_years
     accounted = account(files, merge(files, {"carrier": "level"}, {"dest": 150}))
-    lines = render_rows.table({**accounted["files"], "all files": accounted})
+    lines = row_account.table({**accounted["files"], "all files": accounted})
     assert lines["", "file"].tolist() == ["2006", "2007", "all files"]
     numbers = lines.drop(columns=[("", "file")]).map(lambda text: int(text.replace(",", "").replace("–", "0")))
     assert (numbers["", "read"] == numbers[["dropped", "used to"]].sum(axis=1)).all()
@@ -283,7 +285,7 @@ def test_the_page_of_the_account_has_a_line_for_each_file_and_all_rows(two_years
         assert rows.tolist()[-1] == rows.tolist()[0] + rows.tolist()[1] == accounted["splits"][split]["used"]
     rare = accounted["rare"]["dest"]
     assert f"The {rare['levels']} rarest levels of dest, {rare['rows']:,} training rows" in " ".join(
-        render_rows.text(accounted)
+        row_account.text(accounted)
     )
 
 
@@ -298,7 +300,7 @@ def test_levels_that_look_the_same_are_named_on_the_page(tmp_path):
         [("milk", 2), ("mi\ufefflk", 2)],
         [("tea", 2), ("tea ", 2)],
     ]
-    said = " ".join(render_rows.text(accounted))
+    said = " ".join(row_account.text(accounted))
     for shown in (
         "'cafe\\u0301' (2 training rows)",
         "'caf\u00e9' (2",
@@ -315,7 +317,7 @@ def test_levels_that_look_the_same_are_named_on_the_page(tmp_path):
 def test_many_reasons_share_a_column_of_the_page():
     splits = {split: {"rows": 0, "dropped": {}, "used": 0} for split in ("train", "evaluate", "predict")}
     dropped = {f"where: {number}": number for number in range(1, 12)}
-    lines = render_rows.table({"2006": {"read": 66, "dropped": dropped, "splits": splits}})
+    lines = row_account.table({"2006": {"read": 66, "dropped": dropped, "splits": splits}})
     assert lines["dropped"].columns.tolist() == [
         *(f"where: {number}" for number in range(11, 3, -1)),
         "3 other reasons",

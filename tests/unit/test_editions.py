@@ -14,7 +14,7 @@ import pytest
 
 from tfglm.config import Layout, SelectionConfig, load_layout
 from tfglm.data import editions
-from tfglm.data.editions import Record, State, edition_of
+from tfglm.data.editions import FileStatus, Record, edition_of
 from tfglm.data.ingest import ingest
 from tfglm.errors import UserError
 
@@ -89,7 +89,7 @@ def read(path: Path, meanwhile: Callable[[], None] = lambda: None, edition: int 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, name, rows, replace):
     path = tmp_path / name
     path.write_bytes(CONTENTS[name](60))
-    with pytest.raises(UserError, match=rf"{name}: the file has changed while it was read\n  run snakemake again"):
+    with pytest.raises(UserError, match=rf"{name}: the file changed while it was read\n  run snakemake again"):
         read(path, lambda: replace(path, CONTENTS[name](rows)))
     assert not (tmp_path / "out").exists()
     assert read(path).read == rows
@@ -98,7 +98,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, name, rows, r
 def test_a_file_that_becomes_unreadable_meanwhile_is_called_changed(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(as_csv(60))
-    with pytest.raises(UserError, match="the file has changed while it was read"):
+    with pytest.raises(UserError, match="the file changed while it was read"):
         read(path, lambda: path.write_text("delay,carrier\nAA\n"))
     with pytest.raises(UserError, match=r"a.csv, line 2: "):
         read(path)
@@ -143,7 +143,7 @@ def test_a_link_is_what_it_leads_to(tmp_path):
     path.write_text("a\n1\n")
     (tmp_path / "b.csv").write_text("a\n2\n")
     link.symlink_to("a.csv")
-    Record(State.of(link), editions.checksum_of(link), 0).write(record)
+    Record(FileStatus.of(link), editions.checksum_of(link), 0).write(record)
     assert edition_of(link, record, path) == (0, True)
     link.unlink()
     link.symlink_to("b.csv")

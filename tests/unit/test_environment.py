@@ -43,6 +43,7 @@ print(json.dumps(dict(os.environ)))
 """
 
 
+@pytest.mark.processes
 def test_a_program_starts_once_more_with_it() -> None:
     given = {"PYTHONPATH": str(SCRIPTS), "KERAS_BACKEND": "torch", "http_proxy": "http://127.0.0.1:9"}
     done = subprocess.run(
@@ -52,6 +53,7 @@ def test_a_program_starts_once_more_with_it() -> None:
     assert seen["KERAS_BACKEND"] == "tensorflow" and "http_proxy" not in seen
 
 
+@pytest.mark.processes
 def test_an_import_here_sees_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whatever imports TensorFlow without having been started for that, such as the export of a model."""
     monkeypatch.delitem(sys.modules, "tensorflow", raising=False)

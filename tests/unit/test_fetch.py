@@ -114,6 +114,7 @@ def test_a_package_that_does_not_have_the_file_is_named(tmp_path):
     assert "has no such file; its folder has: " in message and "flights.csv.zip" in message
 
 
+@pytest.mark.processes
 def test_the_workflow_fetches_a_file_once(tmp_path, server):
     """A break in the middle is tried again; nothing is fetched twice, for another token neither; a wrong sum stops the run; and
     nobody reads the password anywhere."""
@@ -237,6 +238,7 @@ def test_no_message_of_the_network_shows_a_password(tmp_path, server, path):
     assert "cannot be fetched" in (message := refused(address, tmp_path, retries=0)) and "hunter2" not in message
 
 
+@pytest.mark.processes
 def test_files_of_any_name_are_read(tmp_path):
     """A name that looks like an option, or that a shell would take apart."""
     names = ["-x.csv", 'it\'s a "file" $HOME.csv', "ö;#&.csv"]

@@ -64,6 +64,7 @@ def as_csv(rows: list[list[str]], separator: str, decimal: str = ".", quoting: i
     return stream.getvalue()
 
 
+@pytest.mark.slow
 def test_a_table_has_the_same_config_and_shards_however_it_is_written():
     rows = sales()
     Path("commas.csv").write_text(as_csv(rows, ","), encoding="utf-8")

@@ -51,6 +51,7 @@ def test_the_quirks_are_there(folder):
     assert new.select(pl.date("Year", "Month", "DayofMonth").dt.weekday() == pl.col("DayOfWeek")).to_series().all()
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_coefficients(folder):
     """Each estimate lies within 4.5 standard errors of the truth, and they scatter as they should."""
     settings = SelectionConfig.model_validate(

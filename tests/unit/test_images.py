@@ -166,9 +166,9 @@ def test_images_of_another_size_are_refused_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"formula": "label ~ C(image)"}, "`image` is an image, which stands in a formula as it is"),
-        ({"formula": "label ~ log(image)"}, "`image` is an image, which stands in a formula as it is"),
-        ({"formula": "image ~ label"}, "`image` is an image, which stands in a formula as it is"),
+        ({"formula": "label ~ C(image)"}, "`image` is an image; write its plain name in the formula"),
+        ({"formula": "label ~ log(image)"}, "`image` is an image; write its plain name in the formula"),
+        ({"formula": "image ~ label"}, "`image` is an image; write its plain name in the formula"),
         ({"weights": "image"}, "digits.weights: `image` is an image"),
         (
             {"section": "models", "family": "gaussian"},
@@ -219,10 +219,10 @@ def test_files_as_mnist_has_them_become_an_archive(tmp_path):
     np.testing.assert_array_equal(part.pixels, IMAGES)
     np.testing.assert_array_equal(part.labels, labels)
     (tmp_path / "labels").write_bytes(idx(labels)[:-1])
-    with pytest.raises(UserError, match="labels: is no idx file of labels in bytes, or is cut short"):
+    with pytest.raises(SystemExit, match="labels: is no idx file of labels in bytes, or is cut short"):
         write_images.main(arguments)
     (tmp_path / "images.gz").write_bytes(gzip.compress(idx(IMAGES))[:-20])
-    with pytest.raises(UserError, match=r"images.gz: cannot be read"):
+    with pytest.raises(SystemExit, match=r"images.gz: cannot be read"):
         write_images.main(arguments)
 
 

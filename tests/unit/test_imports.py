@@ -1,14 +1,20 @@
 """What jobs import, which is most of the time of a small one."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import polars as pl
 import pytest
 
+from pools import design_of, ingest_frame
 from processes import ENVIRONMENT, end, start_roles, wait_until
+from tfglm.data.dictionary import merge
 from tfglm.roles import announce
+
+pytestmark = pytest.mark.processes
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -18,11 +24,9 @@ RESULTS = {
         "check_reference",
         "compare",
         "evaluate",
-        "export_vcov",
         "predict",
-        "residuals",
-        "render_*",
-        "tabulate_*",
+        "write_pages",
+        "write_tables",
     )
     for path in SCRIPTS.glob(f"{pattern}.py")
 }
@@ -41,32 +45,10 @@ SLOW = {"tensorflow", "polars", "pandas", "scipy", "numba", "formulaic", "matplo
 NEEDED = {
     "check_reference": set(),
     "compare": {"pandas", "scipy"},
-    "evaluate": {"polars", "scipy", "numba"},
-    "export_vcov": {"pandas", "scipy"},
+    "evaluate": {"polars", "pandas", "scipy", "numba"},
     "predict": {"polars", "scipy", "numba"},
-    "render_coefficients": {"pandas", "matplotlib"},
-    "render_effects": {"pandas", "matplotlib"},
-    "render_embeddings": {"pandas", "matplotlib"},
-    "render_groups": {"pandas", "matplotlib"},
-    "render_history": {"pandas", "matplotlib"},
-    "render_metrics": {"pandas", "matplotlib"},
-    "render_path": {"pandas", "scipy", "matplotlib"},
-    "render_rows": {"pandas", "matplotlib"},
-    "render_home": {"pandas"},
-    "residuals": {"polars", "scipy", "numba"},
-    "tabulate_coefficients": {"pandas", "scipy"},
-    "tabulate_contrasts": {"pandas", "scipy"},
-    "tabulate_hypotheses": {"pandas", "scipy"},
-    "tabulate_pairwise": {"pandas", "scipy"},
-    "tabulate_profile": {"pandas"},
-    "tabulate_effects": {"polars", "pandas", "scipy"},
-    "tabulate_embeddings": {"polars", "pandas", "scipy"},
-    "tabulate_for_papers": {"pandas", "scipy"},
-    "tabulate_groups": {"pandas"},
-    "tabulate_margins": {"polars", "pandas", "scipy", "numba"},
-    "tabulate_network": {"polars", "pandas", "scipy", "numba"},
-    "tabulate_path": {"pandas"},
-    "tabulate_scaling": {"pandas", "matplotlib"},
+    "write_pages": {"pandas"},
+    "write_tables": {"pandas", "scipy"},
 }
 """What of these a script of results uses."""
 
@@ -87,6 +69,18 @@ def test_a_script_of_results_imports_what_it_uses_and_no_more(script):
     imported = imported_by(script)
     assert imported & SLOW == NEEDED[script]
     assert not imported & {"scipy.stats", "scipy.optimize"}
+
+
+def test_a_job_imports_the_sections_of_the_config_that_it_uses():
+    imported = imported_by("write_tables")
+    others = {f"tfglm.config.{name}" for name in ("columns", "layouts", "networks", "root")}
+    assert "tfglm.config.models" in imported and not imported & others
+
+
+def test_the_checks_of_the_snakefile_import_no_special_functions():
+    """Each call of snakemake checks formulas and headers before anything runs."""
+    imported = imported_by("formulaic", "tfglm.design.early", "tfglm.data.layouts")
+    assert "tfglm.design.arithmetic" in imported and "scipy.special" not in imported
 
 
 INGEST = """
@@ -113,6 +107,22 @@ def test_a_file_is_ingested_without_pandas(tmp_path, name):
     done = subprocess.run(line, cwd=SCRIPTS, capture_output=True, text=True, check=True)
     assert "tfglm.data.ingest" in done.stdout.split()
     assert "pandas.core" not in done.stdout.split()
+
+
+def test_a_fit_in_one_process_imports_parts_of_tensorflow(tmp_path):
+    """Those that write its checkpoint and its curves; all of TensorFlow takes three seconds."""
+    frame = pd.DataFrame({"y": [0.5, 1.5, 2.0, 4.0, 3.0, 1.0], "x": [1, 2, 3, 4, 5, 6]})
+    file = ingest_frame(frame, tmp_path)
+    design_of("y ~ x", "gaussian", merge([file]), [file]).write(tmp_path / "design.json")
+    names = {"design": "design.json", "manifests": "table/manifest.json", "history": "history.csv", "fit": "fit.json"}
+    names |= {"journal": "journal", "events": "events", "checkpoint": "checkpoint", "log": "log"}
+    line = [sys.executable, SCRIPTS / "fit.py", "--settings", "{}"]
+    line += [part for name, file in names.items() for part in (f"--{name}", tmp_path / file)]
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    subprocess.run([*map(str, line)], env=environment, capture_output=True, check=True)
+    log = (tmp_path / "log").read_text()
+    assert "tensorflow.python.ops.gen_io_ops" in log and "tensorflow._api" not in log
+    assert (tmp_path / "checkpoint" / "fitted.index").exists() and len(list((tmp_path / "events").iterdir())) == 1
 
 
 @pytest.mark.parametrize("role", ["ps", "worker"])

@@ -77,6 +77,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_a_loop_is_compiled_again(folder: Path) -> None:
     assert call(load(folder)) == (0, 2)
     assert call(load(folder)) == (2, 0)
@@ -118,6 +119,7 @@ def run(folder: Path, environment: dict[str, str]) -> tuple[list, str, str]:
     return [results, hits], path, "\n".join(filter(None, logged))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a folder read-only")
 def test_a_read_only_program_without_a_home_compiles_in_tmpdir(tmp_path: Path) -> None:
     for name in ("program", "tmp"):

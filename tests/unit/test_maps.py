@@ -29,6 +29,7 @@ def in_words(column: str, folder) -> Words:
     return Words({}, {}, {column: source(folder)})
 
 
+@pytest.mark.slow
 def test_levels_are_where_the_file_says_with_what_is_said_of_them(tmp_path):
     paths = [tmp_path / "plot.svg", tmp_path / "plot.png", tmp_path / "plot.pdf"]
     forest.coefficient_plot(levels("ABCDEFG"), None, "title", "effect", "odds_ratio", paths, in_words("dest", tmp_path))

@@ -8,9 +8,15 @@ import pytest
 import compare as compare_script
 from browser import broken_links, faults
 from tfglm.report.coefficients import sheet
+from tfglm.report.drawn_means import means_by_class, means_of_factor
+from tfglm.report.home import layers_table
+from tfglm.report.inline import bars, part_of
 from tfglm.report.pages import TEMPLATES, render
 from tfglm.report.quality import in_words, measures
-from tfglm.report.sentences import Told
+from tfglm.report.scores_page import ScoredFile
+from tfglm.report.sentences import TermSentences
+from tfglm.report.strongest import short_table, strongest_effects
+from tfglm.report.table_one import Characteristic, CountedLevel, DescribedColumn
 from tfglm.report.words import NO_WORDS, Words, fixed, minus
 from tfglm.results import compare, held_out, nested
 
@@ -19,38 +25,6 @@ HOSTILE = "<script>alert('1')</script> & \"x\" {{ 7 * 7 }}"
 FIT = {"model": HOSTILE, "formula": f"y ~ {HOSTILE}", "family": "gaussian", "warnings": [HOSTILE], "rows": 1234}
 
 FRAME = pd.DataFrame({"term": ["x"], "level": [HOSTILE], HOSTILE: [1.5]})
-
-SHOWN = {"fit": FIT, "response": HOSTILE, "unit": HOSTILE, "kind": HOSTILE, "explained": HOSTILE, "how_well": HOSTILE}
-SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
-SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}]}
-
-MODEL = SHOWN | {
-    "fit": FIT | {"coefficients": 3},
-    "is_network": False,
-    "regression": "linear regression of",
-    "fitted": HOSTILE,
-}
-MODEL |= {
-    "effects": [Told("x", [HOSTILE]), Told(HOSTILE, [], HOSTILE)],
-    "averages": True,
-    "means": [(HOSTILE, FRAME)],
-    "what_means": HOSTILE,
-    "confidence": 0.95,
-    "tests": FRAME,
-    "notes": [HOSTILE],
-    "errors": HOSTILE,
-    "convergence": HOSTILE,
-    "without_estimate": [HOSTILE],
-}
-
-NETWORK = SHOWN | {
-    "fit": FIT | {"parameters": 7, "steps": 10, "epochs": 2.0, "strategy": HOSTILE},
-    "is_network": True,
-    "measures": [],
-    "parts": [HOSTILE],
-    "chosen": 2,
-}
-
 
 COEFFICIENTS = pd.DataFrame(
     {
@@ -67,6 +41,64 @@ COEFFICIENTS = pd.DataFrame(
         "note": ["", "", HOSTILE],
     }
 )
+
+MEANS = pd.DataFrame(
+    {
+        "term": HOSTILE,
+        "level": [HOSTILE, "b"],
+        "rows": 9,
+        "mean": 1.5,
+        "std_error": 0.25,
+        "ci_lower": 1.0,
+        "ci_upper": 2.0,
+    }
+).assign(status="")
+BY_CLASS = pd.concat([MEANS.assign(**{"class": label, "mean": 0.5}) for label in (HOSTILE, "other")])
+
+SHOWN = {
+    "fit": FIT,
+    "response": HOSTILE,
+    "column": HOSTILE,
+    "unit": HOSTILE,
+    "kind": HOSTILE,
+    "explained": HOSTILE,
+    "how_well": HOSTILE,
+}
+SHOWN |= {"measures": measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, HOSTILE, None)}
+SHOWN |= {"pages": [{"name": HOSTILE, "address": "a.html"}], "circumstances": [("Weights", HOSTILE)]}
+
+MODEL = SHOWN | {
+    "fit": FIT | {"coefficients": 3},
+    "is_network": False,
+    "regression": "linear regression of",
+    "fitted": HOSTILE,
+}
+MODEL |= {
+    "effects": [TermSentences("x", [HOSTILE]), TermSentences(HOSTILE, [], HOSTILE)],
+    "averages": True,
+    "may_diagnose": True,
+    "drawn": strongest_effects(COEFFICIENTS, "difference", None, 1.0, NO_WORDS),
+    "short": short_table(COEFFICIENTS, 9.0, NO_WORDS),
+    "means": [means_of_factor(HOSTILE, MEANS, False, NO_WORDS), *means_by_class(BY_CLASS, "y", NO_WORDS)],
+    "what_means": HOSTILE,
+    "confidence": 0.95,
+    "tests": FRAME,
+    "notes": [HOSTILE],
+    "errors": HOSTILE,
+    "convergence": HOSTILE,
+    "without_estimate": [HOSTILE],
+}
+
+NETWORK = SHOWN | {
+    "fit": FIT | {"parameters": 7, "steps": 10, "epochs": 2.0, "strategy": HOSTILE},
+    "is_network": True,
+    "picture": HOSTILE,
+    "layers": layers_table([{"name": "deep", "kind": "Dense", "output": ["rows", 1], "parameters": 9}]),
+    "measures": [],
+    "parts": [HOSTILE],
+    "chosen": 2,
+}
+
 
 LEVELS = {"rows": 1000, "levels": [HOSTILE, "b"], "level_count": 3}
 
@@ -93,6 +125,37 @@ PAGES = {
         "metrics": FRAME,
         "classes": FRAME,
         "by": {HOSTILE: FRAME},
+    },
+    "columns": {
+        "rows": 9,
+        "sampled": 5,
+        "outcome": HOSTILE,
+        "groups": ["all rows", HOSTILE],
+        "characteristics": [Characteristic(HOSTILE, ["", HOSTILE]), Characteristic(HOSTILE, ["1.0 %", ""], True)],
+        "columns": [
+            DescribedColumn(
+                HOSTILE, HOSTILE, "text", HOSTILE, HOSTILE, [CountedLevel(HOSTILE, part_of(0.5, 0.1), "5 %", "1 %")]
+            ),
+            DescribedColumn(
+                "x", "", "numbers", "", "", picture=bars([1, 2], [HOSTILE, "b"], [0, 1]), low="1", high="2"
+            ),
+        ],
+        "left_out": 3,
+    },
+    "diagnostics": {
+        "model": HOSTILE,
+        "kind": HOSTILE,
+        "sampled": 5,
+        "rows": 9,
+        "left_out": 2,
+        "picture": [HOSTILE],
+        "influential": FRAME,
+    },
+    "scores": {
+        "scores": [
+            ScoredFile(HOSTILE, HOSTILE, "a.parquet", 9, [HOSTILE], HOSTILE, bars([1], ["a"]), "0", "1", FRAME),
+            ScoredFile("m", "b", "b.parquet", 9, [], "9 rows", None, "", "", FRAME),
+        ]
     },
     "rows": {"sentences": [HOSTILE], "files": FRAME, "has_total": True, "picture": [HOSTILE]},
     "compare": {
@@ -124,7 +187,7 @@ def test_a_page_shows_html_in_the_data_as_text(name):
     assert page.count("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &#34;x&#34; {{ 7 * 7 }}") >= 3
     # Every element that is opened is closed, in order.
     stack = []
-    own = r"<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>|<(br|meta|img|input)[^>]*>"
+    own = r"<style>.*?</style>|<script>.*?</script>|<!DOCTYPE html>|<(br|meta|img|input)[^>]*>|<[^<>]*/>"
     body = re.sub(own, "", page, flags=re.S)
     for closing, element in re.findall(r"<(/?)(\w+)", body):
         if closing:
@@ -162,6 +225,7 @@ BAD = """<!DOCTYPE html><html lang="en"><title>Bad</title><style>p { color: #888
 <main><h1>Bad</h1><input><p>grey on white</p><table><tr><th>a<td>1</table><div style="width: 700px">wide</div></main>"""
 
 
+@pytest.mark.processes
 def test_the_faults_of_a_page_are_found(tmp_path):
     (tmp_path / "bad.html").write_text(BAD)
     found = {fault.split(", ", 1)[1] for fault in faults([tmp_path / "bad.html"])}
@@ -199,12 +263,13 @@ def test_models_side_by_side_have_errors_below_estimates_and_statistics_last():
         {"term": ["n", "x"], "level": "", "estimate": [0.5, float("inf")], "std_error": [0.125, float("nan")]}
     )
     fit = {"model": "m", "formula": "y ~ n + x", "family": "gaussian", "provenance": {"model": {}}, **STATISTICS}
-    models = [compare.Model(fit, {}, table)]
+    models = [compare.ComparedModel(fit, {}, table)]
     page = compare_script.page(
         models, compare.table(models), held_out.differences(models), pd.DataFrame(columns=nested.COLUMNS)
     )
-    assert "<td>n</td><td></td><td>0.5000<br>(0.1250)</td>" in page and "<td>x</td><td></td><td>+inf</td>" in page
+    assert "<td>n</td><td></td><td>0.500<br>(0.125)</td>" in page and "<td>x</td><td></td><td>+inf</td>" in page
     coefficients, statistics = page.split("</tbody>")[:2]
+    assert "<td>standard errors</td><td></td><td>none</td>" in statistics
     assert "<td>AIC</td><td></td><td>17</td>" in statistics and "AIC" not in coefficients
     assert "AUC" not in page  # no rows were held out
 
@@ -263,13 +328,14 @@ def test_the_event_is_that_of_a_trial_where_rows_have_several(trials, each):
     metrics |= {"threshold": 0.5, "accuracy": 0.7}
     told = in_words({"provenance": {"model": {"trials": trials}}}, metrics, None)
     assert told == (
-        f"On 40 rows kept back it ranks a {each} with the event above one without in 75.0 % of all pairs (AUC 0.7500); the "
-        f"mean predicted probability is 35.0 %, and 34.3 % of the {each}s had the event. At the threshold 0.5, 70.0 % of the "
-        f"{each}s are classified right, where the answer “no event” for every {each} has 65.7 %: there it classifies better "
-        "than one answer for all."
+        f"On 40 rows kept back it ranks a {each} with the event above a {each} without it in 75.0 % of all pairs (AUC "
+        f"0.7500); the mean predicted probability is 35.0 %, and 34.3 % of the {each}s had the event. At the threshold 0.5, "
+        f"70.0 % of the {each}s are classified right, and always answering “no event” gives 65.7 %: at this threshold the "
+        "model classifies better than one answer for all."
     )
 
 
+@pytest.mark.processes
 def test_a_long_note_makes_no_page_wider_than_the_window(tmp_path):
     made_of = " - ".join(f"manufacturer[MCDONNELL DOUGLAS {number}]" for number in range(20))
     noted = COEFFICIENTS.assign(status=["", "", "aliased"], aliased_with=["", "", made_of])

@@ -54,7 +54,7 @@ def file(frame, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def workload(file) -> Workload:
-    return Workload(design_of(FORMULA, "binomial", merge([file])), [file], "train")
+    return Workload(design_of(FORMULA, "binomial", merge([file]), [file]), [file], "train")
 
 
 def matrix(design, frame: pd.DataFrame) -> np.ndarray:
@@ -74,6 +74,7 @@ def state(design, coefficients: np.ndarray) -> dict[str, np.ndarray]:
     return {term: coefficients[where] for term, where in design.slices.items()}
 
 
+@pytest.mark.slow
 def test_sums_equal_those_of_numpy(workload, file, frame):
     design = workload.design
     assert [file.column(name).coded for name in ("hour", "real")] == [True, False]
@@ -221,7 +222,7 @@ def test_calls_are_equally_long_and_have_each_block_once_wherever_a_shard_ends(w
 def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
     ids = np.repeat(np.arange(40_000), 2)
     wide = ingest_frame(pd.DataFrame({"late": ids % 2, "id": [f"N{each:05d}" for each in ids]}), tmp_path)
-    design = design_of("late ~ id", "binomial", merge([wide]))
+    design = design_of("late ~ id", "binomial", merge([wide]), [wide])
     (grouping,) = design.groupings
     counts = Workload(design, [wide], "train").sum(LocalExecutor(), "counts", state(design, np.zeros(design.size)))
     assert design.levels_of(grouping) == 40_000
@@ -232,7 +233,7 @@ def test_more_groups_than_two_bytes_can_number_are_told_apart(tmp_path):
 
 def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
     lost = ingest_frame(frame.head(1000), tmp_path, columns=["late", "carrier"])
-    design = design_of("late ~ carrier", "binomial", merge([lost]))
+    design = design_of("late ~ carrier", "binomial", merge([lost]), [lost])
     path = tmp_path / "table" / lost.manifest.shards[0].path / "carrier"
     path.unlink()
     with pytest.raises(
@@ -245,7 +246,7 @@ def test_a_file_that_is_gone_is_an_error_that_names_it(frame, tmp_path):
 def test_a_flipped_byte_is_an_error_that_names_file_and_block(tmp_path, rows, place, block):
     columns = {"late": np.arange(rows) % 2, "carrier": np.where(np.arange(rows) % 3, "AA", "B6")}
     damaged = ingest_frame(pd.DataFrame(columns), tmp_path)
-    design = design_of("late ~ carrier", "binomial", merge([damaged]))
+    design = design_of("late ~ carrier", "binomial", merge([damaged]), [damaged])
     path = tmp_path / "table" / damaged.manifest.shards[0].path / "carrier"
     content = bytearray(path.read_bytes())
     content[place] ^= 1

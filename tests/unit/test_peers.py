@@ -112,6 +112,7 @@ def measured(folder, *more):
     return json.loads(result.read_text())
 
 
+@pytest.mark.processes
 def test_a_program_that_a_limit_ends_leaves_no_server_and_is_not_started_on_more_rows(tmp_path):
     first = measured(tmp_path)
     assert first["ended"] == "not finished in 3 s" and first["seconds"] > 3
@@ -124,6 +125,7 @@ def test_a_program_that_a_limit_ends_leaves_no_server_and_is_not_started_on_more
         assert not (tmp_path / "folder" / "server").exists()
 
 
+@pytest.mark.processes
 def test_the_page_is_what_was_measured():
     line = [sys.executable, str(PEERS / "page.py"), "--check"]
     assert subprocess.run(line, capture_output=True, text=True, check=False).returncode == 0

@@ -9,7 +9,7 @@ import pytest
 from markupsafe import Markup
 
 from tfglm.report import coefficient_rows, confusion, evaluation, forest, groups, history
-from tfglm.report.coefficient_rows import Heading, Row, rows_and_scale
+from tfglm.report.coefficient_rows import Heading, PictureRow, rows_and_scale
 from tfglm.report.embedded import panels
 from tfglm.report.ratios import Scale, ratio_label, ratios
 from tfglm.report.words import Words
@@ -47,7 +47,7 @@ KINDS = table(
 
 def test_each_level_is_drawn_as_what_it_is():
     items, scale = rows_and_scale(KINDS, "odds_ratio")
-    rows = {row.label: row for row in items if isinstance(row, Row)}
+    rows = {row.label: row for row in items if isinstance(row, PictureRow)}
     kinds = {label: rows[label].kind for label in "ABCDEFG"}
     assert kinds == {
         "A": "reference", "B": "estimate", "C": "estimate", "D": "separated", "E": "aliased", "F": "without interval",
@@ -61,22 +61,23 @@ def test_each_level_is_drawn_as_what_it_is():
     assert headings[0] == Heading("dest", "against A")
     items, _ = rows_and_scale(KINDS, "odds_ratio", Words({"dest": {"A": "Albany", "B": "Boston"}}, {}))
     assert items[0] == Heading("dest", "against Albany")
-    (boston,) = (item for item in items if isinstance(item, Row) and item.level == "B")
+    (boston,) = (item for item in items if isinstance(item, PictureRow) and item.level == "B")
     assert boston.label == "Boston" and boston.tip.startswith("dest Boston: odds ratio 1.49")
 
 
 def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_coefficients():
     items, scale = rows_and_scale(KINDS, "odds_ratio")
-    rows = {row.label: row for row in items if isinstance(row, Row)}
+    rows = {row.label: row for row in items if isinstance(row, PictureRow)}
     number = rows["distance, +100"]
     assert number.estimate == pytest.approx(0.05) and scale.low < number.lower < number.upper < scale.high
     assert not any("bs(" in label for label in rows)
     slopes = [{"term": "dest:distance", "level": level, "estimate": 0.0004, "std_error": 0.0001} for level in "BC"]
     items, _ = rows_and_scale(pd.concat([KINDS, table(slopes)]), "odds_ratio")
     assert Heading("dest:distance", "against A, for +100") in items
-    assert [row.estimate for row in items if isinstance(row, Row) and "dest:distance" in row.tip] == [0.04, 0.04]
+    assert [row.estimate for row in items if isinstance(row, PictureRow) and "dest:distance" in row.tip] == [0.04, 0.04]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", [24, 320])
 def test_every_level_has_its_name_many_by_size(levels, tmp_path):
     random = np.random.default_rng(1)

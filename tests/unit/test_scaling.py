@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import tabulate_scaling
+import compare
 from tfglm import digests
 from tfglm.errors import UserError
 from tfglm.report.scaling import scaling_plot
 from tfglm.results import scaling
-from tfglm.results.scaling import Run
+from tfglm.results.scaling import TrainingRun
 
 
-def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **settings) -> Run:
+def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **settings) -> TrainingRun:
     """A network of 10 steps an epoch; `quantities` by name have a value for some steps."""
     lines = [(0.1 * step, name, step, value) for name, values in quantities.items() for step, value in values.items()]
     history = pd.DataFrame(lines, columns=["seconds", "quantity", "step", "value"])
@@ -26,7 +26,7 @@ def run(name: str, workers: int, quantities: dict[str, dict[int, float]], **sett
         "steps_of_an_epoch": 10,
         "provenance": {"model": model, "inputs": [{"file": "digits", "xxh128": "0"}], "data": {}},
     }
-    return Run(fit, history, workers, settings.get("batch_size", 100), settings.get("seed", 1))
+    return TrainingRun(fit, history, workers, settings.get("batch_size", 100), settings.get("seed", 1))
 
 
 ALONE = run(
@@ -128,7 +128,7 @@ def test_the_script_knows_the_workers_of_each_strategy(tmp_path):
         digests.write_beside(folder / "history.csv", folder / "fit.json")
     table, plots = tmp_path / "scaling.csv", [tmp_path / "scaling.svg"]
     folders = [tmp_path / each.name for each in runs]
-    tabulate_scaling.main(argparse.Namespace(models=folders, table=table, colour="#0072B2", plots=plots))
+    compare.main(argparse.Namespace(models=folders, colour="#0072B2", files=[table, *plots]))
     written = pd.read_csv(table).drop_duplicates("network").set_index("network")
     assert written["workers"].to_dict() == {"alone": 1, "copies": 3, "pair": 2, "peers": 4}
     assert written["batch_size"].tolist() == [512, 512, 512, 400] and written["seed"].tolist() == [1, 1, 7, 1]

@@ -4,14 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tfglm.report.class_effects import means_by_class, tell_by_class
-from tfglm.report.sentences import Effect, Model, Slope, slopes, tell
+from tfglm.report.class_effects import tell_by_class
+from tfglm.report.drawn_means import means_by_class
+from tfglm.report.sentences import Effect, ModelFacts, Slope, slopes, tell
 from tfglm.report.words import Words, plain
 
 WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
 
 
-def model(**keys) -> Model:
+def model(**keys) -> ModelFacts:
     known = {
         "response": "late",
         "unit": None,
@@ -22,7 +23,7 @@ def model(**keys) -> Model:
     }
     known |= keys
     known |= {"is_probability": known["ratio"] == "odds"} | {"spans": {"hour": 23, "distance": 4900}} | keys
-    return Model(**{"slopes": {}, "nearly_aliased": []} | known)
+    return ModelFacts(**{"slopes": {}, "nearly_aliased": []} | known)
 
 
 def table(*rows: tuple, error: float = 0.05) -> pd.DataFrame:
@@ -50,6 +51,15 @@ def test_the_strongest_of_each_direction_is_told_in_percent_or_as_a_multiple():
     assert told(table(*CARRIERS, ("carrier", "HA", "9E", 1.5, "")))[0] == (
         "The odds of late are 4.5 times as high (4.1 to 5.0) with carrier HA than with 9E."
     )
+
+
+def test_columns_have_their_labels():
+    words = Words({"sex": {"1": "women", "2": "men"}}, {}, {}, {"sex": "Sex", "hour": "Hour of the day"})
+    rows = table(("C(sex)", "1", "1", 0.0, ""), ("C(sex)", "2", "1", 0.4, ""), ("hour", "", "", 0.2, ""))
+    assert told(rows, words=words) == [
+        "The odds of late are 49 % higher (35 to 65 %) with Sex men than with women.",
+        "The odds of late are 22 % higher (11 to 35 %) for each unit more of Hour of the day.",
+    ]
 
 
 def test_what_is_separated_or_has_no_test_is_not_told():
@@ -172,7 +182,8 @@ def test_each_class_is_told_against_the_reference_class():
         columns=["class", "term", "level", "reference", "estimate", "ci_lower", "ci_upper"],
     )
     words = Words({"status": {"off": "cancelled", "ok": "on time"}}, {})
-    told = tell_by_class(frame, effects, model(response="status", words=words, nearly_aliased={"off: hour"}), "ok")
+    facts = model(words=words, nearly_aliased={"off: hour"})
+    told = tell_by_class(frame, effects, facts, "status", "ok")
     assert [each.term for each in told] == ["late: carrier", "cancelled: carrier"]
     assert [sentence for each in told for sentence in each.sentences] == [
         "The odds of late rather than on time are 49 % higher (35 to 65 %) with carrier EV than with 9E, and late is on average "
@@ -181,7 +192,7 @@ def test_each_class_is_told_against_the_reference_class():
         "average 2.0 percentage points less frequent (1.0 to 3.0 percentage points).",
     ]
     alike = table(*CARRIERS[:2], ("carrier", "EV", "9E", 0.01, "")).assign(**{"class": "off"})
-    (unclear,) = tell_by_class(alike, effects[:0], model(response="status", words=words), "ok")
+    (unclear,) = tell_by_class(alike, effects[:0], model(words=words), "status", "ok")
     assert unclear.sentences == [
         "No level of carrier differs clearly from 9E in the odds of cancelled rather than on time."
     ]
@@ -195,6 +206,7 @@ def test_adjusted_means_have_a_column_for_each_class():
     columns = ["class", "term", "level", "rows", "mean", "ci_lower", "ci_upper", "status"]
     frame = pd.DataFrame(rows, columns=columns)
     both = pd.concat([frame, frame.assign(**{"class": "ok", "mean": 1 - frame["mean"]})])
-    ((name, shown),) = means_by_class(both, "status", WORDS)
-    assert name == "month" and shown["level"].tolist() == ["Jan", "Feb"]
+    (means,) = means_by_class(both, "status", WORDS)
+    shown = means.all
+    assert means.name == "month" and means.classes == ["late", "ok"] and shown["level"].tolist() == ["Jan", "Feb"]
     assert shown["late"].tolist() == ["25.0 % (20.0 to 30.0)", "50.0 %"] and shown["rows"].tolist() == ["100", "90"]

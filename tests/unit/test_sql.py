@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import merge_dictionary
-import render_rows
 from pools import design_of, ingest_frame
 from tfglm import digests
 from tfglm.config import LevelsConfig
 from tfglm.data.dictionary import merge
 from tfglm.data.sql import column_of, expression
 from tfglm.errors import UserError
+from tfglm.report import row_account
 
 FRAME = pl.DataFrame(
     {
@@ -115,6 +115,7 @@ def test_what_is_no_function_of_the_row_is_refused_with_its_place(sql):
     assert str(error.value).startswith("data.derive.x: ") and REFUSED[sql] in str(error.value)
 
 
+@pytest.mark.processes
 def test_a_panic_of_polars_leaves_the_terminal_clean():
     code = (
         "from tfglm.data.sql import expression\nfrom tfglm.errors import UserError\n"
@@ -173,6 +174,6 @@ def test_a_derived_number_is_a_number_in_the_model_and_its_type_is_shown(tmp_pat
     )
     rows = digests.read_json(tmp_path / "rows.json")
     assert rows["columns"] == {"late": "integer", "km": "number", "half": "number", "carrier": "text"}
-    assert "whole numbers: late; numbers: km, half; text, a factor in a formula: carrier." in render_rows.types(
+    assert "whole numbers: late; numbers: km, half; text, a factor in a formula: carrier." in row_account.types(
         rows["columns"]
     )

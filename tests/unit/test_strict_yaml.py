@@ -16,9 +16,9 @@ CODE = "__use_yte__: true\ncluster:\n  workers: ?open('ran', 'w').write('1') + 1
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", ", line 5: the key `c` stands in line 3 already, and only the last"),
-        ("{a: 1, a: 1}", ", line 1: the key `a` stands in line 1 already"),
-        ("1: x\n01: y\n", ", line 2: the key `1` stands in line 1 already"),
+        ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", ", line 5: the key `c` is in line 3 already, and only the last"),
+        ("{a: 1, a: 1}", ", line 1: the key `a` is in line 1 already"),
+        ("1: x\n01: y\n", ", line 2: the key `1` is in line 1 already"),
         ('{"a": 1, "a": 2}', ": the key `a` is given twice in one section"),
         (BOMB, "values, with those that aliases (`*...`) repeat, and a file of settings may have 100,000"),
         ("a: &a [*a]", ", line 1: an alias (`*...`) is inside of what it repeats"),
@@ -65,15 +65,14 @@ def dry_run(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return done
 
 
+@pytest.mark.processes
 def test_the_workflow_reads_the_files_of_the_config_strictly(tmp_path):
     """The default one before Snakemake does: it would multiply the aliases, and run the code."""
     configure(tmp_path)
     config = tmp_path / "config" / "config.yaml"
     sound = config.read_text()
     config.write_text(sound + "cluster: {workers: 1}\n")
-    assert (
-        "config/config.yaml, line " in (output := dry_run(tmp_path).stdout) and "the key `cluster` stands in" in output
-    )
+    assert "config/config.yaml, line " in (output := dry_run(tmp_path).stdout) and "the key `cluster` is in" in output
     config.write_text(BOMB)
     assert "config/config.yaml, line 15: 131,069 values" in dry_run(tmp_path).stdout
     config.write_text(CODE)
@@ -87,4 +86,4 @@ def test_the_workflow_reads_the_files_of_the_config_strictly(tmp_path):
     output = dry_run(tmp_path, "--configfile", "mine.yaml").stdout
     assert f"{tmp_path}/mine.yaml: `__use_yte__` lets Snakemake run" in output
     output = dry_run(tmp_path, "--config", "cluster={workers: 1, workers: 2}").stdout
-    assert "--config cluster, line 1: the key `workers` stands in line 1 already" in output
+    assert "--config cluster, line 1: the key `workers` is in line 1 already" in output

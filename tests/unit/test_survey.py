@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,9 @@ from tfglm.data import sql
 from tfglm.data.ingest import ingest
 from tfglm.errors import UserError
 from tfglm.survey.collinear import inflation
-from tfglm.survey.init import init
-from tfglm.survey.layout import flight_layout
+from tfglm.survey.flights import flights_in
+from tfglm.survey.init import Request, init
+from tfglm.survey.screening import separates
 
 ROWS = 400
 RANDOM = np.random.default_rng(5)
@@ -39,10 +41,10 @@ def written(name: str, **columns) -> str:
     return name
 
 
-def surveyed(source: str) -> tuple[Config, Layout, str]:
+def surveyed(source: str, request: Request | None = None) -> tuple[Config, Layout, str]:
     """The config and the layout that are written for a file, all of whose rows they are used to read; and what is said of it."""
     said: list[str] = []
-    path = init(source, Path("config"), said.append)
+    path = init(source, Path("config"), said.append, request)
     config = load(yaml.safe_load(path.read_text()), str(path))
     (name,) = config.data.layout
     layout = load_layout(name)
@@ -82,7 +84,7 @@ def test_flights_of_one_month_have_no_month_in_their_formula(folder):
 @pytest.mark.parametrize("name", sorted({*shipped_layouts()} - {"images"}))
 def test_each_layout_of_flights_is_known_by_its_header(name):
     Path("x.csv").write_text(",".join(column.source for column in load_layout(name).columns.values()))
-    assert flight_layout(Path("x.csv")).name == name
+    assert flights_in(Path("x.csv")).recognition.name == name
 
 
 def test_columns_are_typed_by_their_values_and_named_so_that_formulas_can_hold_them():
@@ -144,7 +146,7 @@ def test_what_is_no_covariate_is_left_out_with_the_reason():
         "empty: has no values",
         "sparse: missing in 34% of the rows, which would be dropped",
         "day: a date; month and weekday are derived from it",
-        "note: text with 300 different values; a factor of up to 50 is taken by itself",
+        "note: text with 300 different values; `init` proposes factors of up to 50",
         "month: has the same value in all rows",
     ]
     assert "# size is a number; C(size) makes a factor of it." in Path("config/x.yaml").read_text()
@@ -163,7 +165,7 @@ def test_what_is_no_covariate_is_left_out_with_the_reason():
     ],
 )
 def test_a_response_of_two_values_is_made_0_and_1(values, name, sql):
-    source = written("x.csv", answer=chosen(ROWS, *values), amount=RANDOM.normal(50, 9, ROWS))
+    source = written("x.csv", amount=RANDOM.normal(50, 9, ROWS), answer=chosen(ROWS, *values))
     config, _, _ = surveyed(source)
     assert formula(config) == f"{name} ~ amount" and config.models[name].family == "binomial"
     assert config.data.derive == ({name: sql} if sql else {})
@@ -180,18 +182,16 @@ def test_a_factor_that_says_the_response_in_other_words_is_left_out():
     alive = np.where(survived, "yes", "no")
     config, _, said = surveyed(written("x.csv", survived=survived, alive=alive, age=RANDOM.normal(50, 9, ROWS)))
     assert formula(config) == "survived ~ age"
-    assert "alive: tells survived by itself" in said
+    assert "alive: a leak: it tells survived by itself" in said
 
 
 def test_a_number_that_separates_the_outcomes_is_left_out():
-    visits = [row % 4 for row in range(ROWS)]
-    doctor = [int(number > 0) for number in visits]
-    some = [int(number > 1) for number in visits]
-    config, _, said = surveyed(
-        written("x.csv", visits=visits, some=some, age=RANDOM.normal(50, 9, ROWS), doctor=doctor)
-    )
+    calls = [row % 4 for row in range(ROWS)]
+    doctor = [int(number > 0) for number in calls]
+    some = [int(number > 1) for number in calls]
+    config, _, said = surveyed(written("x.csv", calls=calls, some=some, age=RANDOM.normal(50, 9, ROWS), doctor=doctor))
     assert formula(config) == "doctor ~ age"
-    assert "visits: tells doctor by itself" in said and "some: tells doctor by itself" in said
+    assert "calls: a leak: it tells doctor by itself" in said and "some: a leak: it tells doctor by itself" in said
 
 
 def test_covariates_vary_in_the_rows_that_lack_no_value():
@@ -231,7 +231,7 @@ def test_the_event_is_what_says_yes_in_other_languages_too(folder):
         bought = np.where(np.arange(ROWS) % 3 == 0, no, yes).tolist()
         (response,) = surveyed(written(f"{name}.csv", x=x, bought=bought))[0].models
         assert response == f"bought_{yes.lower()}".replace("í", "")
-        assert "two-valued, yes or no" in Path(f"config/{name}.yaml").read_text()
+        assert "named as a response often is" in Path(f"config/{name}.yaml").read_text()
 
 
 def test_text_of_which_every_value_is_rare_is_no_factor(folder):
@@ -240,7 +240,7 @@ def test_text_of_which_every_value_is_rare_is_no_factor(folder):
     size, y = RANDOM.normal(size=ROWS // 4), RANDOM.normal(size=ROWS // 4)
     config, _, said = surveyed(written("blocks.csv", block=blocks, size=size, y=y))
     assert formula(config) == "y ~ size" and not config.data.rare
-    assert "Left out: block: text of which no value has more than 9 rows, too few to tell anything" in said
+    assert "Left out: block: text of which no value has more than 9 rows, too few to be informative" in said
 
 
 def test_covariates_that_determine_each_other_are_not_taken_together():
@@ -258,7 +258,7 @@ def test_covariates_that_determine_each_other_are_not_taken_together():
     assert formula(config) == "y ~ state + feet"
     assert "Left out: country: determined by state" in said
     assert (
-        "Left out: district: each of its values has one and the same state, so their effects could not be told" in said
+        "Left out: district: each of its values has the same state, so their effects could not be distinguished" in said
     )
     assert re.search(r"Left out: height: nearly determined by the other terms \(VIF [0-9,]+\)", said)
     assert "Left out: metres: determined by the other terms" in said
@@ -283,6 +283,207 @@ def test_inflation_factors_are_those_of_regressions_on_the_others():
     expected = {name: variance_inflation_factor(np.asarray(covariates), names.index(name)) for name in ("x", "z")}
     assert inflation(frame, {"letter"}) == pytest.approx(expected | {"w": 1.0}, rel=1e-8)
     assert inflation(frame.select("x", y=2 * pl.col("x")), set()) == {"x": np.inf, "y": np.inf}
+
+
+def left_out(said: str) -> dict[str, str]:
+    """What was left out, with the reason."""
+    lines = [line.removeprefix("Left out: ") for line in said.splitlines() if line.startswith("Left out: ")]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def test_the_strongest_covariates_are_taken_and_leaks_are_told_before_the_cap():
+    numbers = {f"x{number}": RANDOM.normal(0, 1, ROWS) for number in range(12)}
+    survived = (numbers["x11"] + 0.5 * RANDOM.normal(0, 1, ROWS) > 0).astype(int)
+    columns = numbers | {"alive": np.where(survived, "yes", "no"), "survived": survived}
+    config, _, said = surveyed(written("x.csv", **columns))
+    assert formula(config) == "survived ~ x0 + x1 + x2 + x3 + x4 + x5 + x6 + x11"
+    assert left_out(said)["alive"] == "a leak: it tells survived by itself"
+    assert left_out(said)["x7"] == "a further covariate; 8 are enough to begin with"
+
+
+def test_a_column_that_two_others_determine_is_left_out():
+    sex, age = np.array(chosen(ROWS, "male", "female")), RANDOM.integers(1, 40, ROWS)
+    who = np.where(age < 16, "child", np.where(sex == "male", "man", "woman"))
+    columns = {"sex": sex, "age": age, "who": who, "survived": RANDOM.integers(0, 2, ROWS)}
+    config, _, said = surveyed(written("x.csv", **columns))
+    assert formula(config) == "survived ~ sex + age" and left_out(said) == {"who": "determined by sex and age"}
+
+
+def test_an_overdispersed_count_is_said_and_fitted_as_one():
+    visits = RANDOM.negative_binomial(0.8, 0.2, ROWS)
+    config, _, said = surveyed(written("x.csv", visits=visits, age=RANDOM.normal(0, 1, ROWS)))
+    assert config.models["visits"].family == "negative_binomial"
+    assert re.search(r"^Response: visits, .*variance is [0-9.]+ times its mean; negative_binomial$", said, re.MULTILINE)
+
+
+def test_parts_of_a_sum_with_the_response_are_leaks():
+    fare, tip, tolls = (RANDOM.gamma(2, 3, ROWS).round(2) for _ in range(3))
+    columns = {"fare": fare, "tolls": tolls, "total": (fare + tip + tolls).round(2), "cents": (100 * tip).round()}
+    columns |= {"log_tip": np.log(tip), "miles": RANDOM.normal(5, 1, ROWS), "tip": tip}
+    config, _, said = surveyed(written("taxis.csv", **columns))
+    assert formula(config) == "tip ~ fare + tolls + miles"
+    assert left_out(said) == {
+        "total": "a leak: with fare, tolls it gives the response exactly",
+        "cents": "a leak: it rises with the response everywhere",
+        "log_tip": "a leak: it rises with the response everywhere",
+    }
+
+
+def test_a_sum_is_found_beside_parts_that_are_no_covariate():
+    """`instant` numbers the rows; casual and registered add up to the count."""
+    casual, registered = RANDOM.poisson(30, ROWS), RANDOM.poisson(90, ROWS)
+    columns = {
+        "casual": casual,
+        "registered": registered,
+        "heat": RANDOM.normal(0, 1, ROWS),
+        "cnt": casual + registered,
+    }
+    config, _, said = surveyed(written("bikes.csv", instant=range(ROWS), **columns))
+    assert formula(config) == "cnt ~ heat"
+    assert left_out(said)["casual"] == "a leak: with registered it gives the response exactly"
+    assert left_out(said)["instant"] == "looks like an identifier"
+
+
+@pytest.mark.parametrize("name", ["CLIENTNUM", "individual", "Sample_Number", "PassengerId", "customerNumber"])
+def test_identifiers_have_names_of_their_own(name):
+    numbers = (RANDOM.permutation(9 * ROWS)[:ROWS] // 2) * 1000
+    config, _, said = surveyed(written("x.csv", **{name: numbers, "size": RANDOM.normal(0, 1, ROWS), "y": numbers % 7}))
+    assert formula(config) == "y ~ size" and left_out(said) == {name: "looks like an identifier"}
+
+
+@pytest.mark.parametrize("name", ["state", "patient_id", "tailnum"])
+def test_errors_are_clustered_by_the_unit_that_repeats(name):
+    unit = np.arange(ROWS) // 10
+    columns = {
+        name: [f"unit {number}" for number in unit],
+        "continent": np.where(unit < 20, "east", "west"),
+        "island": np.where(unit < 2, "yes", "no"),
+        "pop": RANDOM.normal(0, 1, ROWS),
+        "day": [f"2020-01-{1 + row % 25:02}" for row in range(ROWS)],
+        "lifeExp": RANDOM.normal(60, 9, ROWS),
+    }
+    config, _, said = surveyed(written("x.csv", **columns))
+    assert config.models["lifeExp"].std_errors == f"cluster({name})" and name in config.data.columns
+    assert formula(config) == "lifeExp ~ continent + pop + C(weekday)"
+    assert left_out(said)[name] == "it repeats, so standard errors are clustered by it"
+    too_few = f"yes has 2 different {name}, too few for errors by {name} to test it; 10 are needed"
+    assert left_out(said)["island"] == too_few
+    text = Path("config/x.yaml").read_text()
+    assert f"# Rows of one {name} may be alike, as it repeats; there are 40 different ones." in text
+
+
+def test_a_text_of_blanks_is_a_missing_value():
+    draws = np.random.default_rng(6)
+    sex = draws.choice(["female", "male", "  ", "\u00a0 "], ROWS)
+    source = written("x.csv", sex=sex, age=draws.normal(0, 1, ROWS), y=draws.normal(0, 1, ROWS))
+    _, layout, said = surveyed(source)
+    assert layout.missing == ["", "NA", "  ", "\u00a0 "]
+    assert re.search(rf"sex +text +{sum(not text.strip() for text in sex)}  2 different: ", said)
+
+
+@pytest.mark.parametrize(
+    "name, other, response", [("Was released?", "citizen", "Was_released_yes"), ("dose", "group", "dose")]
+)
+def test_a_question_is_a_response_and_a_group_is_none(name, other, response):
+    """The other column comes last, and `group` is a word of SQL."""
+    draws = np.random.default_rng(7)
+    values = draws.choice(["No", "Yes"], ROWS) if name.endswith("?") else draws.normal(0, 1, ROWS)
+    columns = {"age": draws.normal(0, 1, ROWS), name: values, other: draws.choice(["No", "Yes"], ROWS)}
+    config, _, _ = surveyed(written("x.csv", **columns))
+    assert formula(config).startswith(f"{response} ~ ")
+
+
+def test_a_unit_with_most_of_the_rows_is_no_cluster():
+    country = ["US"] * (ROWS // 2) + [f"land {row % 30}" for row in range(ROWS // 2)]
+    columns = {"country": country, "age": RANDOM.normal(0, 1, ROWS), "y": RANDOM.normal(0, 1, ROWS)}
+    config, _, _ = surveyed(written("x.csv", **columns))
+    assert config.models["y"].std_errors == "robust"
+
+
+# What the user asks for ---------------------------------------------------------------------------------------------------
+
+
+def insurance() -> str:
+    """A CSV file of people with what their insurance charges."""
+    columns = {
+        "age": RANDOM.integers(18, 65, ROWS),
+        "sex": chosen(ROWS, "female", "male"),
+        "Body mass": RANDOM.normal(30, 6, ROWS).round(2),
+        "smoker": chosen(ROWS, "no", "yes"),
+        "region": chosen(ROWS, "northeast", "southwest"),
+        "charges": RANDOM.gamma(2, 6000, ROWS).round(2),
+    }
+    return written("insurance.csv", **columns)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "expected"),
+    [
+        (Request("charges"), "charges ~ age + sex + Body_mass + smoker + region"),
+        (Request("Body mass"), "Body_mass ~ age + sex + smoker + region + charges"),
+        (Request("Body_mass"), "Body_mass ~ age + sex + smoker + region + charges"),
+        (Request("smoker"), "smoker_yes ~ age + sex + Body_mass + region + charges"),
+        (Request(formula="charges ~ age * smoker"), "charges ~ age * smoker"),
+        (Request("smoker", "smoker ~ C(age)"), "smoker_yes ~ C(age)"),
+    ],
+)
+def test_the_user_names_the_response_or_the_formula(request_of, expected):
+    config, _, said = surveyed(insurance(), request_of)
+    assert formula(config) == expected and "as requested" in said and "Other responses" not in said
+
+
+@pytest.mark.parametrize(
+    ("request_of", "expected"),
+    [
+        (
+            Request("charge"),
+            "response: no column `charge`; did you mean `charges`?\n  the columns: age, sex, Body_mass",
+        ),
+        (Request("sex", "charges ~ age"), "response: `sex` is not that of the formula, `charges`; give one of them"),
+        (Request(formula="charges ~ agee"), "no column `agee`; did you mean `age`?"),
+        (Request(formula="charges"), "formula: `charges` needs one response"),
+        (Request(formula="charge ~ age"), "response: no column `charge`; did you mean `charges`?"),
+        (Request(output="config"), "output: `config` must end with .yaml, as in config/insurance.yaml"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_and_nothing_is_written(request_of, expected):
+    assert expected in message(init, insurance(), Path("config"), print, request_of)
+    assert not Path("config").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (
+            ["a", "b", "c"] * 5,
+            "holds text with 3 different values; `init` takes numbers, and texts of up to 7 values",
+        ),
+        (["a"] * 14 + ["b"], "response: `x` is b in 1 rows only; 10 are needed"),
+        ([1] * 15, "response: `x` has a single value, so nothing explains it"),
+    ],
+)
+def test_a_column_that_no_regression_explains_is_no_response(column, expected):
+    assert expected in message(init, written("x.csv", x=column, z=range(15)), Path("config"), print, Request("x"))
+
+
+def test_other_responses_are_shown_with_commands_that_work():
+    source = insurance()
+    said = surveyed(source)[2]
+    commands = re.findall(r"^  (\w+) \(.+\): (snakemake --cores 1 init --config .+)$", said, re.MULTILINE)
+    assert 2 <= len(commands) <= 3
+    for column, command in commands:
+        entries = dict(entry.split("=", 1) for entry in shlex.split(command.partition("--config ")[2]))
+        assert entries.pop("csv") == source and entries["response"] == column
+        config, layout, _ = surveyed(source, Request(**entries))
+        assert formula(config).startswith(column) and Path(entries["output"]).exists() and column in layout.columns
+
+
+def test_flights_have_other_responses_too(folder):
+    write_asa(folder, 2006, 3000)
+    said = surveyed("2006.csv")[2]
+    assert "  arr_delay (numbers): snakemake --cores 1 init --config csv=2006.csv response=arr_delay" in said
+    config = surveyed("2006.csv", Request("arr_delay", output="config/arrival.yaml"))[0]
+    assert formula(config) == "arr_delay ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
 
 
 # Kinds of files -----------------------------------------------------------------------------------------------------------
@@ -321,7 +522,6 @@ def test_a_packed_file_in_another_encoding_with_lines_that_cannot_be_read():
 REFUSED = {
     "empty file": (b"", "x.csv: is empty; a CSV file begins with a line of column names"),
     "no rows": (b"a,b\n", "x.csv: has a header and no rows that can be read"),
-    "no header": (b"AA,12.5,BOS\nUA,9.0,JFK\n", "its first line holds `12.5`, a number and no name of a column"),
     "note for Excel": (b"sep=;\na;b\n1;2\n", "its first line, `sep=;`, is a note for Excel"),
     "names of rows": (b"a;b\n" + b"1;2;3\n" * 20, "its rows have one field more than its header names"),
     "no names": (b",\n1,2\n", "its first line names no column; a CSV file begins with a line of column names"),
@@ -387,3 +587,207 @@ def test_dates_of_two_formats_are_told_with_what_reads_all(folder):
     assert remark.strip().removeprefix("when: ") in Path("config/prices.layout.yaml").read_text()
     value = sql.expression(remark.partition("derive ")[2], "derive", {"when": pl.String()})
     assert frame.pipe(pl.from_pandas).select(value.alias("day"))["day"].to_list() == [day.date() for day in days]
+
+
+# Files of flights ---------------------------------------------------------------------------------------------------------
+
+
+def bts_selection(rows: int = 3000) -> pl.DataFrame:
+    """Columns that somebody chose at the Bureau of Transportation Statistics, without the delay at arrival."""
+    late = RANDOM.random(rows) < 0.2
+    delay = np.where(late, RANDOM.integers(15, 120, rows), 0)
+    days = [f"{1 + row % 6}/{1 + row % 28}/2019 12:00:00 AM" for row in range(rows)]
+    cancelled = np.arange(rows) % 180 == 0
+    columns = {
+        "FL_DATE": days,
+        "OP_UNIQUE_CARRIER": chosen(rows, "AA", "UA", "DL"),
+        "OP_CARRIER_FL_NUM": RANDOM.integers(1, 6000, rows),
+        "ORIGIN": chosen(rows, "JFK", "LGA", "EWR"),
+        "DEST": chosen(rows, "BOS", "ORD", "SFO"),
+        "CRS_DEP_TIME": RANDOM.integers(6, 22, rows) * 100 + 5,
+        "DEP_DELAY_NEW": pl.Series(delay.astype(float)),
+        "CANCELLED": cancelled.astype(float),
+        "DISTANCE": RANDOM.integers(100, 3000, rows).astype(float),
+    }
+    frame = pl.DataFrame(columns)
+    return frame.with_columns(
+        DEP_DELAY_NEW=pl.when(pl.col("CANCELLED") == 1).then(None).otherwise(pl.col("DEP_DELAY_NEW"))
+    )
+
+
+LATE_DEPARTURE = "late_departure ~ carrier + origin + dest + C(month) + C(weekday) + dep_hour + distance"
+
+
+def test_a_selection_without_arrivals_asks_for_late_departures():
+    bts_selection().write_csv("mine.csv")
+    config, layout, said = surveyed("mine.csv")
+    assert layout == load_layout("bts_custom") and formula(config) == LATE_DEPARTURE
+    assert config.data.derive == {"late_departure": "dep_delay_new >= 15"}
+    assert config.data.where == {"departed": "dep_delay_new IS NOT NULL"}
+    assert "departs 15 minutes late or more" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"FL_DATE": pl.lit("2019-03-04")}, "late_departure ~ carrier + origin + dest + dep_hour + distance"),
+        ({"DEP_DEL15": (pl.col("DEP_DELAY_NEW") >= 15).cast(pl.Float64), "DEP_DELAY_NEW": None}, LATE_DEPARTURE),
+        ({"CRS_DEP_TIME": None, "DISTANCE": None}, LATE_DEPARTURE.replace(" + dep_hour + distance", "")),
+        ({"ARR_DELAY": pl.col("DEP_DELAY_NEW")}, LATE_DEPARTURE.replace("late_departure", "late")),
+    ],
+)
+def test_a_layout_of_flights_needs_no_column_that_the_file_lacks(changes, expected):
+    frame = bts_selection()
+    for name, value in changes.items():
+        frame = frame.drop(name) if value is None else frame.with_columns(value.alias(name))
+    frame.write_csv("mine.csv")
+    assert formula(surveyed("mine.csv")[0]) == expected
+
+
+def test_the_other_question_about_flights_is_shown_and_can_be_asked():
+    bts_selection().with_columns(ARR_DELAY=pl.col("DEP_DELAY_NEW") + 1).write_csv("mine.csv")
+    said = surveyed("mine.csv")[2]
+    assert "late_departure (departs 15 minutes late or more, the official definition): snakemake" in said
+    config = surveyed("mine.csv", Request("late_departure", output="config/departures.yaml"))[0]
+    assert config.data.derive == {"late_departure": "dep_delay_new >= 15"}
+
+
+def test_two_columns_that_flights_have_make_no_file_of_flights():
+    frame = bts_selection().select("ORIGIN", "DEP_DELAY_NEW", "DISTANCE").rename({"ORIGIN": "place"})
+    frame.write_csv("mine.csv")
+    assert flights_in(Path("mine.csv")) is None
+
+
+# Sums, exposures, classes and long tails ----------------------------------------------------------------------------------
+
+
+def taxi_rides(rows: int = 2000) -> pl.DataFrame:
+    """Rides whose total has fees that no column has, as in New York's trip records."""
+    distance = RANDOM.gamma(2, 2, rows)
+    fare = (3 + 2.5 * distance + RANDOM.normal(0, 1, rows)).clip(2.5).round(1)
+    tolls = np.where(RANDOM.random(rows) < 0.06, 6.55, 0.0)
+    tip = np.where(RANDOM.random(rows) < 0.6, 0.2 * fare + RANDOM.normal(0, 0.8, rows), 0.0).clip(0).round(2)
+    total = fare + tolls + tip + RANDOM.choice([0.3, 0.8, 1.3, 3.3], rows)
+    return pl.DataFrame(
+        {"distance": distance.round(2), "fare": fare, "tolls": tolls, "total": total.round(2), "tip": tip}
+    )
+
+
+@pytest.mark.parametrize("response", ["tip", "fare"])
+def test_a_total_with_fees_that_the_file_lacks_is_a_leak(response):
+    taxi_rides().write_csv("taxis.csv")
+    config, _, said = surveyed("taxis.csv", Request(response))
+    assert "total" not in formula(config) and left_out(said)["total"].startswith("a leak: nearly the sum ")
+    assert "distance" in formula(config)
+
+
+def test_the_parts_of_a_total_are_leaks():
+    taxi_rides().write_csv("taxis.csv")
+    config, _, said = surveyed("taxis.csv", Request("total"))
+    assert formula(config) == "total ~ distance"
+    assert left_out(said)["fare"] == "a leak: fare + tolls + tip is nearly the response"
+
+
+def test_numbers_that_go_together_make_no_sum():
+    frame = taxi_rides().with_columns(total=pl.col("fare") * 1.5 + RANDOM.normal(0, 1, 2000))
+    frame.write_csv("taxis.csv")
+    assert "nearly the sum" not in surveyed("taxis.csv", Request("tip"))[2]
+
+
+@pytest.mark.parametrize(("name", "factor"), [("person_years", 1.0), ("population", 1000.0), ("Exposure", 0.001)])
+def test_the_exposure_of_a_count_is_its_offset(name, factor):
+    years = RANDOM.gamma(2, 1, ROWS).clip(0.2)
+    age = RANDOM.integers(30, 80, ROWS)
+    deaths = RANDOM.poisson(years * np.exp(-1 + 0.03 * (age - 50)))
+    source = written("cohort.csv", age=age, **{name: (factor * years).round(6)}, deaths=deaths)
+    config, _, said = surveyed(source)
+    model = config.models["deaths"]
+    assert (model.formula, model.family, model.offset) == ("deaths ~ age", "poisson", f"log({name})"), said
+    assert name in config.data.columns and f"deaths ~ age; offset: log({name}); standard errors: robust" in said
+
+
+def test_an_exposure_of_0_or_of_no_count_is_no_offset():
+    size, years = RANDOM.normal(9, 2, ROWS), RANDOM.gamma(2, 1, ROWS)
+    source = written("x.csv", person_years=years, price=size + years)
+    assert surveyed(source)[0].models["price"].offset is None
+    years[3] = 0.0
+    source = written("y.csv", person_years=years, visits=RANDOM.poisson(2, ROWS), size=size)
+    model = surveyed(source)[0].models["visits"]
+    assert model.offset is None and "person_years" in model.formula
+
+
+def flowers(apart: float) -> pl.DataFrame:
+    """Three species; the first is so many standard deviations apart by its petals."""
+    species = np.repeat(["setosa", "versicolor", "virginica"], 100)
+    place = np.repeat([0.0, apart, apart + 1.0], 100)
+    columns = {
+        "sepal": RANDOM.normal(5, 1, 300) + 0.3 * place,
+        "petal": RANDOM.normal(0, 1, 300) + place,
+        "species": species,
+    }
+    return pl.DataFrame(columns)
+
+
+def test_a_text_of_three_values_in_the_last_column_is_a_response_of_classes():
+    flowers(1.0).write_csv("iris.csv")
+    config, _, said = surveyed("iris.csv")
+    model = config.models["species"]
+    assert (model.formula, model.family) == ("species ~ sepal + petal", "multinomial")
+    assert model.std_errors == "robust" and not model.l2
+    assert "Response: species, the last column that could be one; one of 3 classes; multinomial" in said
+
+
+def test_classes_that_covariates_tell_apart_get_a_ridge():
+    flowers(12.0).write_csv("iris.csv")
+    config, _, said = surveyed("iris.csv")
+    assert config.models["species"].l2 == 0.001 and "sepal + petal; a ridge, so no standard errors" in said
+    assert "The covariates tell some classes apart" in Path("config/iris.yaml").read_text()
+
+
+def test_separated_classes_are_found_as_a_fit_would_find_them():
+    """Neither class is beyond the others in one covariate; a line parts them. One row across the line, and none does."""
+    x = RANDOM.normal(0, 1, (300, 2))
+    group = np.where(x.sum(1) > 0, "a", np.where(x[:, 0] > 0, "b", "c"))
+    rows = pl.DataFrame({"x": x[:, 0], "z": x[:, 1], "y": group})
+    assert separates(rows, (), "y")
+    mixed = rows.with_columns(y=pl.Series(RANDOM.permutation(group)))
+    assert not separates(mixed, (), "y")
+    assert separates(mixed.with_columns(g=pl.col("y").replace({"b": "a"})), ("g",), "y")
+
+
+def test_a_factor_with_a_level_that_lacks_a_class_is_left_out():
+    frame = flowers(1.0).with_columns(
+        island=pl.when(pl.col("species") == "setosa").then(pl.lit("x")).otherwise(pl.lit("y"))
+    )
+    frame.select("island", "sepal", "petal", "species").write_csv("iris.csv")
+    assert "x has fewer than 5 rows of versicolor, so its effect" in left_out(surveyed("iris.csv")[2])["island"]
+
+
+def test_a_number_that_two_units_have_most_of_joins_as_its_logarithm():
+    units = 40
+    size = np.exp(RANDOM.normal(0, 2.5, units)) * 1e6
+    country = np.repeat(np.arange(units), 10)
+    frame = pl.DataFrame(
+        {
+            "country": [f"country {number}" for number in country],
+            "population": (size[country] * RANDOM.uniform(0.9, 1.1, 400)).round(0),
+            "rain": RANDOM.normal(9, 2, 400),
+            "expectancy": 60 + np.log(size[country]) + RANDOM.normal(0, 1, 400),
+        }
+    )
+    frame.write_csv("countries.csv")
+    config, _, said = surveyed("countries.csv")
+    assert formula(config) == "expectancy ~ log(population) + rain", said
+    assert config.models["expectancy"].std_errors == "cluster(country)"
+
+
+def test_departure_delay_explains_no_arrival_delay_in_any_file():
+    early, wind = RANDOM.normal(0, 10, ROWS), RANDOM.normal(9, 2, ROWS)
+    source = written(
+        "mine.csv",
+        Departure_Delay=early,
+        wind=wind,
+        Arrival_Delay=early + RANDOM.normal(0, 3, ROWS),
+    )
+    config, _, said = surveyed(source)
+    assert formula(config) == "Arrival_Delay ~ wind" and "once the flight has left" in left_out(said)["Departure_Delay"]

@@ -10,7 +10,8 @@ from runs import jobs_in, noise_in, read_json, results, succeed
 MODEL = {"family": "binomial", "std_errors": "cluster(date)", "collapse": True, "marginal_effects": False}
 FORMULAS = ["late ~ origin + C(month)", "late ~ carrier + origin"]
 TABLES = [f"results/few/models/few_{number}/coefficients.csv" for number in (1, 2)]
-FITTED_ANEW = {"build_design": 1, "check_reference": 1, "fit": 1, "tabulate_coefficients": 1}
+WRITTEN = "write_tables_without_marginal_effects_adjusted_means"
+FITTED_ANEW = {"build_design": 1, "check_reference": 1, "fit": 1, WRITTEN: 1}
 CHANGES = {
     "nothing": ({}, FORMULAS, {}),
     "a key of the metrics": ({"threshold": 0.3}, FORMULAS, {}),
@@ -18,9 +19,9 @@ CHANGES = {
     "errors of other clusters": ({"std_errors": "cluster(month)"}, FORMULAS, dict.fromkeys(FITTED_ANEW, 2)),
     "another column": (
         {}, [FORMULAS[0], "late ~ carrier + dep_hour"],
-        {**FITTED_ANEW, "collapse_rows": 1, "fit": 2, "tabulate_coefficients": 2},
+        {**FITTED_ANEW, "collapse_rows": 1, "fit": 2, WRITTEN: 2},
     ),
-    "rows as they are": ({"collapse": False}, FORMULAS, {"fit": 2, "tabulate_coefficients": 2}),
+    "rows as they are": ({"collapse": False}, FORMULAS, {"fit": 2, WRITTEN: 2}),
 }  # fmt: skip
 
 
@@ -35,7 +36,7 @@ def config_of(keys: dict, formulas: list[str]) -> str:
 def printed(finished) -> str:
     """What a run says."""
     (finished / "few.yaml").write_text(config_of({}, FORMULAS))
-    return succeed(finished, *TABLES, "--configfile", "config/config.yaml", "few.yaml")
+    return succeed(finished, *TABLES, "--verbose", "--configfile", "config/config.yaml", "few.yaml")
 
 
 def test_models_of_a_sweep_read_rows_that_were_summed_once(finished, expected, printed):

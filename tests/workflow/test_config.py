@@ -15,6 +15,7 @@ from tfglm.config import (
     load_layout,
     shipped_layouts,
 )
+from tfglm.errors import UserError
 
 # What is shipped ------------------------------------------------------------------------------------------------------
 
@@ -46,7 +47,7 @@ def test_derived_columns_of_the_shipped_layouts(layout):
         }
     )
     expected = rows["weekday"].to_list()
-    if layout.startswith("bts"):
+    if "date" in load_layout(layout).columns:
         rows = rows.with_columns(date=polars.date("year", "month", "day"))
     for name, expression in load_layout(layout).derive.items():
         rows = rows.with_columns(polars.sql_expr(expression).alias(name))
@@ -88,13 +89,17 @@ def test_examples_of_the_documentation_are_valid(example, tmp_path):
     assert set(example.get("models", {})) <= set(config.models) | {"ridge", "late"}
 
 
-def test_the_example_of_a_sweep_is_three_models():
-    (example,) = (raw for _, raw in EXAMPLES if "sweep" in str(raw) and "compare" in raw)
+def test_the_examples_of_sweeps_are_several_models():
+    networks, example = (raw for _, raw in EXAMPLES if "sweep" in str(raw) and "compare" in raw)
+    loaded = load(laid_over(SHIPPED, networks), "the example")
+    assert loaded.compare == [f"late_network_{number}" for number in range(1, 5)]
+    swept = [(network.hidden, network.optimizer.learning_rate) for network in loaded.networks.values()]
+    assert swept == [([32], 0.01), ([32], 0.001), ([64, 32], 0.01), ([64, 32], 0.001)]
     assert load(laid_over(SHIPPED, example), "the example").compare == ["ridge_1", "ridge_2", "ridge_3"]
 
 
 def test_schema_and_readme_say_what_the_models_say():
-    assert document_config.drifted() == [], "run `python scripts/document_config.py`"
+    assert document_config.drifted() == [], "run `python docs/site/document_config.py`"
 
 
 # What is accepted -----------------------------------------------------------------------------------------------------
@@ -121,6 +126,84 @@ def test_column_of_a_layout_may_be_its_type_alone():
     assert layout.columns["dest"].source == "Dest"
 
 
+def searched(networks: int, **keys) -> dict:
+    """The networks of a search, by name."""
+    sweep = {
+        "hidden": [[32], [64, 32]],
+        "batch_size": {"low": 100, "high": 400},
+        "optimizer.learning_rate": {"low": 0.001, "high": 0.1, "scale": "log"},
+    }
+    network = {"formula": "late ~ carrier", "family": "binomial", "sweep": sweep, "search": {"networks": networks}}
+    return load(SHIPPED | {"models": {}, "networks": {"n": network | keys}}, "x").networks
+
+
+def test_a_search_draws_combinations_at_random_and_a_longer_one_keeps_them():
+    networks = searched(40)
+    assert list(networks) == [f"n_{number}" for number in range(1, 41)]
+    rates = [network.optimizer.learning_rate for network in networks.values()]
+    assert 0.001 <= min(rates) < 0.005 and 0.02 < max(rates) <= 0.1 and 12 < sum(rate < 0.01 for rate in rates) < 28
+    sizes = [network.batch_size for network in networks.values()]
+    assert all(isinstance(size, int) and 100 <= size <= 400 for size in sizes) and len(set(sizes)) > 20
+    assert {tuple(network.hidden) for network in networks.values()} == {(32,), (64, 32)}
+    assert all(network.sweep == {} and network.search is None for network in networks.values())
+    assert list(searched(10).values()) == list(networks.values())[:10]
+    assert searched(10, search={"networks": 10, "seed": 2})["n_1"] != networks["n_1"]
+    assert len(searched(4, sweep={"hidden": [[1], [2]], "wide": [True, False]})) == 4
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"sweep": {"hidden": [[1], [2]]}, "search": {"networks": 3}},
+            r"networks.n.search: only 2 combinations were found",
+        ),
+        ({"search": {"networks": 3000}}, r"networks.n.search.networks: expected an integer >= 1 and <= 1000"),
+        ({"search": None}, r"networks.n: sweep.batch_size: a range has no list of values; add `search"),
+        ({"sweep": {"dropout": {"low": 0.5, "high": 0.1}}}, r"low: 0.5 is not below high: 0.1"),
+        ({"sweep": {"l2": {"low": 0, "high": 0.1, "scale": "log"}}}, r"low: 0 has no logarithm"),
+        ({"sweep": {}}, "networks.n: search: there is no `sweep` to search in"),
+        (
+            {"sweep": {"dropout": {"low": 0.5, "high": 7.0}}},
+            r"networks.n.sweep.dropout: expected a number >= 0 and < 1",
+        ),
+    ],
+)
+def test_mistakes_in_a_search_are_refused_with_their_place(keys, message):
+    with pytest.raises(UserError, match=message):
+        searched(5, **keys)
+
+
+def test_mistakes_in_a_sweep_of_networks_have_the_place_in_the_config():
+    network = {"formula": "late ~ carrier", "family": "binomial", "sweep": {"optimizer.learning_rate": [0.1, -1]}}
+    with pytest.raises(UserError, match=r"^x: networks.n.sweep.optimizer.learning_rate: expected a number > 0.*-1$"):
+        load({**SHIPPED, "networks": {"n": network}}, "x")
+    network["sweep"] = {"batch_size": [1, 2], "seed": list(range(600))}
+    with pytest.raises(UserError, match=r"networks.n.sweep: 1,200 combinations"):
+        load({**SHIPPED, "networks": {"n": network}}, "x")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"optimizer": {"learning_rate": {"schedule": "exponential", "initial_learning_rate": 1}}},
+            "optimizer.learning_rate: schedule `exponential` needs `decay_rate`; add it",
+        ),
+        (
+            {"optimizer": {"learning_rate": {"schedule": "cosine", "initial_learning_rate": 1, "decay_steps": 0}}},
+            "optimizer.learning_rate.decay_steps: expected an integer >= 1, received 0",
+        ),
+        ({"class_weights": {"1": -1}}, "class_weights.1: expected a number >= 0"),
+    ],
+)
+def test_a_mistake_in_one_of_two_forms_is_the_only_one_that_is_reported(keys, message):
+    network = {"formula": "late ~ carrier", "family": "binomial"} | keys
+    with pytest.raises(UserError) as raised:
+        load({**SHIPPED, "networks": {"n": network}}, "x")
+    assert str(raised.value).startswith(f"x: networks.n.{message}") and "\n" not in str(raised.value)
+
+
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +214,7 @@ def test_column_of_a_layout_may_be_its_type_alone():
         (
             "cluster.zzz",
             1,
-            "cluster.zzz: unknown key; the keys here are strategy, ps, workers, nodes, patience, stall, isolate",
+            "cluster.zzz: unknown key; the keys here are strategy, ps, workers, nodes, patience, stall, isolate, fetch",
         ),
         ("cluster.workers", 0, "cluster.workers: expected an integer >= 1, received 0"),
         ("cluster.workers", True, "cluster.workers: expected an integer >= 1, received true"),
@@ -143,8 +226,8 @@ def test_column_of_a_layout_may_be_its_type_alone():
         (
             "cluster.strategy",
             "multi_worker_miror",
-            "cluster.strategy: expected `parameter_server`, `multi_worker_mirrored` or "
-            '`one_device`, received "multi_worker_miror"; did you mean `multi_worker_mirrored`?',
+            "cluster.strategy: expected `parameter_server`, `multi_worker_mirrored`, "
+            '`one_device` or `auto`, received "multi_worker_miror"; did you mean `multi_worker_mirrored`?',
         ),
         (
             "cluster",
@@ -270,11 +353,11 @@ def test_a_strategy_that_no_regression_has_is_refused_with_the_reason(strategy, 
         ),
         (
             {"family": "multinomial", "adjusted_means": "balanced"},
-            "adjusted_means: a regression of classes has those of the `observed` rows alone",
+            "adjusted_means: a multinomial regression averages over the `observed` rows only",
         ),
         (
             {"family": "multinomial", "threshold": 0.4},
-            "threshold: of several classes the one with the largest probability",
+            "threshold: a model of several classes predicts the class with the largest",
         ),
         ({"family": "multinomial", "link": "logit"}, "link: family multinomial has none to choose; remove the key"),
         (
@@ -335,7 +418,7 @@ def test_config_does_not_change():
         ("columns: {a: integer}\nafter_departure: [b]", "after_departure: no column `b`"),
         (
             "columns: {a: {type: integer, format: '%Y'}}",
-            "columns.a: `format` is for columns of type date, this one is ",
+            "columns.a: `format` is for columns of type date or clock, and this column has type ",
         ),
         ("columns: {a: integer}\nmising: [x]", "mising: unknown key; did you mean `missing`?"),
     ],
@@ -356,9 +439,15 @@ def test_layout_that_does_not_exist(tmp_path):
     assert message(load_layout, "asa2010") == (
         "data.layout: no layout is named `asa2010`; did you mean `asa2009`? "
         f"The layouts in {LAYOUTS} are asa2009, bts_custom, bts_prezip, bts_prezip_old, images, "
-        "nycflights13; one of your own is given by the path of its .yaml file"
+        "kaggle2015, kaggle2018, nycflights13; one of your own is given by the path of its .yaml file"
     )
     (tmp_path / "mine.yaml").touch()
     assert message(load_layout, str(tmp_path / "mien.yaml")) == (
         f"data.layout: there is no file `{tmp_path}/mien.yaml`; did you mean `mine.yaml`?"
     )
+
+
+def test_two_sections_that_are_none_are_both_refused():
+    with pytest.raises(UserError) as refusal:
+        load({"data": "", "models": {}, "tables": "distance"}, "config.yaml")
+    assert "config.yaml: data:" in str(refusal.value) and "config.yaml: tables:" in str(refusal.value)

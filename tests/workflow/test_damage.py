@@ -69,7 +69,7 @@ def test_a_changed_byte_anywhere_in_a_json_file_is_refused(tmp_path, value, inde
 def test_the_content_of_another_json_file_is_refused_by_name(tmp_path):
     readers = {
         "design.json": Design.load,
-        "dictionary.json": Dictionary.load,
+        "dictionary.json": lambda path: Dictionary.load(path, [], tmp_path),
         "manifest.json": shards.Manifest.load,
         "fit.json": lambda path: read.section(digests.read_json(path)),
     }
@@ -119,7 +119,7 @@ def test_a_result_of_another_fit_is_refused_with_the_names_of_both_files(tmp_pat
             (tmp_path / "a" / name).write_bytes(content)
     # What does not say which fit it was made from is of none.
     digests.write_json(metrics, VALUE)
-    table.with_suffix(".sha256").write_text(f"{digests.of(table)}  terms.csv\n")
+    table.with_suffix(".sha256").write_text(f"{digests.sha256(table)}  terms.csv\n")
     for path, read_result in ((table, digests.read_beside), (metrics, digests.read_json)):
         with pytest.raises(UserError, match="it was made from another fit than"):
             read_result(path, fit=fit)
@@ -263,7 +263,34 @@ def test_every_number_of_a_checkpoint_comes_back_as_it_was(fit):
 def test_design_and_dictionary_read_back_as_they_were_written(fit):
     folder, design, _, dictionary = fit
     assert Design.load(folder / "design.json") == design
-    assert Dictionary.load(folder / "dictionary.json") == dictionary
+    assert Dictionary.load(folder / "dictionary.json", design.data, folder / "design.json") == dictionary
+
+
+def test_a_dictionary_of_other_rows_is_refused_by_name(fit, tmp_path):
+    folder, design, _, dictionary = fit
+    other = merge([ingested(tmp_path, flights(3_000, seed=6))])
+    assert set(other.columns) == set(dictionary.columns) and other.data != dictionary.data
+    other.write(tmp_path / "dictionary.json")
+    with pytest.raises(UserError) as error:
+        Dictionary.load(tmp_path / "dictionary.json", design.data, folder / "design.json")
+    path = tmp_path / "dictionary.json"
+    assert str(error.value).startswith(f"{path}: it was made from another set of rows than {folder / 'design.json'}\n")
+    assert f"\n  delete {path};" in str(error.value)
+
+
+def test_reference_levels_of_another_design_or_file_are_refused_by_name(fit, tmp_path):
+    design = fit[0] / "design.json"
+    arguments = argparse.Namespace(design=design, reference=tmp_path / "reference.json")
+    digests.write_json(arguments.reference, {"levels": {"carrier": "B6"}, "design": digests.sha256(design)})
+    assert read.reference(arguments) == {"carrier": "B6"}
+    digests.write_json(arguments.reference, {"levels": {}, "design": digests.sha256(fit[0] / "fit.json")})
+    with pytest.raises(
+        UserError, match=r"reference.json: it was made from another design than .*design.json\n  delete"
+    ):
+        read.reference(arguments)
+    shutil.copy(fit[0] / "fit.json", arguments.reference)
+    with pytest.raises(UserError, match=r"reference.json: it has no member `levels`: this is the content of another"):
+        read.reference(arguments)
 
 
 @pytest.mark.parametrize("name", ["fitted.index", "fitted.data-00000-of-00001", "checkpoint", "design.json"])

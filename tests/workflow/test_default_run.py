@@ -29,7 +29,7 @@ def test_neither_a_second_fit_nor_the_number_of_workers_changes_a_digit(finished
     shutil.rmtree(folder / "checkpoint")
     for name in ("fit.json", "coefficients.csv", "metrics.json"):
         (folder / name).unlink()
-    printed = succeed(finished, "--config", "cluster={workers: 3}")
+    printed = succeed(finished, "--verbose", "--config", "cluster={workers: 3}")
     assert "starting the workers (3)" in printed
     assert results(finished) == expected
     assert planned(finished) == {}
@@ -42,7 +42,7 @@ def test_a_missing_result_is_made_alone_and_what_only_looks_new_runs_nothing(fin
     (finished / "results" / "flights" / "data" / "dictionary.json").touch()
     with (finished / "config" / "config.yaml").open("a") as file:
         file.write("# a comment\n")
-    assert planned(finished) == {"render_coefficients": 1}
+    assert planned(finished) == {"write_pages": 1}
     succeed(finished)
     assert picture.read_bytes() == content
     assert planned(finished) == {}
@@ -57,9 +57,24 @@ def test_a_missing_result_is_made_alone_and_what_only_looks_new_runs_nothing(fin
     assert planned(moved, "--snakefile", str(moved / "Snakefile")) == {}
 
 
+def test_pictures_are_drawn_as_png_and_pdf_where_asked(finished):
+    results = finished / "results" / "flights"
+    assert not list(results.rglob("*.png")) and not list(results.rglob("*.pdf"))
+    succeed(finished, "pictures")
+    svg = {path.with_suffix("") for path in results.rglob("*.svg")}
+    assert len(svg) == 3 * 2 + 1
+    for suffix, magic in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        drawn = list(results.rglob(f"*{suffix}"))
+        assert {path.with_suffix("") for path in drawn} == svg
+        assert all(path.read_bytes().startswith(magic) for path in drawn)
+    assert planned(finished) == {}
+    for path in [*results.rglob("*.png"), *results.rglob("*.pdf")]:
+        path.unlink()
+
+
 def test_the_targets_are_listed_with_what_they_do(finished):
     listed = succeed(finished, "--list-target-rules")
-    for target in ("all", "score", "compare", "tables", "export"):
+    for target in ("all", "score", "compare", "tables", "pictures", "export"):
         assert re.search(rf"^{target} \([A-Z].+\.\)$", listed, re.MULTILINE), listed
 
 
@@ -109,7 +124,13 @@ def test_destinations_are_on_a_map_that_tells_their_intervals(finished):
 
 def test_everybody_can_use_the_pages_and_their_links_resolve(finished):
     pages = sorted((finished / "results").rglob("*.html"))
-    assert {page.name for page in pages} == {"index.html", "coefficients.html", "metrics.html", "rows.html"}
+    assert {page.name for page in pages} == {
+        "index.html",
+        "coefficients.html",
+        "metrics.html",
+        "rows.html",
+        "columns.html",
+    }
     assert list(broken_links(pages)) == []
     assert faults(pages) == []
 

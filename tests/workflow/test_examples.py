@@ -6,7 +6,8 @@ import yaml
 import write_images
 from runs import REPOSITORY, configure, planned, snakemake, write_asa
 
-RULES = ("chief", "train", "train_on_cluster", "evaluate", "compare_models")
+RULES = ("chief", "check_network", "train", "train_on_cluster", "evaluate", "compare_models")
+OF_ONES_OWN = dict(zip(RULES, (1, 1, 1, 0, 2, 1), strict=True))
 MINE = {
     "data": {"files": ["2006.csv"], "split": {"train": "TRUE"}, "columns": ["arr_delay", "carrier"]},
     "models": {"mine": {"formula": "arr_delay ~ carrier", "family": "gaussian"}},
@@ -20,19 +21,52 @@ def test_each_example_has_a_plan(tmp_path):
     configure(flights)
     images, labels = write_images.digits()
     np.savez(digits / "digits.npz", images=images, labels=labels)
-    folders = {"aliasing": flights, "wide_and_deep": flights, "digits": digits, "scaling": digits}
+    on_flights, on_digits = ("aliasing", "wide_and_deep", "residual", "two_towers"), ("digits", "scaling", "mixer")
+    folders = dict.fromkeys(on_flights, flights) | dict.fromkeys(on_digits, digits)
     examples = {path.stem: path for path in (REPOSITORY / "config" / "examples").glob("*.yaml")}
     assert examples.keys() == folders.keys()
-    below = {name: ["config/config.yaml"] for name in ("aliasing", "wide_and_deep")}
+    below = {name: ["config/config.yaml"] for name in on_flights}
     plans = {
         name: planned(folder, "--configfile", *below.get(name, []), str(examples[name]))
         for name, folder in folders.items()
     }
+    for plan in plans.values():
+        plan["evaluate"] = sum(count for rule, count in plan.items() if rule.startswith("evaluate"))
     assert {name: {rule: plan.get(rule, 0) for rule in RULES} for name, plan in plans.items()} == {
-        "aliasing": {"chief": 2, "train": 0, "train_on_cluster": 0, "evaluate": 2, "compare_models": 1},
-        "wide_and_deep": {"chief": 1, "train": 2, "train_on_cluster": 0, "evaluate": 3, "compare_models": 1},
-        "digits": {"chief": 0, "train": 3, "train_on_cluster": 0, "evaluate": 3, "compare_models": 0},
-        "scaling": {"chief": 0, "train": 2, "train_on_cluster": 13, "evaluate": 15, "compare_models": 0},
+        "aliasing": {
+            "chief": 2,
+            "check_network": 0,
+            "train": 0,
+            "train_on_cluster": 0,
+            "evaluate": 2,
+            "compare_models": 1,
+        },
+        "wide_and_deep": {
+            "chief": 1,
+            "check_network": 0,
+            "train": 2,
+            "train_on_cluster": 0,
+            "evaluate": 3,
+            "compare_models": 1,
+        },
+        **dict.fromkeys(("residual", "two_towers"), OF_ONES_OWN),
+        "mixer": OF_ONES_OWN | {"chief": 0, "evaluate": 1, "compare_models": 0},
+        "digits": {
+            "chief": 0,
+            "check_network": 0,
+            "train": 3,
+            "train_on_cluster": 0,
+            "evaluate": 3,
+            "compare_models": 0,
+        },
+        "scaling": {
+            "chief": 0,
+            "check_network": 0,
+            "train": 2,
+            "train_on_cluster": 13,
+            "evaluate": 15,
+            "compare_models": 0,
+        },
     }
 
 
@@ -53,7 +87,7 @@ def test_the_workers_of_an_example_are_compared_without_more(tmp_path):
     line = ("--configfile", str(REPOSITORY / "config" / "examples" / "scaling.yaml"), "--", "scaling")
     plan = planned(tmp_path, *line)
     assert plan.pop("tabulate_scaling") == 1 and plan["train"] == 2 and plan["ps"] == 7 and plan["peers"] == 6
-    assert not plan.keys() & {"evaluate", "render_history", "render_home"}
+    assert not plan.keys() & {"evaluate_network", "write_pages_network", "write_home"}
 
 
 def test_workers_of_no_network_cannot_be_compared(tmp_path):

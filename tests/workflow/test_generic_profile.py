@@ -6,7 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,24 +24,41 @@ from slurm_runs import FIT, TABLE, checkout
 PROFILE = REPOSITORY / "profiles" / "generic"
 # The stand-in is asked more often than a scheduler, and files are there at once.
 AT_ONCE = ["--seconds-between-status-checks", "1", "--max-status-checks-per-second", "10", "--latency-wait", "20"]
-LINE = [sys.executable, "-m", "snakemake", "--profile", "profiles/generic", *AT_ONCE]
+DOWNLOAD = "results/data/fetched/spring.csv"
+LINE = [sys.executable, "-m", "snakemake", "--verbose", "--profile", "profiles/generic", *AT_ONCE]
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory) -> SimpleNamespace:
-    """A model that was fitted by jobs of the stand-in: its folder, that of the scheduler, and what the run has printed."""
+def ended(tmp_path_factory) -> Iterator[SimpleNamespace]:
+    """A model that was fitted by jobs of the stand-in to one file at an address: its folder, that of the scheduler, and what the
+    run has printed."""
     folder = tmp_path_factory.mktemp("generic")
     jobs, run = folder / "jobs", checkout(folder / "run", ps=1, workers=2)
     environment = scheduler.install(jobs, "pbs")
-    (run / "data" / "autumn.csv").unlink()  # each job starts a Snakemake of its own, which takes seconds
+    web = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=run / "data"))
+    config = yaml.safe_load((run / "config" / "config.yaml").read_text())
+    config["data"]["files"] = [f"http://127.0.0.1:{web.server_port}/spring.csv"]
+    (run / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+    threading.Thread(target=web.serve_forever, daemon=True).start()
     done = subprocess.run([*LINE, "--", FIT], cwd=run, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return SimpleNamespace(run=run, jobs=jobs, environment=environment, printed=done.stderr)
+    yield SimpleNamespace(run=run, jobs=jobs, environment=environment, printed=done.stderr)
+    web.shutdown()
 
 
 def test_a_model_is_fitted_by_jobs_of_a_scheduler(ended):
     fit = json.loads((ended.run / FIT).read_text())
     assert fit["converged"] and (fit["rows"], fit["coefficients"]) == (3000, 4)
+
+
+def fetching(ended: SimpleNamespace) -> list[str]:
+    """The submitted jobs that fetch a file."""
+    scripts = [Path(arguments[-1]).name for arguments in scheduler.submitted(ended.jobs)]
+    return [script for script in scripts if "fetch" in script]
+
+
+def test_the_submitting_host_fetches_files(ended):
+    assert (ended.run / DOWNLOAD).exists() and not fetching(ended)
 
 
 def test_servers_workers_and_chief_are_one_job_on_one_node(ended):
@@ -51,9 +72,8 @@ def test_servers_workers_and_chief_are_one_job_on_one_node(ended):
 
 
 def start(ended: SimpleNamespace, folder: Path) -> subprocess.Popen:
-    """A run whose first job the scheduler holds back, when it has been submitted."""
+    """A run whose first jobs the scheduler holds back, when one has been submitted."""
     (ended.jobs / "hold").touch()
-    before = len(scheduler.submitted(ended.jobs))
     with (folder / "out").open("w") as out:
         line = [*LINE, "--retries", "0", "--", TABLE]
         run = subprocess.Popen(line, cwd=ended.run, env=ended.environment, stdout=out, stderr=subprocess.STDOUT)
@@ -61,23 +81,32 @@ def start(ended: SimpleNamespace, folder: Path) -> subprocess.Popen:
     while "Submitted" not in (folder / "out").read_text():
         assert run.poll() is None and time.monotonic() < until, (folder / "out").read_text()
         time.sleep(0.1)
-    assert len(scheduler.submitted(ended.jobs)) == before + 1
     return run
+
+
+def held(ended: SimpleNamespace, before: int) -> list[int]:
+    """The numbers of the jobs that have been submitted since there were so many."""
+    return list(range(before + 1, len(scheduler.submitted(ended.jobs)) + 1))
 
 
 def test_a_run_that_is_interrupted_cancels_its_jobs(ended, tmp_path):
     run = start(ended, tmp_path)
-    number = len(scheduler.submitted(ended.jobs))
     run.send_signal(signal.SIGINT)
     assert run.wait(60) == 1, (tmp_path / "out").read_text()
-    assert (ended.jobs / f"{number}.exit").read_text() == "137"
+    # Snakemake cancels the jobs whose number it has read: not one whose `qsub` the signal has overtaken.
+    numbers = re.findall(r"external jobid '(\d+)'", (tmp_path / "out").read_text())
+    assert numbers and {(ended.jobs / f"{number}.exit").read_text() for number in numbers} == {"137"}
 
 
 def test_after_an_interruption_it_goes_on_and_a_job_that_is_killed_ends_it(ended, tmp_path):
+    before = len(scheduler.submitted(ended.jobs))
     run = start(ended, tmp_path)
-    number = len(scheduler.submitted(ended.jobs))
-    subprocess.run(["qdel", str(number)], env=ended.environment, check=True)
-    assert run.wait(60) == 1
+    until = time.monotonic() + 60
+    while run.poll() is None and time.monotonic() < until:
+        for number in held(ended, before):
+            subprocess.run(["qdel", str(number)], env=ended.environment, check=True)
+        time.sleep(0.5)
+    assert run.wait(1) == 1
     assert "At least one job did not complete successfully" in (tmp_path / "out").read_text()
 
 
@@ -85,6 +114,13 @@ def test_several_nodes_are_refused(ended):
     line = [*LINE, "--config", "cluster={nodes: 2}", "--forcerun", "chief", "--", FIT]
     done = subprocess.run(line, cwd=ended.run, env=ended.environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "cluster.nodes: 2" in done.stderr, done.stderr
+
+
+def test_a_job_fetches_files_if_the_config_says_so(ended):
+    (ended.jobs / "hold").unlink(missing_ok=True)
+    line = [*LINE, "--config", "cluster={fetch: job}", "--forcerun", "fetch", "--", DOWNLOAD]
+    done = subprocess.run(line, cwd=ended.run, env=ended.environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and len(fetching(ended)) == 1, done.stderr
 
 
 def commands(name: str) -> dict[str, str]:

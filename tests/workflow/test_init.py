@@ -50,7 +50,13 @@ def test_a_new_file_has_its_tables_and_pages_after_two_commands(tmp_path):
     assert f"{command}</pre>" in (tmp_path / "results" / "clinic" / "index.html").read_text()
     compare(tmp_path, visits)
     pages = sorted((tmp_path / "results").rglob("*.html"))
-    assert {page.name for page in pages} == {"index.html", "coefficients.html", "metrics.html", "rows.html"}
+    assert {page.name for page in pages} == {
+        "index.html",
+        "coefficients.html",
+        "metrics.html",
+        "rows.html",
+        "columns.html",
+    }
     assert list(broken_links(pages)) == []
     assert faults(pages) == []
 
@@ -75,12 +81,11 @@ def compare(folder, visits: pd.DataFrame) -> None:
 
 def test_a_file_that_cannot_be_fitted_says_why(tmp_path):
     (tmp_path / "x.csv").write_text("a b\n1 2\n")
-    done = snakemake(tmp_path, "init", "--logger", "tfglm", "--config", "csv=x.csv")
+    done = snakemake(tmp_path, "init", "--config", "csv=x.csv")
     assert done.returncode == 1 and not (tmp_path / "config").exists()
     assert re.fullmatch(
         r"error: x\.csv: has a single column, `a b`.*\n( .*\n)*"
-        r"Failed: Inspecting x\.csv; its log: logs/init\.log\n"
-        r"Complete log\(s\): \S+\n",
+        r"Failed: Inspecting x\.csv; its log: logs/init\.log\n",
         done.stdout,
     )
 
@@ -89,3 +94,15 @@ def test_a_file_that_cannot_be_fitted_says_why(tmp_path):
 def test_without_a_file_the_message_says_how_to_name_one(tmp_path, arguments):
     done = snakemake(tmp_path, *arguments)
     assert done.returncode == 1 and "snakemake --cores 1 init --config csv=flights.csv" in done.stdout
+
+
+def test_response_formula_and_output_are_keys_and_no_other_key_is(tmp_path):
+    clinic().to_csv(tmp_path / "clinic.csv", index=False)
+    line = ["init", "--config", "csv=clinic.csv"]
+    done = snakemake(tmp_path, *line, "respnse=Weight")
+    assert done.returncode == 1
+    assert "`init` has no key `respnse`; its keys are csv, response, formula, output" in done.stdout
+    assert "`init` needs a text for formula" in snakemake(tmp_path, *line, "formula=").stdout
+    printed = succeed(tmp_path, *line, "formula=Weight ~ Age_years + Ward", "output=first/weight of all.yaml")
+    assert "--configfile 'first/weight of all.yaml'" in printed
+    assert "formula: Weight ~ Age_years + Ward" in (tmp_path / "first" / "weight of all.yaml").read_text()

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from runs import REPOSITORY, configure, jobs_in
+from runs import ENVIRONMENT, REPOSITORY, configure, jobs_in
+from runs import snakemake as forked
 
 ENVIRONMENT_OF_JOBS = REPOSITORY / "workflow" / "envs" / "tfglm.yaml"
 
@@ -76,7 +77,7 @@ def test_snakemake_alone_plans_the_default_run(snakemake_alone, tmp_path):
     assert not list(snakemake_alone.glob("snakemake_executor_plugin_slurm*"))
     configure(tmp_path)
     jobs = planned(snakemake_alone, tmp_path)
-    assert jobs["ingest"] == 1 and jobs["chief"] == jobs["tabulate_coefficients"] == 2
+    assert jobs["ingest"] == 1 and jobs["chief"] == jobs["write_tables"] == 2
 
 
 def test_a_job_has_the_packages_of_the_environment_that_conda_makes(snakemake_alone, tmp_path):
@@ -117,3 +118,39 @@ def test_every_command_of_a_rule_has_the_conda_environment():
             environment = re.search(r'^    conda:\n        "(.*)"$', rule, flags=re.MULTILINE)
             assert bool(runs) == bool(environment), rule.split(":")[0]
             assert not environment or (path.parent / environment[1]).resolve() == ENVIRONMENT_OF_JOBS, rule
+
+
+def start(folder: Path) -> subprocess.CompletedProcess:
+    """A dry run that says what it imports."""
+    line = [sys.executable, "-X", "importtime", "-m", "snakemake", "--cores", "2", "--dry-run"]
+    line += ["--snakefile", str(REPOSITORY / "Snakefile")]
+    return subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+
+
+def test_headers_and_formulas_are_read_again_only_after_a_change(tmp_path):
+    (tmp_path / "sales.csv").write_text("sold,shop\n" + "3.5,A\n4.5,B\n" * 9)
+    (tmp_path / "table.yaml").write_text("columns: {sold: number, shop: string}\n")
+
+    def fit(formula: str) -> None:
+        models = {"m": {"formula": formula, "family": "gaussian"}}
+        data = {
+            "files": ["sales.csv"],
+            "layout": ["table.yaml"],
+            "columns": ["sold", "shop"],
+            "split": {"train": "TRUE"},
+        }
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "config.yaml").write_text(yaml.safe_dump({"data": data, "models": models}))
+
+    fit("sold ~ shop")
+    first, second = start(tmp_path), start(tmp_path)
+    assert first.returncode == second.returncode == 0, first.stderr
+    for package in ("formulaic", "polars"):
+        assert f" {package}\n" in first.stderr and f" {package}\n" not in second.stderr
+    fit("sold ~ shopp")
+    wrong = forked(tmp_path, "--dry-run")
+    assert wrong.returncode == 1 and "did you mean `shop`?" in wrong.stdout
+    fit("sold ~ shop")
+    (tmp_path / "sales.csv").write_text("sold,store\n" + "3.5,A\n4.5,B\n" * 9)
+    renamed = forked(tmp_path, "--dry-run")
+    assert renamed.returncode == 1 and "shop" in renamed.stdout

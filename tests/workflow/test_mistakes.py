@@ -89,7 +89,7 @@ def test_a_column_that_there_is_not_is_told_with_its_place(change, expected):
         (model(offset="seats + 1"), "models.binary.offset: `seats + 1` is not supported"),
         (
             model(by=["day"], formula="late ~ late + carrier", reference={}, contrasts={}),
-            "stands on the right-hand side too",
+            "cannot be on the right-hand side too",
         ),
         (data(missing={"seats": "level"}), "`scale(seats)` is used as a number, which has no level for missing values"),
         (model(reference={"carier": "AA"}), "reference: `carier` is no factor of the formula; did you mean `carrier`?"),

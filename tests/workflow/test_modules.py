@@ -79,7 +79,7 @@ def test_a_workflow_is_deployed_from_where_snakemake_can_fetch_it(snakefile, hos
     (tmp_path / "Snakefile").write_text(AS_DEPLOYED.format(snakefile=snakefile))
     configure(tmp_path)
     jobs = planned(tmp_path, "--snakefile", str(tmp_path / "Snakefile"))
-    assert jobs["ingest"] == 1 and jobs["chief"] == jobs["tabulate_coefficients"] == 2
+    assert jobs["ingest"] == 1 and jobs["chief"] == jobs["write_tables"] == 2
 
 
 def test_the_fetched_scripts_look_at_a_file(hosted, tmp_path):
@@ -92,4 +92,4 @@ def test_the_fetched_scripts_look_at_a_file(hosted, tmp_path):
     assert "All 36 rows of sales.csv" in succeed(tmp_path, *here, "init", "--config", "csv=sales.csv")
     (scripts,) = Path(ENVIRONMENT["XDG_CACHE_HOME"]).rglob(f"tfglm/{commit}/scripts")
     assert (scripts / "tfglm" / "layouts" / "asa2009.yaml").exists()
-    assert planned(tmp_path, *here, "--configfile", "config/sales.yaml")["tabulate_coefficients"] == 1
+    assert planned(tmp_path, *here, "--configfile", "config/sales.yaml")["write_tables"] == 1

@@ -1,5 +1,6 @@
 """Networks through the workflow, under most strategies: what they write, what runs again, and what is refused."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -13,7 +14,10 @@ import pytest
 import yaml
 
 from browser import faults, without_links
+from configs import SHIPPED
+from configs import message as refused
 from runs import ENVIRONMENT, configure, planned, read_json, read_table, snakemake, succeed, write_asa
+from tfglm.config import load
 
 FORMULA = "late ~ carrier + origin + dest + C(month) + dep_hour + distance"
 NETWORK = {"formula": FORMULA, "family": "binomial", "hidden": [16, 8], "epochs": 2, "batch_size": 100, "seed": 3}
@@ -25,6 +29,8 @@ STRATEGIES = {
 SERVED = {"strategy": "parameter_server", "ps": 2, "workers": 2}
 TOGETHER = {"strategy": "parameter_server", "synchronous": True, "workers": 3, "backup_workers": 1}
 COVARIATES = ["carrier", "origin", "dest", "month", "dep_hour", "distance"]
+OF_FILE = ["carrier", "origin", "dest", "month", "sched_dep_time", "distance"]
+"""The columns of the file that the covariates are computed from."""
 TARGETS = [
     "results/flights/index.html",
     "results/flights/compare.html",
@@ -43,42 +49,44 @@ TARGETS = [
 """Of each kind of result what a test looks at: to make all of them for each network takes a minute longer."""
 
 
+def with_networks(config: dict) -> None:
+    """The default config with other models."""
+    config["data"].update(
+        files=["2006.csv"],
+        where={"flown": "cancelled = 0 AND diverted = 0"},
+        split={"train": "day <= 22", "evaluate": "day > 22 AND day < 28", "predict": "day >= 28"},
+        columns=["late", *COVARIATES, "sched_dep_time"],
+    )
+    config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
+    config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
+    config["networks"] |= {"served": NETWORK | SERVED, "together": NETWORK | TOGETHER}
+    config["models"]["exact"]["by"] = ["carrier", "month"]
+    config["compare"] = ["exact", "over"]
+    config["networks"]["over"] = NETWORK | {
+        "offset_from": "exact",
+        "wide": True,
+        "dropout": 0.2,
+        "by": ["carrier", "month"],
+        "identity": OF_FILE,
+        "export": True,
+    }
+    config["networks"]["carriers"] = NETWORK | {
+        "formula": "carrier ~ origin + dest + C(month) + dep_hour + distance",
+        "family": "multinomial",
+        "hidden": [],
+        "by": ["month"],
+        "export": True,
+    }
+    config["cluster"] = {"strategy": "one_device"}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Where networks have been trained beside a regression."""
     folder = tmp_path_factory.mktemp("networks")
     write_asa(folder, 2006, 12_000)
 
-    def change(config: dict) -> None:
-        config["data"].update(
-            files=["2006.csv"],
-            where={"flown": "cancelled = 0 AND diverted = 0"},
-            split={"train": "day <= 22", "evaluate": "day > 22 AND day < 28", "predict": "day >= 28"},
-            columns=["late", *COVARIATES],
-        )
-        config["models"] = {"exact": {"formula": FORMULA, "family": "binomial"}}
-        config["networks"] = {name: NETWORK | keys for name, keys in STRATEGIES.items()}
-        config["networks"] |= {"served": NETWORK | SERVED, "together": NETWORK | TOGETHER}
-        config["models"]["exact"]["by"] = ["carrier", "month"]
-        config["compare"] = ["exact", "over"]
-        config["networks"]["over"] = NETWORK | {
-            "offset_from": "exact",
-            "wide": True,
-            "dropout": 0.2,
-            "by": ["carrier", "month"],
-            "identity": COVARIATES,
-            "export": True,
-        }
-        config["networks"]["carriers"] = NETWORK | {
-            "formula": "carrier ~ origin + dest + C(month) + dep_hour + distance",
-            "family": "multinomial",
-            "hidden": [],
-            "by": ["month"],
-            "export": True,
-        }
-        config["cluster"] = {"strategy": "one_device"}
-
-    configure(folder, change)
+    configure(folder, with_networks)
     (folder / "tmp").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENVIRONMENT, "TMPDIR", str(folder / "tmp"))
@@ -185,7 +193,16 @@ def test_an_exported_network_predicts_the_same_in_a_process_without_our_code(fol
     assert all(float(difference) < 1e-5 for _, _, difference in outputs)
     description = read_json(folder, "models", "over", "model.json")
     assert description["hidden"] == [{"units": 16, "activation": "relu"}, {"units": 8, "activation": "relu"}]
-    assert {column["name"] for column in description["inputs"]} == set(COVARIATES)
+    assert {column["name"]: column.get("header") for column in description["inputs"]} == {
+        "carrier": "UniqueCarrier",
+        "origin": "Origin",
+        "dest": "Dest",
+        "month": "Month",
+        "sched_dep_time": "CRSDepTime",
+        "distance": "Distance",
+    }
+    derived = {column["name"]: column.get("derived_as") for column in description["columns"]}
+    assert derived == dict.fromkeys(COVARIATES) | {"dep_hour": "(sched_dep_time // 100) % 24"}
     assert description["offset_from"] == "exact"
     assert ("carrier", "PA (1)") in {(each["term"], each["level"]) for each in description["coefficients"]}
 
@@ -231,6 +248,7 @@ def test_the_summary_says_what_the_networks_are(folder):
         "hidden layers of 16, 8 units (relu), a coefficient for each level and number, the linear predictor of exact"
         in page
     )
+    assert page.count('<svg class="layers" role="img"') == 7 and "Layers of over, from the inputs to the output" in page
     assert "strategy <code>mirrored</code>" in page and "<code>parameter_server</code>, synchronous" in page
     log = (folder / "logs" / "flights" / "models" / "one" / "train.log").read_text()
     assert "epoch 2 of 2, batch" in log and "ms a batch" in log and "final cost" in log
@@ -248,8 +266,8 @@ def edited(folder: Path, **keys) -> str:
 def test_all_results_of_each_network_are_made_by_default(folder):
     left = planned(folder)
     # Of eight models three are predicted with; of six networks with embeddings one has them as a table.
-    assert left["predict"] == 8 - 3 and left["tabulate_embeddings"] == 6 - 1
-    assert not left.keys() & {"train", "fit", "ingest", "build_design", "evaluate", "tabulate_network"}
+    assert left["predict"] == 8 - 3 and left["write_tables_network_embeddings"] == 6 - 1
+    assert not left.keys() & {"train", "fit", "ingest", "build_design", "evaluate_network", "write_tables_network"}
 
 
 def test_only_what_depends_on_a_key_runs_again(folder):
@@ -257,15 +275,22 @@ def test_only_what_depends_on_a_key_runs_again(folder):
         return planned(folder, "--configfile", edited(folder, **keys), "--", *TARGETS)
 
     assert plan() == {}
-    assert plan(threshold=0.4).keys() == {"evaluate", "render_metrics", "render_home"}
+    assert plan(threshold=0.4).keys() == {"evaluate_network", "write_pages_network_embeddings", "write_home"}
     changed = plan(optimizer={"learning_rate": 0.01})
     assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
+
+
+@pytest.mark.parametrize(("strategy", "reason"), [("tpu", "there is no TPU in /dev"), ("horovod", "its last release")])
+def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, strategy, reason):
+    done = snakemake(
+        folder, "-n", "--configfile", edited(folder, strategy=strategy), "--", "results/flights/models/one/fit.json"
+    )
+    assert done.returncode != 0 and "networks.one.strategy: " in done.stdout and reason in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
         (
             {"strategy": "mirorred"},
             "networks.one.strategy: expected `one_device`, `mirrored`, `central_storage`, `tpu`, `multi_worker_mirrored` or",
@@ -275,13 +300,8 @@ def test_only_what_depends_on_a_key_runs_again(folder):
             "networks.one.strategy: no `horovod`: its last release, 0.28.1, builds with no TensorFlow",
         ),
         ({"devices": 3}, "networks.one: devices: strategy `one_device` has one, not 3; use `mirrored`"),
-        (
-            {"family": "multinomial", "formula": "distance ~ carrier"},
-            "networks.one: the response `distance` has",
-        ),
         ({"gpus": 2}, "networks.one: gpus: strategy `one_device` has one, not 2; use `mirrored`"),
         ({"gpus": 1, "devices": 1}, "networks.one: devices: with `gpus` no processors share the batch"),
-        ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
         (
             {"strategy": "tpu", "devices": 2},
             "networks.one: devices: the cores of the TPU share the batch; remove the key",
@@ -304,21 +324,45 @@ def test_only_what_depends_on_a_key_runs_again(folder):
             {"strategy": "multi_worker_mirrored", "workers": 3, "auto_shard": "file"},
             "networks.one: batch_size: with `auto_shard: file` each of 3 workers reads as many rows of a step, and 100 is no",
         ),
-        (
-            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
-            "networks.one.auto_shard: `file` gives each of 4 workers other units of up to 32,768 training rows, of which the",
-        ),
         ({"synchronous": True}, "networks.one: synchronous: it is of strategy `parameter_server`, not of `one_device`"),
         (
             {**SERVED, "backup_workers": 1},
-            "networks.one: backup_workers: workers that take steps by themselves wait for",
+            "networks.one: backup_workers: without `synchronous: true` the workers take steps independently",
         ),
-        ({**SERVED, "steps_per_epoch": 5}, "networks.one: steps_per_epoch: an epoch of workers that take steps by"),
-        ({**TOGETHER, "backup_workers": 3}, "networks.one: backup_workers: of 3 workers one at least has to be none"),
+        (
+            {**SERVED, "steps_per_epoch": 5},
+            "networks.one: steps_per_epoch: without `synchronous: true` the workers take steps independently",
+        ),
+        (
+            {**TOGETHER, "backup_workers": 3},
+            "networks.one: backup_workers: at least one of the 3 workers must not be a backup",
+        ),
         ({"offset_from": "exakt"}, "networks.one.offset_from: no regression is named `exakt`; did you mean `exact`?"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(folder, keys, message):
+def test_what_no_rows_could_train_is_refused(keys, message):
+    raw = copy.deepcopy(SHIPPED)
+    with_networks(raw)
+    raw["networks"]["one"] |= keys
+    assert message in refused(load, raw, "c.yaml")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"batch_size": 1_000_000}, "networks.one.batch_size: 1,000,000 is more than the"),
+        (
+            {"family": "multinomial", "formula": "distance ~ carrier"},
+            "networks.one: the response `distance` has",
+        ),
+        ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 4, "auto_shard": "file"},
+            "networks.one.auto_shard: `file` gives each of 4 workers its own units of up to 32,768 training rows, and the",
+        ),
+    ],
+)
+def test_what_these_rows_or_this_machine_cannot_train_is_refused(folder, keys, message):
     done = snakemake(folder, "--configfile", edited(folder, **keys), "--", "results/flights/models/one/fit.json")
     assert done.returncode != 0 and message in done.stdout, done.stdout
     assert json.loads((model(folder, "mirrored") / "fit.json").read_text())["steps"] > 0

@@ -25,7 +25,8 @@ def test_an_online_solver_learns_on_real_workers_and_says_how_close_it_comes(fin
     path = tmp_path / "online.yaml"
     path.write_text(yaml.safe_dump({"results": "results/online", "models": {"online": model}, "fit": ["online"]}))
     page = "results/online/models/online/coefficients.html"
-    printed = succeed(finished, page, "--configfile", "config/config.yaml", str(path), "--config", "cluster={ps: 2}")
+    line = ["--verbose", "--configfile", "config/config.yaml", str(path), "--config", "cluster={ps: 2}"]
+    printed = succeed(finished, page, *line)
     fit, steps = read_json(finished, "models", "online", "fit.json", results=Path("results/online")), 3 * 508
     assert fit["online"]["steps"] == steps and fit["online"]["calls_repeated"] == 0
     assert fit["gap"]["log_likelihood"] < 1e-4 * fit["rows"]
@@ -55,7 +56,7 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
     residuals = "results/flights/models/late_arrival/residuals_train/flights.parquet"
     arguments = ("score", residuals, "--configfile", "config/config.yaml", str(tmp_path / "score.yaml"))
     jobs = {rule: count for rule, count in planned(finished, *arguments).items() if rule != "score"}
-    assert jobs == {"ingest_to_score": 1, "score_file": 2, "residuals": 1}
+    assert jobs == {"ingest_to_score": 1, "score_file": 2, "residuals": 1, "write_scores": 1}
     succeed(finished, *arguments)
     assert not planned(finished, *arguments)
     folder = finished / "results" / "flights" / "models" / "late_arrival"
@@ -84,7 +85,7 @@ def test_new_files_are_scored_and_rows_have_leverages_without_a_fit_and_shards_a
     left = [gone / "fit.json", folder / "vcov.csv", folder / "notes.txt"]
     for file in left:
         file.touch()
-    printed = succeed(finished, "--forcerun", "render_rows")
+    printed = succeed(finished, "--forcerun", "write_rows")
     assert " MB of shards that this config does not use" in printed
     # What an earlier config asked for is named and left as it is; what nobody asked the workflow for is not.
     named = ", ".join(str(path.relative_to(finished)) for path in (gone, folder / "vcov.csv"))

@@ -42,7 +42,8 @@ MAY_IMPORT = {
         "roles",
         "solvers",
     },
-    "export": {"data", "design", "engine", "results", "solvers"},
+    "raw_columns": {"config", "data"},
+    "export": {"data", "design", "engine", "raw_columns", "results", "solvers"},
     "networks": {
         "checkpoint",
         "config",
@@ -61,11 +62,15 @@ MAY_IMPORT = {
     },
     "provenance": {"data"},
     "results": {"checkpoint", "config", "data", "design", "engine", "families", "provenance", "results", "solvers"},
-    "report": {"data", "design", "report", "results"},
+    "report": {"config", "data", "design", "families", "report", "results"},
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "survey"},
+    "console": {"config"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
+
+STORY = ["config", "data", "design", "engine", "solvers", "results", "report"]
+"""The rooms from a config to a page: each may know those before it."""
 
 COMMON = {"addresses", "command", "digests", "errors", "loops", "tensorflow_setup"}
 
@@ -89,8 +94,15 @@ def test_imports_run_one_way(folder):
         assert inside <= MAY_IMPORT[folder] | COMMON, path.name
 
 
+def test_what_rooms_may_know_is_what_comes_before_them():
+    for number, room in enumerate(STORY):
+        assert not MAY_IMPORT[room] & set(STORY[number + 1 :]), room
+    for room in ("distribute", "roles"):
+        assert MAY_IMPORT[room] <= {"distribute", "roles"}, f"{room} knows statistics"
+
+
 def test_tensorflow_is_imported_where_it_computes_and_nowhere_else():
-    allowed = {"checkpoint.py", "distribute", "export.py", "networks", "roles", "tensorflow_setup.py"}
+    allowed = {"checkpoint.py", "distribute", "export.py", "networks", "raw_columns.py", "roles", "tensorflow_setup.py"}
     importing = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
@@ -232,6 +244,48 @@ def test_the_container_has_the_locked_packages_and_all_that_a_run_needs():
     assert "RUN pip install --no-cache-dir --requirement requirements.txt" in lines
 
 
+OF_CHECK = """
+import multiprocessing, subprocess, sys
+import pytest
+
+def test_nothing(): pass
+
+def test_a_program(): subprocess.run([sys.executable, "-c", ""])
+
+def test_a_fork_of_a_server():
+    begun = multiprocessing.get_context("forkserver").Process(target=print)
+    begun.start()
+    begun.join()
+
+@pytest.fixture(scope="module")
+def program(): subprocess.run([sys.executable, "-c", ""])
+
+def test_with_a_fixture(program): pass
+
+@pytest.mark.processes
+def test_marked(): subprocess.run([sys.executable, "-c", ""])
+"""
+
+
+def test_a_test_that_starts_a_process_without_the_mark_fails(tmp_path):
+    tests = REPOSITORY / "tests"
+    for folder in ("unit", "contract"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"test_{folder}.py").write_text(OF_CHECK)
+    (tmp_path / "conftest.py").write_text((tests / "conftest.py").read_text())
+    line = [sys.executable, "-m", "pytest", "-c", REPOSITORY / "pyproject.toml", "-p", "no:cacheprovider", "-rA", "."]
+    done = subprocess.run([*map(str, line)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = re.findall(r"^(PASSED|FAILED|ERROR) \S*test_unit\.py::test_(\w+)", done.stdout, re.MULTILINE)
+    assert sorted(told) == [
+        ("ERROR", "with_a_fixture"),
+        ("FAILED", "a_fork_of_a_server"),
+        ("FAILED", "a_program"),
+        ("PASSED", "marked"),
+        ("PASSED", "nothing"),
+    ], done.stdout
+    assert len(re.findall(r"^PASSED \S*test_contract\.py", done.stdout, re.MULTILINE)) == 5, done.stdout
+
+
 LINTERS = {
     "ruff": ["ruff", "check"],
     "ruff format": ["ruff", "format", "--check"],
@@ -258,3 +312,89 @@ def test_a_result_job_of_several_threads_has_one_for_linear_algebra():
     assert several
     for rule in several:
         assert "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 exec python" in rule
+
+
+SCRIPTS = [*(REPOSITORY / "scripts").rglob("*.py")]
+
+VAGUE = re.compile(r"_?(?:of_\w+|one|made|said|told|asked|heard)")
+
+
+def definitions(kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> list[tuple[str, str]]:
+    """The names of all classes or functions of scripts/, each with its file."""
+    return [
+        (node.name, path.relative_to(REPOSITORY / "scripts").as_posix())
+        for path in SCRIPTS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kind)
+    ]
+
+
+def test_a_class_name_has_one_meaning():
+    files: dict[str, list[str]] = {}
+    for name, file in definitions(ast.ClassDef):
+        files.setdefault(name, []).append(file)
+    several = {name: found for name, found in files.items() if len(found) > 1}
+    assert several == {}
+
+
+def test_names_of_functions_are_verbs_or_nouns():
+    """`of_levels` or `said` do not tell what a function returns."""
+    found = [
+        f"{file}: {name}"
+        for name, file in definitions((ast.FunctionDef, ast.AsyncFunctionDef))
+        if VAGUE.fullmatch(name)
+    ]
+    assert not found
+
+
+def glossary() -> list[tuple[list[str], str, str]]:
+    """The terms of each entry of the glossary, their meaning, and what has this name in the code."""
+    lines = (REPOSITORY / "docs" / "glossary.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split(" |")] for line in lines if line.startswith("| ")]
+    return [(re.sub(r" \(.*?\)", "", terms).split(", "), meaning, code.strip("`")) for terms, meaning, code in rows[1:]]
+
+
+def test_the_glossary_names_what_is_in_the_code():
+    entries = glossary()
+    assert len(entries) > 100
+    for _, _, code in entries:
+        if not code:
+            continue
+        module, _, name = code.rpartition(".")
+        if (PACKAGE / f"{code.replace('.', '/')}.py").is_file() or (PACKAGE / code).is_dir():
+            continue
+        tree = ast.parse((PACKAGE / f"{module.replace('.', '/')}.py").read_text())
+        defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        defined |= {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if hasattr(target, "id")
+        }
+        assert name in defined, code
+
+
+def test_a_class_with_the_name_of_a_term_is_what_the_glossary_means():
+    terms = {term.lower(): code for terms, _, code in glossary() for term in terms}
+    for name, file in definitions(ast.ClassDef):
+        words = " ".join(re.findall(r"[A-Z][a-z0-9]*", name)).lower()
+        if words in terms and name[0] != "_":
+            assert terms[words] == file.removeprefix("tfglm/").removesuffix(".py").replace("/", ".") + f".{name}", name
+
+
+def test_the_terms_of_the_glossary_are_used():
+    folders = {"scripts": {".py", ".j2"}, "workflow": {".smk"}, "docs": {".md"}, "config": {".yaml", ".md"}}
+    texts = [
+        path.read_text()
+        for folder, suffixes in folders.items()
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in suffixes and path.name != "glossary.md"
+    ]
+    text = re.sub(r"\s+#?\s*", " ", " ".join([*texts, (REPOSITORY / "README.md").read_text()])).lower()
+    entries = glossary()
+    unused = [term for terms, _, _ in entries for term in terms if not re.search(rf"\b{re.escape(term.lower())}", text)]
+    assert unused == []
+    known = {term.lower() for terms, _, _ in entries for term in terms}
+    linked = {name.lower() for _, meaning, _ in entries for name in re.findall(r"(?<!\*)\*([a-z][^*]*)\*", meaning)}
+    assert {name for name in linked if not {name, name.removesuffix("s"), name.removesuffix("es")} & known} == set()

@@ -9,29 +9,34 @@ import pytest
 import yaml
 
 from default_run import MODELS
-from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, succeed
+from runs import REPOSITORY, configure, contents, jobs_in, planned, read_json, read_table, snakemake, succeed
+from tfglm.config.inputs import FEWEST_SMALL
 
 FITTED_ANEW = {
     "build_design": 1, "check_reference": 1, "ps": 1, "workers": 1, "chief": 1,
-    "tabulate_coefficients": 1, "tabulate_margins": 1, "evaluate": 1, "render_coefficients": 1, "render_metrics": 1,
-    "render_history": 1, "render_home": 1,
+    "write_tables": 1, "evaluate": 1, "write_pages": 1, "write_home": 1,
 }  # fmt: skip
-EVALUATED_ANEW = {"evaluate": 1, "render_metrics": 1, "render_home": 1}
+# One job makes all tables of a model, so a further one makes the others again. No row is read.
+NEW_TABLE = {"write_pages": 1, "write_home": 1}
+# One that a fit may refuse has a job of its own.
+NEW_TABLE_ALONE = {"write_one_table": 1, "write_home": 1}
+# One job reads the rows for the metrics and for the averages that tables are made of.
+EVALUATED_ANEW = {"evaluate": 1, "write_tables": 1, "write_pages": 1, "write_home": 1}
 RERUNS = {
     "formula": ("formula", "late ~ carrier + distance", FITTED_ANEW),
     "std_errors": ("std_errors", "robust", FITTED_ANEW),
     "contrasts": (
         "contrasts",
         {"JFK against LGA": {"origin[JFK]": 1, "origin[LGA]": -1}},
-        {"tabulate_contrasts": 1, "render_home": 1},
+        NEW_TABLE_ALONE,
     ),
     "hypotheses": (
         "hypotheses",
         {"alike": [{"origin[JFK]": 1}, {"origin[LGA]": 1}]},
-        {"tabulate_hypotheses": 1, "render_home": 1},
+        NEW_TABLE_ALONE,
     ),
-    "pairwise": ("pairwise", ["origin"], {"tabulate_pairwise": 1, "render_home": 1}),
-    "vcov": ("vcov", True, {"export_vcov": 1, "render_home": 1}),
+    "pairwise": ("pairwise", ["origin"], {**NEW_TABLE, "write_tables_pairwise": 1}),
+    "vcov": ("vcov", True, {**NEW_TABLE, "write_tables_vcov": 1}),
     "solver": (
         "solver",
         ["adagrad", "newton"],
@@ -45,23 +50,26 @@ RERUNS = {
     ),
     "threshold": ("threshold", 0.3, EVALUATED_ANEW),
     "unseen": ("unseen", "error", EVALUATED_ANEW),
-    "by": ("by", ["carrier"], {**EVALUATED_ANEW, "tabulate_groups": 1, "render_groups": 1}),
+    "by": (
+        "by",
+        ["carrier"],
+        {"evaluate_metrics_by": 1, "write_tables": 1, "write_pages_metrics_by": 1, "write_home": 1},
+    ),
     "export": ("export", True, {"export_model": 1}),
     "confidence": (
         "confidence",
         0.9,
-        {"tabulate_coefficients": 1, "tabulate_margins": 1, "render_coefficients": 1, "render_home": 1},
+        {"write_tables": 1, "write_pages": 1, "write_home": 1},
     ),
-    "adjusted_means": ("adjusted_means", "balanced", {"tabulate_margins": 1, "render_home": 1}),
+    "adjusted_means": ("adjusted_means", "balanced", EVALUATED_ANEW),
     "reference": (
         "reference",
         {"origin": "LGA"},
         {
             "check_reference": 1,
-            "tabulate_coefficients": 1,
-            "tabulate_margins": 1,
-            "render_coefficients": 1,
-            "render_home": 1,
+            "write_tables": 1,
+            "write_pages": 1,
+            "write_home": 1,
         },
     ),
 }
@@ -69,9 +77,9 @@ RERUNS = {
 
 ALL_FITTED_ANEW = {
     "merge_dictionary": 1,
-    "render_rows": 1,
+    "write_rows": 1,
     **{rule: len(MODELS) * jobs for rule, jobs in FITTED_ANEW.items()},
-    "render_home": 1,
+    "write_home": 1,
 }
 READ_ANEW = {"ingest": 1, **ALL_FITTED_ANEW}
 CHANGES = {
@@ -85,9 +93,9 @@ CHANGES = {
     "layout": ({"data": {"layout": ["asa2009", "nycflights13"]}}, {}),
     "colour": (
         {"pictures": {"colour": "#000000"}},
-        {"render_rows": 1, "render_coefficients": 2, "render_metrics": 2, "render_history": 2},
+        {"write_rows": 1, "write_pages": 2},
     ),
-    "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1, "render_home": 1}),
+    "compare": ({"compare": ["late_arrival", "arrival_delay"]}, {"compare_models": 1, "write_home": 1}),
 }
 
 
@@ -128,7 +136,7 @@ def plans(finished, tmp_path_factory) -> dict[str, str]:
 @pytest.mark.parametrize("case", CHANGES)
 def test_a_change_of_the_config_reruns_what_depends_on_it(plans, case):
     assert jobs_in(plans[case]) == CHANGES[case][1]
-    models = set(re.findall(r"^Job \d+: (\w+): ", plans[case], re.MULTILINE))
+    models = set(re.findall(r"^ *Job \d+: (\w+): ", plans[case], re.MULTILINE))
     if case in RERUNS:
         assert models == {"late_arrival"}
 
@@ -185,29 +193,79 @@ BROUGHT = {
 CHANGED = [name for name, (_, content) in BROUGHT.items() if content != "same"]
 
 
-def test_the_content_of_an_input_file_decides_whether_it_is_read_again(tmp_path):
+@pytest.mark.parametrize("names", [list(BROUGHT)[1:], list(BROUGHT)], ids=["a job each", "two jobs"])
+def test_the_content_of_an_input_file_decides_whether_it_is_read_again(tmp_path, names):
     """The files have more than 1 MB: Snakemake takes no checksum of them."""
     text = "delay,carrier,remark\n" + "".join(f"{row % 97}.5,{'AB'[row % 2]},{'x' * 90}\n" for row in range(12_000))
     contents = {"same": text, "other": text.replace(",A,", ",C,"), "shorter": text[: text.rindex("\n", 0, 600_000)]}
-    for name in BROUGHT:
+    for name in names:
         (tmp_path / f"{name}.csv").write_text(text)
     (tmp_path / "table.yaml").write_text("columns: {delay: number, carrier: string}\n")
     data = {"layout": ["table.yaml"], "split": {"train": "TRUE"}, "columns": ["delay", "carrier"]}
     config = {
-        "data": {"files": [f"{name}.csv" for name in BROUGHT], **data},
+        "data": {"files": [f"{name}.csv" for name in names], **data},
         "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
         "cluster": {"strategy": "one_device"},
         "results": "results/few",
     }
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
     succeed(tmp_path, *ROWS)
-    for name, (brings, content) in BROUGHT.items():
+    for name in names:
+        brings, content = BROUGHT[name]
         (tmp_path / f"{name}.brought").write_text(contents[content])
         brings(tmp_path / f"{name}.brought", tmp_path / f"{name}.csv")
     printed = succeed(tmp_path, "--dry-run", *ROWS)
-    assert jobs_in(printed) == {"ingest": len(CHANGED), "merge_dictionary": 1}
-    assert re.findall(r"^(\w+)\.csv: the content has changed since it was read; it is read", printed, re.M) == CHANGED
+    jobs = [jobs for rule, jobs in jobs_in(printed).items() if rule.startswith("ingest")]
+    assert jobs == ([len(CHANGED)] if len(names) < FEWEST_SMALL else [1, 1])
+    noted = re.findall(r"^(\w+)\.csv: the content has changed since it was read; it is read", printed, re.M)
+    assert sorted(noted) == sorted(CHANGED)
     succeed(tmp_path, *ROWS)
-    expected = sum(contents[content].count(",x") for _, content in BROUGHT.values())
+    expected = sum(contents[BROUGHT[name][1]].count(",x") for name in names)
     assert read_json(tmp_path, "data", "rows.json", results="results/few")["read"] == expected
+    assert planned(tmp_path, *ROWS) == {}
+
+
+def test_small_files_share_jobs_and_a_change_reads_those_of_one_job_again(tmp_path):
+    (tmp_path / "table.yaml").write_text("columns: {delay: number, carrier: string}\n")
+    config = {
+        "data": {
+            "files": ["data/*.csv"],
+            "layout": ["table.yaml"],
+            "split": {"train": "TRUE"},
+            "columns": ["delay", "carrier"],
+        },
+        "models": {"m": {"formula": "delay ~ carrier", "family": "gaussian"}},
+        "cluster": {"strategy": "one_device"},
+        "results": "results/few",
+    }
+    (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "data").mkdir()
+
+    def write(name: str, rows: int) -> None:
+        (tmp_path / "data" / f"{name}.csv").write_text("delay,carrier\n" + "1.5,A\n-2,B\n" * rows)
+
+    def ingesting() -> list[int]:
+        """The number of files of each job that reads some."""
+        printed = succeed(tmp_path, "--dry-run", *ROWS)
+        return sorted(map(int, re.findall(r"Reading (\d+) small files", printed)))
+
+    for number in range(7):
+        write(f"{number} {{x}}", number + 3)
+    assert ingesting() == [3, 4]
+    succeed(tmp_path, *ROWS)
+    assert planned(tmp_path, *ROWS) == {}
+    assert read_json(tmp_path, "data", "rows.json", results="results/few")["read"] == 2 * sum(range(3, 10))
+    write("3 {x}", 50)
+    assert ingesting() == [3]
+    succeed(tmp_path, *ROWS)
+    assert read_json(tmp_path, "data", "rows.json", results="results/few")["read"] == 2 * (sum(range(3, 10)) + 44)
+    write("9", 5)
+    assert ingesting() == [4], "a further file"
+    # A job that fails names the file, and the next run goes on.
+    write("4 {x}", 6)
+    (tmp_path / "data" / "5 {x}.csv").write_text("delay,carrier\n1,A\nmany,B\n")
+    failed = snakemake(tmp_path, *ROWS)
+    assert failed.returncode == 1 and "error: data/5 {x}.csv, line 3" in failed.stdout, failed.stdout
+    write("5 {x}", 8)
+    succeed(tmp_path, *ROWS)
     assert planned(tmp_path, *ROWS) == {}

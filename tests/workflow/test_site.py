@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from browser import browser
 from runs import REPOSITORY
 
 
@@ -68,3 +69,15 @@ def test_all_of_the_documentation_is_on_the_site(site):
     words = (site / "config" / "formulas.html").read_text() + (site / "config" / "files.html").read_text()
     assert "How do I write a formula?" in words and "How is a CSV file read?" in words
     assert "models.&lt;name&gt;.formula" in (site / "config" / "reference.html").read_text()
+
+
+@pytest.mark.processes
+def test_the_search_works_from_a_folder(site):
+    with browser() as started, started.new_page() as page:
+        page.goto((site / "config" / "formulas.html").as_uri())
+        page.get_by_role("textbox", name="Search").click()
+        page.get_by_role("textbox", name="Search").press_sequentially("separation")
+        found = page.locator(".md-search-result__item a").first
+        found.wait_for(timeout=20_000)
+        assert page.locator(".md-search-result__item").count() >= 3
+        assert "file:" in str(found.evaluate("link => link.href"))

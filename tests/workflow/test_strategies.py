@@ -13,8 +13,9 @@ import pytest
 
 import path_run
 from processes import wait_until
-from runs import ENVIRONMENT, command_line, contents, planned, processes_in, snakemake, succeed
+from runs import ENVIRONMENT, command_line, configure, contents, planned, processes_in, snakemake, succeed, write_asa
 from shared_runs import filled_once
+from tfglm.config.cluster import LARGEST_FOR_ONE_PROCESS
 from tfglm.roles import announce
 
 TARGETS = [
@@ -23,6 +24,7 @@ TARGETS = [
     for name in ("coefficients.csv", "metrics.json")
 ]
 ONE_DEVICE = ["--config", "cluster={strategy: one_device}"]
+AUTO = ["--config", "cluster={strategy: auto}"]
 PEERS = ["--config", "cluster={strategy: multi_worker_mirrored, workers: 3}"]
 
 
@@ -76,6 +78,29 @@ def test_one_process_comes_to_the_same_bytes_after_it_was_killed_too(folder: Pat
     )
     assert results(folder) == on_cluster
     assert planned(folder, *ONE_DEVICE, "--", *TARGETS) == {}
+    # The file is small.
+    assert planned(folder, *AUTO, "--", *TARGETS) == {}
+
+
+def test_auto_is_one_process_for_small_files_and_a_cluster_for_large_ones(tmp_path: Path) -> None:
+    write_asa(tmp_path, 2006, 200)
+    shutil.copy(tmp_path / "2006.csv", tmp_path / "2007.csv")
+
+    def change(config: dict) -> None:
+        config["data"] = {"files": ["*.csv"], "derive": {"late": "arr_delay >= 15"}}
+        config["data"] |= {"split": {"train": "true"}, "columns": ["late", "carrier"]}
+        config["models"] = {"late": {"formula": "late ~ carrier", "family": "binomial"}}
+        config["cluster"] = {"strategy": "auto", "workers": 3}
+
+    configure(tmp_path, change)
+    target = "results/flights/models/late/fit.json"
+    plan = planned(tmp_path, target)
+    assert plan["fit"] == 1 and not plan.keys() & {"ps", "workers", "chief"}
+    # Without the disk space that it would need.
+    with (tmp_path / "2007.csv").open("r+b") as file:
+        file.truncate(LARGEST_FOR_ONE_PROCESS)
+    plan = planned(tmp_path, target)
+    assert plan["ps"] == plan["workers"] == plan["chief"] == 1 and "fit" not in plan
 
 
 def test_three_peers_come_to_the_same_bytes(folder: Path) -> None:

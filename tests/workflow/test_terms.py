@@ -75,7 +75,7 @@ def test_what_only_looks_like_a_name_of_terms_stays(formula):
     [
         ({"dest": "C(month)"}, "late ~ dest", "terms.dest: data.columns has a column of this name"),
         ({"None": "C(month)"}, "late ~ carrier", "terms.None: formulas have a word `None` already"),
-        ({"a": "b + carrier", "b": "a"}, "late ~ a", "terms.a: `a -> b -> a` stands for itself"),
+        ({"a": "b + carrier", "b": "a"}, "late ~ a", "terms.a: `a -> b -> a` refers to itself"),
         ({"late2": "carrier"}, "late2 ~ carrier", "terms.late2: it stands for terms, and cannot be a response"),
         ({"a": "late ~ carrier"}, "late ~ a", "terms.a: `late ~ carrier` is no list of terms"),
         ({"a": "(carrier"}, "late ~ distance", "terms.a: `(carrier` is no list of terms"),

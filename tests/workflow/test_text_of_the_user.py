@@ -1,8 +1,18 @@
 """Text of the user has braces, dollars and brackets that mean something to Snakemake or the shell; a run leaves them alone."""
 
+import html
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
 import yaml
 
-from runs import REPOSITORY, read_json, succeed
+from runs import REPOSITORY, read_table, succeed
+
+PAGES = ("coefficients", "metrics")
+REFUSABLE = ("contrasts", "hypotheses")
+"""Tables that have jobs of their own, which neither a page nor the target `tables`, those for papers, asks for."""
 
 NAME = "<re{file}sults> {0} $HOME %s \\n 'q' \"d\" <word>.csv"
 INSPECTING = """
@@ -16,28 +26,84 @@ for each in workflow.rules:
 """Snakemake formats plain texts among the params; what functions return it leaves alone."""
 
 
-def test_text_of_the_user_reaches_the_scripts_as_it_is(tmp_path):
-    levels = ["{file}", "b{2}", "$HOME"]
-    rows = [f"{number % 7}.5,{levels[number % 3]}\n" for number in range(99)]
-    (tmp_path / NAME).write_text("y,g\n" + "".join(rows) + "1,other\n")
-    (tmp_path / "table.yaml").write_text("columns: {y: number, g: string}\n")
+SCRIPT = "<script>alert(1)</script>"
+LEVELS = ["{file}", "b{2}", "$HOME", SCRIPT, "`id` $(id)", "%s %d", "two\\nlines", "q\"'\\"]
+NUMBER, FACTOR = "x {input} \"q\" 's' $HOME `t`", "g <b>{2}</b> %s"
+"""Columns of the header."""
+
+TAGS = ["<script>alert", "<b>{2}", "<b>{output}", "<b>word", "<i>{input}", "<u>{2}"]
+
+
+def write_rows(path: Path) -> None:
+    random = np.random.default_rng(1)
+    frame = pd.DataFrame({"y": random.normal(size=400).round(3), NUMBER: random.normal(size=400).round(3)})
+    frame.assign(**{FACTOR: np.resize(LEVELS, 400), "part": np.arange(400) % 5}).to_csv(path, index=False)
+
+
+def test_text_of_the_user_goes_through_a_whole_run_as_it_is(tmp_path):
+    write_rows(tmp_path / NAME)
+    columns = {
+        "y": {"type": "number", "unit": "<u>{2}</u>"},
+        "x": {"type": "number", "source": NUMBER},
+        "g": {"type": "string", "source": FACTOR, "labels": {SCRIPT: "<b>{output}</b>"}},
+        "part": "integer",
+    }
+    (tmp_path / "table.yaml").write_text(yaml.safe_dump({"description": f"{SCRIPT} {{input}}", "columns": columns}))
+    condition = f"{{wildcards}} <x> $A `b` %d {SCRIPT}"
+    model = {
+        "formula": "y ~ g + x + h:x",
+        "family": "gaussian",
+        "contrasts": {f"{SCRIPT} {{input}}": {"g[%s %d]": 1, "g[$HOME]": -1}},
+        "hypotheses": {"<b>{2}</b> $HOME": [{"x": 1}]},
+        "pairwise": ["g"],
+        "by": ["g"],
+    }
     config = {
         "data": {
             "files": [NAME],
             "layout": ["table.yaml"],
-            "split": {"train": "TRUE"},
-            "columns": ["y", "g", "h"],
-            "derive": {"h": "g = '{file}'"},
-            "where": {"{wildcards} <x> $A `b` %d": "g IN ('{file}', 'b{2}', '$HOME')"},
+            "split": {"train": "part < 4", "evaluate": "part = 4"},
+            "columns": ["y", "g", "x", "h"],
+            "derive": {"h": "CASE WHEN g = '{file}' THEN '<i>{input}</i>' ELSE '%s $HOME' END"},
+            "where": {condition: "x > -1.5"},
         },
-        "models": {"m": {"formula": "y ~ g", "family": "gaussian"}},
+        "models": {"m": model},
         "cluster": {"strategy": "one_device"},
-        "tables": {"labels": {"g": "{file} {2} $HOME <word>"}},
+        "tables": {"labels": {"g": "{file} {2} $HOME <b>word</b>"}},
         "results": "results/few",
     }
     (tmp_path / "few.yaml").write_text(yaml.safe_dump(config))
     (tmp_path / "inspecting.smk").write_text(INSPECTING.format(snakefile=str(REPOSITORY / "workflow" / "Snakefile")))
-    where = ("--snakefile", str(tmp_path / "inspecting.smk"), "--configfile", "few.yaml")
-    succeed(tmp_path, "results/few/data/rows.json", *where)
-    account = read_json(tmp_path, "data", "rows.json", results="results/few")
-    assert account["splits"]["train"]["rows"] == 99, account
+    folder = tmp_path / "results/few"
+    pages = [
+        folder / "index.html",
+        folder / "data/rows.html",
+        folder / "data/columns.html",
+        *(folder / f"models/m/{name}.html" for name in PAGES),
+    ]
+    asked = [*pages, *(folder / f"models/m/{name}.csv" for name in REFUSABLE)]
+    targets = [*(str(path.relative_to(tmp_path)) for path in asked), "tables"]
+    succeed(tmp_path, "--snakefile", "inspecting.smk", "--configfile", "few.yaml", "--", *targets)
+    table = read_table(tmp_path, "m", Path("results/few"))
+    assert sorted(table.loc["g"].index) == sorted(LEVELS)
+    assert sorted(table.loc["h:x"].index) == ["%s $HOME", "<i>{input}</i>"]
+    for name in REFUSABLE:
+        assert next(iter(model[name])) in pd.read_csv(folder / f"models/m/{name}.csv").iloc[:, 0].to_list()
+    (source,) = json.loads((folder / "models/m/fit.json").read_text())["provenance"]["inputs"]
+    assert source["source"] == NAME
+    shown = pages + list(folder.rglob("*.svg"))
+    for path in [*shown, *folder.rglob("tables/*.html")]:
+        assert not [tag for tag in TAGS if tag in path.read_text()], path
+    of_rows = html.unescape((folder / "data/rows.html").read_text())
+    assert condition in of_rows
+    assert config["data"]["derive"]["h"] in html.unescape((folder / "index.html").read_text())
+    assert "<b>{output}</b>" in html.unescape((folder / "models/m/coefficients.html").read_text())
+
+
+def test_init_takes_a_file_whose_name_and_header_are_any_text(tmp_path):
+    write_rows(tmp_path / NAME)
+    printed = succeed(tmp_path, "init", "--config", f"csv={NAME}")
+    assert "Written: config/" in printed
+    layout, config = (yaml.safe_load(path.read_text()) for path in sorted((tmp_path / "config").iterdir()))
+    assert config["data"]["files"] == [NAME]
+    assert {each["source"] for each in layout["columns"].values() if isinstance(each, dict)} == {NUMBER, FACTOR}

@@ -16,6 +16,10 @@ from tfglm.roles import memory, pending, tpu
 def check_config(config, problems):
     """Collect mistakes in columns, expressions and models, as far as config, layouts and headers show them, before Snakemake
     deletes the earlier outputs of the first rule that needs them."""
+    for place, model in config.models_to_fit.items():
+        if isinstance(model, NetworkConfig):
+            with problems.collected():
+                check_functions(model, place, FOLDERS_OF_CODE)
     offered = offered_columns(config, LAYOUTS.values())
     if not READS_HEADERS:
         # Only the jobs can read headers, expressions and formulas: they check these.
@@ -51,6 +55,21 @@ def check_config(config, problems):
     problems.messages += of_models.messages
 
 
+def check_this_config():
+    """Collect the mistakes of this config, unless nothing has changed since it had none."""
+
+    def has_none():
+        before = len(PROBLEMS.messages)
+        check_config(CONFIG, PROBLEMS)
+        return len(PROBLEMS.messages) == before
+
+    sections = [CONFIG, TO_SCORE, *LAYOUTS.values(), *LAYOUTS_TO_SCORE.values()]
+    files = [status_of(file) for file in [*FILES.values(), *SCORED.values()]]
+    coordinates = {file: Path(file).is_file() for file in COORDINATES.values()}
+    texts = [section and section.model_dump_json() for section in sections]
+    remembered(has_none, "config", texts, [*LAYOUTS, *LAYOUTS_TO_SCORE], files, coordinates)
+
+
 @functools.cache
 def check_asked(name):
     """Check a model that `fit` does not name but the command does, like the models that `fit` names."""
@@ -64,18 +83,18 @@ def check_asked(name):
 
 def check_disk():
     """Refuse a disk that is too small."""
-    from tfglm.data.packing import estimated_csv_bytes
-    from tfglm.data.shards import estimated_stored_bytes
-
     needed = 0
     for name, file in FILES.items():
         if not (is_address(file.source) or Path(SHARDS_OF[name], "manifest.json").exists()):
+            from tfglm.data.packing import estimated_csv_bytes
+            from tfglm.data.shards import estimated_stored_bytes
+
             csv = estimated_csv_bytes(located(file.source))
             needed += estimated_stored_bytes(csv, len(CONFIG.data.columns))
     free = shutil.disk_usage(".").free
     if needed > free:
         raise UserError(
-            f"the shards need about {needed / 1e9:.1f} GB, but only {free / 1e9:.1f} GB are free in {Path.cwd()}\n"
+            f"the shards need about {needed / 1e6:,.1f} MB, but only {free / 1e6:,.1f} MB are free in {Path.cwd()}\n"
             f"  make room, keep fewer columns, or run snakemake in a folder on a larger disk with --directory"
         )
     if needed > 1e9:
@@ -88,12 +107,18 @@ def check_disk():
 try:
     # The processes of jobs do not check again.
     if workflow.is_main_process:
-        check_config(CONFIG, PROBLEMS)
+        check_this_config() if READS_HEADERS else check_config(CONFIG, PROBLEMS)
     PROBLEMS.check()
     if workflow.is_main_process and READS_HEADERS:
         check_disk()
 except UserError as error:
     raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None
+
+
+def check_tpu(name):
+    """Refuse a network that is to be trained on a TPU that this machine lacks."""
+    if CONFIG.networks[name].strategy == "tpu" and (reason := tpu.lacking()):
+        raise WorkflowError(tpu.refused(f"networks.{name}", reason))
 
 
 def check_machine():
@@ -103,15 +128,14 @@ def check_machine():
         return
     jobs = list(workflow.dag.needrun_jobs())
     for name in [job.wildcards.model for job in jobs if job.rule.name == "train"]:
-        if CONFIG.networks[name].strategy == "tpu" and (reason := tpu.lacking()):
-            raise WorkflowError(tpu.refused(f"networks.{name}", reason))
+        check_tpu(name)
     chiefs = [job for job in jobs if job.rule.name in ("chief", "train_on_cluster")]
     if not chiefs:
         return
     isolate = CONFIG.cluster.isolate
     try:
         for job in chiefs:
-            memory.check(*roles_of(job.wildcards), memory.of_machine())
+            memory.check(*roles_of(job.wildcards), memory.machine_memory())
     except UserError as error:
         raise WorkflowError(str(error)) from None
     if isolate == "never":
@@ -181,9 +205,11 @@ onstart:
     check_nodes()
     watch_queue()
     tell_why_groups_fail()
+    start_fork_server()
 
 
 onerror:
+    end_at_once()
     for reason in GIVEN_UP:
         print(reason, file=sys.stderr)
 
@@ -216,8 +242,9 @@ def headline(name):
 
 
 onsuccess:
+    end_at_once()
     # If the run made the first page, everything on it is from this config.
-    if any(job.rule.name == "render_home" for job in workflow.dag.jobs):
+    if any(job.rule.name == "write_home" for job in workflow.dag.jobs):
         print("", *map(headline, MODELS), sep="\n")
         print(f"The page to open: {RESULTS}/index.html")
     elif any(Path(target).exists() for target in targets_of_all_models()):
@@ -230,6 +257,12 @@ onsuccess:
         print(
             f"There are {told} MB of shards that this config does not use, from another config or an earlier"
             " version of this one: `snakemake --cores 1 tidy` deletes them."
+        )
+    if any(job.rule.name == "score" for job in workflow.dag.jobs):
+        print(
+            f"The scores are in {', '.join(predicted_files('scores', SCORED))}.",
+            f"The page to open: {RESULTS}/scores.html",
+            sep="\n",
         )
     if left := results_not_asked_for():
         more = f" and {len(left) - 10:,} more" if len(left) > 10 else ""

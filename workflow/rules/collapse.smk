@@ -26,7 +26,7 @@ rule collapse_rows:
     message:
         "Summing training rows that agree"
     shell:
-        'exec python "$TFGLM_SCRIPTS/collapse_rows.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" collapse_rows.py'
         " --settings {params.settings:q}"
         " --dictionary {input.dictionary}"
         " --manifests {input.manifests}"

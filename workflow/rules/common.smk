@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shlex
 from collections import namedtuple
 
 from tfglm import ENGINE
@@ -11,6 +10,7 @@ from tfglm.addresses import SECRETS, is_address
 from tfglm.config import (
     SPLITS,
     DesignConfig,
+    Layout,
     LevelsConfig,
     NetworkConfig,
     PredictionConfig,
@@ -19,20 +19,27 @@ from tfglm.config import (
     SolverConfig,
     SourceConfig,
     TrainingConfig,
+    check_functions,
     collapse_of,
     columns_from,
     coordinate_files,
     expand_files,
     fetched,
+    folder_of_results,
     in_file,
     load,
     load_layouts,
+    located_code,
     secret_addresses,
     sections_of,
     settings_to_score,
+    small_files_together,
+    strategy_for,
     words_of_columns,
 )
-from tfglm.config.models import has_curves
+from tfglm.config.layouts import ColumnWords
+from tfglm.config.models import covariates_of, has_curves
+from tfglm.data.packages import located
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 
@@ -74,20 +81,24 @@ MODELS = CONFIG.fit or list(CONFIG.all_models)
 # The regressions and the networks among them.
 REGRESSIONS = [name for name in MODELS if name in CONFIG.models]
 NETWORKS = [name for name in MODELS if name in CONFIG.networks]
+
+
+def readable(file):
+    """The path of an input file that is on this machine before the run; else None."""
+    try:
+        return None if is_address(file.source) else located(file.source)
+    except UserError:
+        return None  # Snakemake alone has no package with data
+
+
+if CONFIG.cluster.strategy == "auto":
+    STRATEGY = strategy_for(map(readable, FILES.values()))
+    CONFIG = CONFIG.model_copy(update={"cluster": CONFIG.cluster.model_copy(update={"strategy": STRATEGY})})
 HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
 
-def folder_of_results():
-    """The folder of the results of this config. It is named after the file of the config, so no config overwrites the results
-    of another."""
-    if CONFIG.results:
-        return CONFIG.results
-    file = workflow.configfiles[-1] if workflow.configfiles else "tfglm"
-    name = re.sub("[^A-Za-z0-9_-]", "_", Path(file).stem)
-    return f"results/{name}"
-
-
-RESULTS = folder_of_results()
+# Named after the file of the config, so no config overwrites the results of another.
+RESULTS = folder_of_results(CONFIG.results, workflow.configfiles[-1] if workflow.configfiles else "tfglm")
 # Logs and times of jobs have a folder for each config too.
 NAME = Path(RESULTS).relative_to("results") if RESULTS.startswith("results/") else Path(RESULTS)
 LOGS, TIMINGS = Path("logs", NAME).as_posix(), Path("timings", NAME).as_posix()
@@ -101,14 +112,18 @@ FIT = {
 }
 
 
+ANY_MODEL = "[A-Za-z][A-Za-z0-9_]*"
+
+
 wildcard_constraints:
     file="[A-Za-z0-9_-]+",
     split="|".join(SPLITS),
-    model="[A-Za-z][A-Za-z0-9_]*",
+    format="parquet|csv",
+    model=ANY_MODEL,
 
 
 # Any model except a network, also a model that is not in the config, because its name is to be refused.
-NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + "[A-Za-z][A-Za-z0-9_]*"
+NO_NETWORK = "".join(f"(?!{name}/)" for name in CONFIG.networks) + ANY_MODEL
 NETWORK = "|".join(CONFIG.networks) or "(?!)"
 
 
@@ -116,6 +131,38 @@ def has_peers():
     """The models that several processes fit or train under MultiWorkerMirroredStrategy, as a pattern of their names."""
     regressions = [NO_NETWORK] if CONFIG.cluster.peers else []
     return "|".join([networks_where(lambda network: network.peers), *regressions])
+
+
+class Variant(namedtuple("Variant", "name models files of_networks")):
+    """What a stage does for the models with the same files. `models` is a pattern of their names."""
+
+
+def variants(stage, files_of, usual):
+    """The variants of a stage. Snakemake has to know its outputs from the start, and models have different ones.
+
+    The first variant, named like the stage, is that of regressions with the `usual` files; names that are in no config are
+    refused there. `files_of` says which files a model has.
+    """
+    models_of = {(False, usual): []}
+    for name in CONFIG.all_models:
+        models_of.setdefault((name in CONFIG.networks, files_of(name)), []).append(name)
+    for (of_networks, files), models in models_of.items():
+        further, lacking = (
+            [Path(file).stem for file in one if file not in other] for one, other in ((files, usual), (usual, files))
+        )
+        without = ["without", *lacking] if lacking else []
+        name = "_".join(dict.fromkeys([stage, *(["network"] if of_networks else without), *further]))
+        if (of_networks, files) == (False, usual):
+            others = set(CONFIG.all_models) - set(models)
+            yield Variant(name, "".join(f"(?!{each}/)" for each in sorted(others)) + ANY_MODEL, files, False)
+        elif files:
+            yield Variant(name, "|".join(models), files, of_networks)
+
+
+def not_among(files_of):
+    """Any model, as a pattern that does not match before the files of the variants."""
+    made = [f"{name}/{Path(file).stem}[.]" for name in CONFIG.all_models for file in files_of(name)]
+    return "".join(f"(?!{each})" for each in made) + ANY_MODEL
 
 
 def networks_where(holds):
@@ -179,6 +226,15 @@ def unwatched(function):
     return lambda wildcards: Unwatched(function(wildcards))
 
 
+# What shows a fit is one job of a scheduler, so that it waits in the queue once, and not behind fits that need the whole cluster.
+OF_RESULTS = "results"
+
+
+def share_of_runtime(wildcards, attempt):
+    """Minutes of each of the three jobs in a group of results. Snakemake adds them up; the second attempt fits into an hour too."""
+    return 10 * attempt
+
+
 def latency_wait():
     """Seconds that Snakemake waits for a file: at least 20. The chief starts when the roles have written their addresses. On a
     busy machine, from a slow disk, or if a job first activates an environment, this takes longer than Snakemake's 5 s. More
@@ -212,7 +268,10 @@ def provenance_settings(wildcards):
     of_fit = (DesignConfig, SolverConfig, TrainingConfig)
     keys = {key for section in of_fit for key in section.model_fields}
     model = model_of(wildcards).model_dump(include=keys, exclude_defaults=True)
-    return json.dumps({"data": data, "model": model}, sort_keys=True)
+    kept = set(CONFIG.data.columns)
+    in_layouts = {name: layout.derive for name, layout in layouts_of_files().items() if kept & set(layout.derive)}
+    derived = {"derived_in_layouts": in_layouts} if in_layouts else {}
+    return json.dumps({"data": data, "model": model, **derived}, sort_keys=True)
 
 
 def command_of_this_run():
@@ -221,17 +280,19 @@ def command_of_this_run():
     settings = workflow.config_settings
     here = Path.cwd()
     paths = [Path(path).relative_to(here) if here in Path(path).parents else path for path in settings.configfiles]
-    files = ["--configfile", *map(str, paths)] if paths else []
     entries = [str(entry) for entry in settings.config_args or [] if not str(entry).startswith("cluster=")]
     shown = [f"{entry.partition('=')[0]}=..." if "://" in entry else entry for entry in entries]
-    return shlex.join([*shlex.split(SNAKEMAKE), *files, *(["--config", *shown] if shown else [])])
+    return run_of(*map(str, paths), options=["--config", *shown] if shown else [])
 
 
-def derived_covariates(wildcards):
-    """The expressions of derived columns that the model needs, as JSON."""
-    needed = CONFIG.covariates_of(wildcards.model)
-    derived = {name: sql for layout in LAYOUTS.values() for name, sql in layout.derive.items()} | CONFIG.data.derive
-    return json.dumps({name: sql for name, sql in derived.items() if name in needed}, sort_keys=True)
+def layouts_to_export(wildcards):
+    """What the layouts of the files say of columns, as JSON: an exported model takes these columns."""
+    kept, words = {"missing", "columns", "derive"}, {"columns": {"__all__": set(ColumnWords.model_fields)}}
+
+    def dumped(layout):
+        return layout.model_dump(include=kept, exclude=words, exclude_defaults=True)
+
+    return json.dumps({name: dumped(layout) for name, layout in layouts_of_files().items()}, sort_keys=True)
 
 
 def offset_of(wildcards):
@@ -256,8 +317,30 @@ def threads_of_training(wildcards):
 
 
 def gpus_of_training(wildcards):
-    """The GPUs that a network asks for."""
+    """The GPUs that a network asks for. As a dry run does not start, it refuses a missing TPU here."""
+    if workflow.dryrun and workflow.resource_settings.nodes is None:
+        check_tpu(wildcards.model)
     return model_of(wildcards).gpus
+
+
+# Where the Python files of networks are looked for, besides the folder of the run.
+FOLDERS_OF_CODE = [Path(file).parent for file in workflow.configfiles]
+
+
+def code_of(wildcards):
+    """The Python files that a network names, in the order of their names."""
+    return [str(located_code(file, FOLDERS_OF_CODE)) for file in model_of(wildcards).files_of_code]
+
+
+def digests_of_code(wildcards):
+    """Their SHA-256 by name, as JSON: an edit trains again, whatever the time of the file."""
+    files = zip(model_of(wildcards).files_of_code, code_of(wildcards))
+    return json.dumps({file: hashlib.sha256(Path(path).read_bytes()).hexdigest() for file, path in files})
+
+
+def checked_network(wildcards):
+    """The file of a check that some networks pass before their training."""
+    return f"{MODEL}/checked.json" if model_of(wildcards).is_checked else []
 
 
 def reference_of_regression(wildcards):

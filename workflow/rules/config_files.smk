@@ -1,7 +1,6 @@
 # Included before Snakemake reads the config. It refuses mistakes that would be lost in silence, or never end. Snakemake reads the
 # files of --configfile before any of this.
 
-import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -9,8 +8,6 @@ from snakemake.exceptions import WorkflowError
 
 include: "scripts.smk"
 
-
-sys.path.insert(0, str(SCRIPTS))
 
 from tfglm import tensorflow_setup
 from tfglm.config import files as config_files

@@ -23,7 +23,7 @@ rule build_design:
     message:
         "{wildcards.model}: combining the formula with the levels"
     shell:
-        'exec python "$TFGLM_SCRIPTS/build_design.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" build_design.py'
         " --model {wildcards.model}"
         " --section {params.section}"
         " --settings {params.settings:q}"
@@ -52,7 +52,7 @@ rule check_reference:
     message:
         "{wildcards.model}: checking the reference levels"
     shell:
-        'exec python "$TFGLM_SCRIPTS/check_reference.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" check_reference.py'
         " --design {input}"
         " --settings {params.settings:q}"
         " --checked {output}"

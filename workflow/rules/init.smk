@@ -9,6 +9,16 @@ include: "scripts.smk"
 if not isinstance(config.get("csv"), str):
     raise WorkflowError("`init` inspects one file of data; name it: snakemake --cores 1 init --config csv=flights.csv")
 
+KEYS = ("csv", "response", "formula", "output")
+UNKNOWN = ", ".join(f"`{key}`" for key in config if key not in KEYS)
+if UNKNOWN:
+    raise WorkflowError(f"`init` has no key {UNKNOWN}; its keys are {', '.join(KEYS)}")
+
+REQUEST = {key: config[key] for key in KEYS if key in config}
+NO_TEXT = [key for key, value in REQUEST.items() if not isinstance(value, (str, int, float))]
+if NO_TEXT:
+    raise WorkflowError(f"`init` needs a text for {NO_TEXT[0]}, as in --config csv=flights.csv {NO_TEXT[0]}='...'")
+
 
 localrules:
     init,
@@ -22,11 +32,9 @@ rule init:
         "../envs/tfglm.yaml"
     params:
         csv=lambda wildcards: config["csv"],
-        snakemake=lambda wildcards: SNAKEMAKE,
+        request=lambda wildcards: [f"--{key}={value}" for key, value in REQUEST.items()],
+        caller=lambda wildcards: CALLER,
     message:
         "Inspecting {params.csv}"
     shell:
-        'exec python "$TFGLM_SCRIPTS/init.py"'
-        " --csv={params.csv:q}"
-        " --snakemake={params.snakemake:q}"
-        " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/init.py"' " {params.request:q}" " --caller={params.caller:q}" " --log {log}"

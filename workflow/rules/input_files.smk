@@ -1,5 +1,6 @@
 # The input files: their paths, their possible layouts, and the columns that are known too late to predict from.
 
+import contextlib
 import functools
 import re
 import shlex
@@ -12,7 +13,38 @@ from tfglm.data.packages import located
 
 # Headers and SQL need packages that Snakemake does not bring. If only the jobs have these, in their own environment, a file may
 # have any layout that the config allows, and its job chooses.
-READS_HEADERS = all(map(find_spec, ["formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
+READERS = list(map(find_spec, ["formulaic", "indexed_bzip2", "numpy", "polars", "pyarrow", "xxhash"]))
+READS_HEADERS = all(READERS)
+
+
+@functools.cache
+def program():
+    """The identity of what reads headers and formulas: the code of this project, and the packages that it uses."""
+    code = [*(SCRIPTS / "tfglm").rglob("*.py"), *(Path(package.origin) for package in READERS)]
+    return sorted((str(path), path.stat().st_mtime_ns) for path in code)
+
+
+def remembered(find, *depends_on):
+    """What `find()` returns, as JSON has it. If that is true, it is kept in .snakemake/tfglm, by what it depends on. Each start of
+    Snakemake would otherwise import what reads headers and formulas, which takes a second."""
+    path = Path(".snakemake", "tfglm", key_of(json.dumps([program(), depends_on], default=str)))
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads(path.read_text())
+    if found := find():
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(json.dumps(found))
+            part.replace(path)
+    return found
+
+
+def status_of(file):
+    """The status of an input file, as a list; empty for a file at an address, or if there is none."""
+    with contextlib.suppress(UserError):
+        if not is_address(file.source):
+            return [file.source, *vars(editions.FileStatus.of(located(file.source))).values()]
+    return [file.source]
 
 
 def place_of(file):
@@ -63,7 +95,7 @@ def files_of_coordinates(wildcards):
 
 def contents_of_coordinates(wildcards):
     """A params function: the digests of these files, whose times alone do not show that they have changed."""
-    return [digests.of(Path(file)) for file in sorted(COORDINATES.values())]
+    return [digests.sha256(Path(file)) for file in sorted(COORDINATES.values())]
 
 
 def edition_in_package(wildcards):
@@ -95,6 +127,35 @@ def shards_of(files, settings):
 SHARDS_OF = shards_of(FILES, CONFIG.data)
 SHARDS_TO_SCORE = shards_of(SCORED, TO_SCORE)
 MANIFESTS = [f"{folder}/manifest.json" for folder in SHARDS_OF.values()]
+
+
+# Small files share jobs: the names of the files that one job each reads.
+TOGETHER = small_files_together(FILES)
+ALONE = [name for name in FILES if not any(name in names for names in TOGETHER)]
+
+
+def of_each(names, function):
+    """The same function of wildcards for several files, as a list, without those that have none."""
+    wildcards = [namedtuple("File", "file")(name) for name in names]
+    return lambda _: [value for each in wildcards for value in [function(each)] if value != []]
+
+
+def tasks_of(names):
+    """A params function: what `ingest.py` is told of several files, as JSON. Other params say what is a reason to run again."""
+
+    def tasks(wildcards):
+        return [
+            {
+                "source": place_of(FILES[name]),
+                "file": name,
+                "edition": state_of(place_of(FILES[name]), SHARDS_OF[name])[0],
+                "layouts": shlex.split(str(layout_names_in(FILES, CONFIG.data)(namedtuple("File", "file")(name)))),
+                "manifest": f"{SHARDS_OF[name]}/manifest.json",
+            }
+            for name in names
+        ]
+
+    return unwatched(lambda wildcards: json.dumps(tasks(wildcards)))
 
 
 # Threads of a job that ingests. A second thread helps, but less than another file at the same time. No number depends on it. If
@@ -139,7 +200,7 @@ def layouts_in(files, settings):
 
     def layouts(wildcards):
         possible = possible_layouts(files[wildcards.file], settings)
-        return json.dumps({name: layout.of_shards() for name, layout in possible.items()}, sort_keys=True)
+        return json.dumps({name: layout.shard_settings() for name, layout in possible.items()}, sort_keys=True)
 
     return layouts
 
@@ -161,14 +222,27 @@ def possible_layouts(file, settings):
     address, whose header is not known yet."""
     layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if READS_HEADERS and not is_address(file.source):
-        from tfglm.data.layouts import recognised
 
-        recognition = recognised(located(file.source), layouts, settings)
-        layouts = {recognition.name: recognition.layout}
+        def recognise():
+            from tfglm.data.layouts import recognised
+
+            recognition = recognised(located(file.source), layouts, settings)
+            own = None if recognition.name in layouts else recognition.layout.model_dump_json()
+            return {"name": recognition.name, "own": own}
+
+        candidates = {name: layout.model_dump_json() for name, layout in layouts.items()}
+        known = remembered(recognise, "layout", status_of(file), candidates, settings.model_dump_json())
+        own = known["own"] and Layout.model_validate_json(known["own"])
+        layouts = {known["name"]: own or layouts[known["name"]]}
     return layouts
 
 
+def layouts_of_files():
+    """The layouts of the input files, by name. Other layouts that the config allows change no result."""
+    return {name: layout for file in FILES.values() for name, layout in possible_layouts(file, CONFIG.data).items()}
+
+
 def known_late(wildcards):
-    """The names of the columns that are known only after departure, or derived from such columns."""
-    late = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in LAYOUTS.values())
+    """The names of the columns that are known only after departure, or derived from such columns, in the layouts of the files."""
+    late = (columns_from(layout, CONFIG.data, layout.after_departure) for layout in layouts_of_files().values())
     return sorted(set().union(*late))

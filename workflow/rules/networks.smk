@@ -1,10 +1,13 @@
-# The training of a network and its tables. The outputs have the same names as those of a fit. Under a strategy of one process it
+# The training of a network. The outputs have the same names as those of a fit. Under a strategy of one process it
 # is an ordinary job.
 
 TRAINING = (
-    "--design {input.design}"
+    "--work network"
+    " --design {input.design}"
     " --manifests {input.manifests}"
     " --offset {input.offset}"
+    " --code {input.code}"
+    " --code-digests {params.code:q}"
     " --settings {params.settings:q}"
     " --config {params.config:q}"
     " --history {output.history}"
@@ -17,7 +20,13 @@ TRAINING = (
     " --log {log}"
 )
 # The inputs and outputs of a training, and the reasons to train again: the same under each strategy.
-TRAINED_FROM = {"design": f"{MODEL}/design.json", "manifests": MANIFESTS, "offset": offset_of}
+TRAINED_FROM = {
+    "design": f"{MODEL}/design.json",
+    "manifests": MANIFESTS,
+    "offset": offset_of,
+    "code": code_of,
+    "checked": checked_network,
+}
 TRAINED = {
     "fit": f"{MODEL}/fit.json",
     "checkpoint": directory(f"{MODEL}/checkpoint"),
@@ -27,9 +36,40 @@ TRAINED = {
 TRAINED_BY = {
     "engine": ENGINE,
     "settings": settings(*TrainingConfig.model_fields),
+    "code": digests_of_code,
     "config": provenance_settings,
     **MEANWHILE,
 }
+
+
+# A separate rule, so that mistakes in the user's code show before the earlier training is deleted.
+rule check_network:
+    input:
+        design=f"{MODEL}/design.json",
+        code=code_of,
+    output:
+        f"{MODEL}/checked.json",
+    log:
+        f"{LOGS}/models/{{model}}/check_network.log",
+    benchmark:
+        f"{TIMINGS}/check_network/{{model}}.tsv"
+    wildcard_constraints:
+        model=NETWORK,
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        settings=settings(*TrainingConfig.model_fields),
+        code=digests_of_code,
+    message:
+        "{wildcards.model}: building the network"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/check_network.py"'
+        " --design {input.design}"
+        " --code {input.code}"
+        " --code-digests {params.code:q}"
+        " --settings {params.settings:q}"
+        " --checked {output}"
+        " --log {log}"
 
 
 rule train:
@@ -56,7 +96,7 @@ rule train:
     message:
         "{wildcards.model}: training"
     shell:
-        " ".join(['exec python "$TFGLM_SCRIPTS/train.py"', TRAINING])
+        " ".join(['exec python "$TFGLM_SCRIPTS/fit.py"', TRAINING])
 
 
 rule train_on_cluster:
@@ -93,7 +133,7 @@ rule train_on_cluster:
                 "--isolate {resources.isolate}",
                 "--launcher {resources.mpi}",
                 "--network {params.network}",
-                "train_on_cluster.py",
+                "chief.py",
                 "--rosters {input.rosters}",
                 "--lease {params.lease}",
                 "--patience {resources.patience}",
@@ -101,61 +141,3 @@ rule train_on_cluster:
                 TRAINING,
             ]
         )
-
-
-rule tabulate_network:
-    input:
-        **FIT,
-        manifests=MANIFESTS,
-    output:
-        table=f"{MODEL}/coefficients.csv",
-        digest=f"{MODEL}/coefficients.sha256",
-    log:
-        f"{LOGS}/models/{{model}}/tabulate_network.log",
-    benchmark:
-        f"{TIMINGS}/tabulate_network/{{model}}.tsv"
-    wildcard_constraints:
-        model=NETWORK,
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        engine=ENGINE,
-    message:
-        "{wildcards.model}: naming the coefficients"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_network.py"'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
-        " --manifests {input.manifests}"
-        " --table {output.table}"
-        " --log {log}"
-
-
-rule tabulate_embeddings:
-    input:
-        **FIT,
-        manifests=MANIFESTS,
-    output:
-        table=f"{MODEL}/embeddings.csv",
-        digest=f"{MODEL}/embeddings.sha256",
-    log:
-        f"{LOGS}/models/{{model}}/tabulate_embeddings.log",
-    benchmark:
-        f"{TIMINGS}/tabulate_embeddings/{{model}}.tsv"
-    wildcard_constraints:
-        model=NETWORK,
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        engine=ENGINE,
-    message:
-        "{wildcards.model}: naming the embeddings"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/tabulate_embeddings.py"'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
-        " --manifests {input.manifests}"
-        " --table {output.table}"
-        " --log {log}"

@@ -32,7 +32,7 @@ rule fit:
     message:
         "{wildcards.model}: fitting in one process"
     shell:
-        'exec python "$TFGLM_SCRIPTS/fit.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" fit.py'
         " --design {input.design}"
         " --manifests {input.manifests}"
         " --collapsed {input.collapsed}"

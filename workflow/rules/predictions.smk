@@ -8,28 +8,30 @@ rule predict:
         offset=offset_of,
         manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
     output:
-        f"{MODEL}/predictions/{{file}}.parquet",
+        f"{MODEL}/predictions/{{file}}.{{format}}",
     log:
-        f"{LOGS}/models/{{model}}/predict/{{file}}.log",
+        f"{LOGS}/models/{{model}}/predict/{{file}}.{{format}}.log",
     benchmark:
-        f"{TIMINGS}/predict/{{model}}/{{file}}.tsv"
+        f"{TIMINGS}/predict/{{model}}/{{file}}.{{format}}.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
+        split=literal("predict"),
         settings=settings("identity", "confidence", "unseen"),
     message:
         "{wildcards.model}: predicting the rows of {wildcards.file}"
     shell:
-        'exec python "$TFGLM_SCRIPTS/predict.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" predict.py'
         " --design {input.design}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
         " --manifest {input.manifest}"
+        " --split {params.split}"
         " --settings {params.settings:q}"
         " --reference {input.reference}"
         " --offset {input.offset}"
-        " --predictions {output}"
+        " --output {output}"
         " --log {log}"
 
 
@@ -41,63 +43,35 @@ use rule predict as score_file with:
         offset=offset_of,
         manifest=lambda wildcards: f"{SHARDS_TO_SCORE[wildcards.file]}/manifest.json",
     output:
-        f"{MODEL}/scores/{{file}}.parquet",
+        f"{MODEL}/scores/{{file}}.{{format}}",
     log:
-        f"{LOGS}/models/{{model}}/score/{{file}}.log",
+        f"{LOGS}/models/{{model}}/score/{{file}}.{{format}}.log",
     benchmark:
-        f"{TIMINGS}/score/{{model}}/{{file}}.tsv"
+        f"{TIMINGS}/score/{{model}}/{{file}}.{{format}}.tsv"
 
 
 # On request: `snakemake results/<name>/models/<model>/residuals_train/<file>.parquet`.
-rule residuals:
+use rule predict as residuals with:
     input:
         **FIT,
+        reference=[],
+        offset=[],
         manifest=lambda wildcards: f"{SHARDS_OF[wildcards.file]}/manifest.json",
     output:
-        f"{MODEL}/residuals_{{split}}/{{file}}.parquet",
+        f"{MODEL}/residuals_{{split}}/{{file}}.{{format}}",
     log:
-        f"{LOGS}/models/{{model}}/residuals_{{split}}/{{file}}.log",
+        f"{LOGS}/models/{{model}}/residuals_{{split}}/{{file}}.{{format}}.log",
     benchmark:
-        f"{TIMINGS}/residuals/{{model}}/{{split}}/{{file}}.tsv"
+        f"{TIMINGS}/residuals/{{model}}/{{split}}/{{file}}.{{format}}.tsv"
     wildcard_constraints:
         model=NO_NETWORK,
         split="train|evaluate",
-    conda:
-        "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
+        split=lambda wildcards: wildcards.split,
         settings=settings("identity", "leverage"),
     message:
         "{wildcards.model}: residuals of the rows of {wildcards.file} in the split {wildcards.split}"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/residuals.py"'
-        " --design {input.design}"
-        " --checkpoint {input.checkpoint}"
-        " --fit {input.fit}"
-        " --manifest {input.manifest}"
-        " --split {wildcards.split}"
-        " --settings {params.settings:q}"
-        " --residuals {output}"
-        " --log {log}"
-
-
-rule write_predictions_csv:
-    input:
-        f"{MODEL}/{{rows}}/{{file}}.parquet",
-    output:
-        f"{MODEL}/{{rows}}/{{file}}.csv",
-    log:
-        f"{LOGS}/models/{{model}}/write_predictions_csv/{{rows}}/{{file}}.log",
-    benchmark:
-        f"{TIMINGS}/write_predictions_csv/{{model}}/{{rows}}/{{file}}.tsv"
-    wildcard_constraints:
-        rows="predictions|scores|residuals_train|residuals_evaluate",
-    conda:
-        "../envs/tfglm.yaml"
-    message:
-        "{wildcards.model}: writing {wildcards.rows} of {wildcards.file} as CSV"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/predictions_to_csv.py" --predictions {input} --csv {output} --log {log}'
 
 
 rule export_model:
@@ -117,7 +91,8 @@ rule export_model:
     params:
         engine=ENGINE,
         settings=settings("unseen"),
-        derived=derived_covariates,
+        layouts=layouts_to_export,
+        derive=lambda wildcards: json.dumps(CONFIG.data.derive, sort_keys=True),
     message:
         "{wildcards.model}: exporting the model"
     shell:
@@ -128,7 +103,8 @@ rule export_model:
         " --fit {input.fit}"
         " --offset {input.offset}"
         " --settings {params.settings:q}"
-        " --derived {params.derived:q}"
+        " --layouts {params.layouts:q}"
+        " --derive {params.derive:q}"
         " --saved-model {output.saved_model}"
         " --description {output.description}"
         " --log {log}"

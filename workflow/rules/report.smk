@@ -1,270 +1,107 @@
-# Pictures and pages, which the report shows.
+# Pictures and pages, which the report shows. One job makes those of a model. Another one draws the same pictures as PNG and PDF.
+
+for stage, kinds in (("write_pages", (".svg", ".html")), ("draw_pictures", (".png", ".pdf"))):
+
+    for variant in variants(stage, pictures_of, USUAL_PICTURES):
+
+        rule:
+            name:
+                variant.name
+            input:
+                inputs_of_pictures(variant.files),
+            output:
+                files_of_pictures(variant.files, kinds),
+            log:
+                f"{LOGS}/models/{{model}}/{variant.name}.log",
+            benchmark:
+                f"{TIMINGS}/{variant.name}/{{model}}.tsv"
+            wildcard_constraints:
+                model=variant.models,
+            group:
+                OF_RESULTS
+            conda:
+                "../envs/tfglm.yaml"
+            resources:
+                runtime=share_of_runtime,
+            params:
+                engine=ENGINE,
+                folder=folder_of_model,
+                colour=literal(CONFIG.pictures.colour),
+                settings=settings("confidence"),
+                curves=literal("--curves" if "effects" in variant.files else ""),
+                words=literal(WORDS),
+                coordinates=contents_of_coordinates,
+            message:
+                "{wildcards.model}: drawing the pictures"
+            shell:
+                'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py'
+                " --log {log}"
+                " model"
+                " --folder {params.folder}"
+                " --settings {params.settings:q}"
+                " {params.curves}"
+                " --colour {params.colour:q}"
+                " --words {params.words:q}"
+                " --files {output}"
 
 
-rule render_coefficients:
-    input:
-        table=f"{MODEL}/coefficients.csv",
-        digest=f"{MODEL}/coefficients.sha256",
-        coordinates=files_of_coordinates,
-        effects=curves_of("effects.csv"),
-        of_effects=curves_of("effects.sha256"),
-        fit=f"{MODEL}/fit.json",
-    output:
-        plot=report(
-            f"{MODEL}/coefficients.svg",
-            caption="../report/coefficient_plot.rst",
-            category="{model}",
-            labels={"result": "coefficients, picture"},
-        ),
-        png=f"{MODEL}/coefficients.png",
-        pdf=f"{MODEL}/coefficients.pdf",
-        page=report(
-            f"{MODEL}/coefficients.html",
-            caption="../report/coefficient_table.rst",
-            category="{model}",
-            labels={"result": "coefficients, table"},
-        ),
-    log:
-        f"{LOGS}/models/{{model}}/render_coefficients.log",
-    benchmark:
-        f"{TIMINGS}/render_coefficients/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        colour=literal(CONFIG.pictures.colour),
-        settings=settings("confidence"),
-        words=literal(WORDS),
-        coordinates=contents_of_coordinates,
-    message:
-        "{wildcards.model}: drawing the coefficients"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/render_coefficients.py"'
-        " --table {input.table}"
-        " --fit {input.fit}"
-        " --settings {params.settings:q}"
-        " --colour {params.colour:q}"
-        " --effects {input.effects}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --words {params.words:q}"
-        " --page {output.page}"
-        " --log {log}"
-
-
-rule render_effects:
-    input:
-        table=f"{MODEL}/effects.csv",
-        digest=f"{MODEL}/effects.sha256",
-        fit=f"{MODEL}/fit.json",
-    output:
-        plot=report(
-            f"{MODEL}/effects.svg",
-            caption="../report/effects.rst",
-            category="{model}",
-            labels={"result": "effects of numbers, picture"},
-        ),
-        png=f"{MODEL}/effects.png",
-        pdf=f"{MODEL}/effects.pdf",
-    log:
-        f"{LOGS}/models/{{model}}/render_effects.log",
-    benchmark:
-        f"{TIMINGS}/render_effects/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        colour=literal(CONFIG.pictures.colour),
-        settings=settings("confidence"),
-    message:
-        "{wildcards.model}: drawing the effects of numbers"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/render_effects.py"'
-        " --table {input.table}"
-        " --fit {input.fit}"
-        " --settings {params.settings:q}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --log {log}"
-
-
-rule render_metrics:
-    input:
-        metrics=f"{MODEL}/metrics.json",
-        fit=f"{MODEL}/fit.json",
-    output:
-        plot=report(
-            f"{MODEL}/metrics.svg",
-            caption="../report/metrics_plot.rst",
-            category="{model}",
-            labels={"result": "metrics, picture"},
-        ),
-        png=f"{MODEL}/metrics.png",
-        pdf=f"{MODEL}/metrics.pdf",
-        page=report(
-            f"{MODEL}/metrics.html",
-            caption="../report/metrics.rst",
-            category="{model}",
-            labels={"result": "metrics, table"},
-        ),
-    log:
-        f"{LOGS}/models/{{model}}/render_metrics.log",
-    benchmark:
-        f"{TIMINGS}/render_metrics/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        colour=literal(CONFIG.pictures.colour),
-        words=literal(WORDS),
-        engine=ENGINE,
-    message:
-        "{wildcards.model}: drawing the metrics"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/render_metrics.py"'
-        " --metrics {input.metrics}"
-        " --fit {input.fit}"
-        " --colour {params.colour:q}"
-        " --words {params.words:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --page {output.page}"
-        " --log {log}"
-
-
-rule render_groups:
-    input:
-        metrics=f"{MODEL}/metrics.json",
-        fit=f"{MODEL}/fit.json",
-    output:
-        plot=report(
-            f"{MODEL}/metrics_by.svg",
-            caption="../report/metrics_by.rst",
-            category="{model}",
-            labels={"result": "metrics by group, picture"},
-        ),
-        png=f"{MODEL}/metrics_by.png",
-        pdf=f"{MODEL}/metrics_by.pdf",
-    log:
-        f"{LOGS}/models/{{model}}/render_groups.log",
-    benchmark:
-        f"{TIMINGS}/render_groups/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        colour=literal(CONFIG.pictures.colour),
-        words=literal(WORDS),
-    message:
-        "{wildcards.model}: drawing the metrics by group"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/render_groups.py"'
-        " --metrics {input.metrics}"
-        " --fit {input.fit}"
-        " --colour {params.colour:q}"
-        " --words {params.words:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --log {log}"
-
-
-rule render_path:
+rule write_diagnostics:
+    """Show the residuals of training rows, and the most influential rows."""
     input:
         **FIT,
+        manifests=MANIFESTS,
     output:
-        plot=report(
-            f"{MODEL}/path.svg",
-            caption="../report/path.rst",
-            category="{model}",
-            labels={"result": "path of the penalty"},
-        ),
-        png=f"{MODEL}/path.png",
-        pdf=f"{MODEL}/path.pdf",
+        html=in_report("diagnostics.html"),
+        svg=f"{MODEL}/diagnostics.svg",
     log:
-        f"{LOGS}/models/{{model}}/render_path.log",
+        f"{LOGS}/models/{{model}}/write_diagnostics.log",
     benchmark:
-        f"{TIMINGS}/render_path/{{model}}.tsv"
+        f"{TIMINGS}/write_diagnostics/{{model}}.tsv"
+    wildcard_constraints:
+        model=NO_NETWORK,
     conda:
         "../envs/tfglm.yaml"
     params:
+        engine=ENGINE,
+        settings=settings("identity"),
         colour=literal(CONFIG.pictures.colour),
     message:
-        "{wildcards.model}: drawing the path of the penalty"
+        "{wildcards.model}: drawing the residuals"
     shell:
-        'exec python "$TFGLM_SCRIPTS/render_path.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py --log {log} diagnostics'
         " --design {input.design}"
         " --checkpoint {input.checkpoint}"
         " --fit {input.fit}"
+        " --manifests {input.manifests}"
+        " --settings {params.settings:q}"
         " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --log {log}"
+        " --page {output.html}"
 
 
-rule render_embeddings:
+rule write_scores:
+    """Show what the models predict of the files under `score`."""
     input:
-        table=f"{MODEL}/embeddings.csv",
-        digest=f"{MODEL}/embeddings.sha256",
-        fit=f"{MODEL}/fit.json",
+        [path for path in predicted_files("scores", SCORED) if path.endswith(".parquet")],
     output:
-        plot=report(
-            f"{MODEL}/embeddings.svg",
-            caption="../report/embeddings.rst",
-            category="{model}",
-            labels={"result": "embeddings of levels, picture"},
-        ),
-        png=f"{MODEL}/embeddings.png",
-        pdf=f"{MODEL}/embeddings.pdf",
+        f"{RESULTS}/scores.html",
     log:
-        f"{LOGS}/models/{{model}}/render_embeddings.log",
+        f"{LOGS}/write_scores.log",
     benchmark:
-        f"{TIMINGS}/render_embeddings/{{model}}.tsv"
-    wildcard_constraints:
-        model=NETWORK,
+        f"{TIMINGS}/write_scores.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
-        colour=literal(CONFIG.pictures.colour),
+        engine=ENGINE,
     message:
-        "{wildcards.model}: drawing the embeddings"
+        "Showing the scores"
     shell:
-        'exec python "$TFGLM_SCRIPTS/render_embeddings.py"'
-        " --table {input.table}"
-        " --fit {input.fit}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --log {log}"
-
-
-rule render_history:
-    input:
-        history=f"{MODEL}/history.csv",
-        digest=f"{MODEL}/history.sha256",
-        fit=f"{MODEL}/fit.json",
-    output:
-        plot=report(
-            f"{MODEL}/history.svg",
-            caption="../report/history.rst",
-            category="{model}",
-            labels={"result": "how the fit went, picture"},
-        ),
-        png=f"{MODEL}/history.png",
-        pdf=f"{MODEL}/history.pdf",
-    log:
-        f"{LOGS}/models/{{model}}/render_history.log",
-    benchmark:
-        f"{TIMINGS}/render_history/{{model}}.tsv"
-    conda:
-        "../envs/tfglm.yaml"
-    params:
-        colour=literal(CONFIG.pictures.colour),
-    message:
-        "{wildcards.model}: drawing the convergence of the fit"
-    shell:
-        'exec python "$TFGLM_SCRIPTS/render_history.py"'
-        " --history {input.history}"
-        " --fit {input.fit}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --log {log}"
+        'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py --log {log} scores --scores {input} --page {output}'
 
 
 AVERAGED = [model for model in REGRESSIONS if CONFIG.models[model].marginal_effects]
 
 
-rule render_home:
+rule write_home:
     """Say in plain words what was fitted to what, the effects, their uncertainty and the quality of predictions, with links to
     all pages."""
     input:
@@ -285,15 +122,15 @@ rule render_home:
             labels={"result": "in plain words"},
         ),
     log:
-        f"{LOGS}/render_home.log",
+        f"{LOGS}/write_home.log",
     benchmark:
-        f"{TIMINGS}/render_home.tsv"
+        f"{TIMINGS}/write_home.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
         engine=ENGINE,
         models=literal(expand(MODEL, model=MODELS)),
-        settings=literal(settings_of_regressions("adjusted_means", "confidence")),
+        settings=literal(settings_of_regressions("adjusted_means", "confidence", "offset_at")),
         words=literal(WORDS),
         held_out=literal("--held-out" if CONFIG.data.split.evaluate else ""),
         pages=literal(pages_of_all_models()),
@@ -302,7 +139,9 @@ rule render_home:
     message:
         "Writing the page to open first"
     shell:
-        'exec python "$TFGLM_SCRIPTS/render_home.py"'
+        'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py'
+        " --log {log}"
+        " home"
         " --rows {input.rows}"
         " --dictionary {input.dictionary}"
         " --models {params.models}"
@@ -314,42 +153,65 @@ rule render_home:
         " --pages {params.pages}"
         " --command {params.command:q}"
         " --page {output}"
-        " --log {log}"
 
 
-rule render_rows:
-    """Account for every row."""
+rule write_rows:
+    """Account for every row, and describe every column."""
     input:
-        f"{RESULTS}/data/rows.json",
+        # The page has the responses of the models, which the designs check first; another formula alone writes no page again.
+        designs=ancient(expand(f"{MODEL}/design.json", model=MODELS)),
+        rows=f"{RESULTS}/data/rows.json",
+        dictionary=f"{RESULTS}/data/dictionary.json",
+        manifests=MANIFESTS,
     output:
-        page=report(
-            f"{RESULTS}/data/rows.html",
-            caption="../report/rows.rst",
-            category="Data",
-            labels={"result": "rows accounted for, table"},
-        ),
-        plot=report(
+        svg=report(
             f"{RESULTS}/data/rows.svg",
             caption="../report/rows.rst",
             category="Data",
             labels={"result": "rows accounted for, picture"},
         ),
-        png=f"{RESULTS}/data/rows.png",
-        pdf=f"{RESULTS}/data/rows.pdf",
+        html=report(
+            f"{RESULTS}/data/rows.html",
+            caption="../report/rows.rst",
+            category="Data",
+            labels={"result": "rows accounted for, table"},
+        ),
+        columns=report(
+            f"{RESULTS}/data/columns.html",
+            caption="../report/columns.rst",
+            category="Data",
+            labels={"result": "the columns and their distributions"},
+        ),
     log:
-        f"{LOGS}/data/render_rows.log",
+        f"{LOGS}/data/write_rows.log",
     benchmark:
-        f"{TIMINGS}/render_rows.tsv"
+        f"{TIMINGS}/write_rows.tsv"
     conda:
         "../envs/tfglm.yaml"
     params:
         colour=literal(CONFIG.pictures.colour),
+        responses=literal(list(dict.fromkeys(CONFIG.all_models[name].response for name in MODELS))),
+        words=literal(WORDS),
     message:
-        "Accounting for the rows"
+        "Accounting for the rows, and describing the columns"
     shell:
-        'exec python "$TFGLM_SCRIPTS/render_rows.py"'
-        " --rows {input}"
-        " --colour {params.colour:q}"
-        " --plots {output.plot} {output.png} {output.pdf}"
-        " --page {output.page}"
+        'exec python "$TFGLM_SCRIPTS/forked.py" write_pages.py'
         " --log {log}"
+        " rows"
+        " --rows {input.rows}"
+        " --dictionary {input.dictionary}"
+        " --manifests {input.manifests}"
+        " --responses {params.responses:q}"
+        " --words {params.words:q}"
+        " --colour {params.colour:q}"
+        " --files {output}"
+
+
+use rule write_rows as draw_rows with:
+    output:
+        png=f"{RESULTS}/data/rows.png",
+        pdf=f"{RESULTS}/data/rows.pdf",
+    log:
+        f"{LOGS}/data/draw_rows.log",
+    benchmark:
+        f"{TIMINGS}/draw_rows.tsv"

@@ -1,9 +1,14 @@
 # The folder of the scripts that the rules run.
 
+import contextlib
 import io
 import os
+import re
+import shlex
+import sys
 import tarfile
 import tempfile
+import threading
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -53,5 +58,46 @@ os.environ.update(TFGLM_SCRIPTS=str(SCRIPTS))
 
 HERE = [Path(name).resolve() for name in ("Snakefile", "workflow/Snakefile")]
 ELSEWHERE = "" if Path(workflow.main_snakefile).resolve() in HERE else f" --snakefile {workflow.main_snakefile}"
-# The user's command.
-SNAKEMAKE = f"snakemake --cores 4{ELSEWHERE}"
+# Who calls this workflow: `snakemake`, or the command `tfglm`, which names itself (`tfglm.console`).
+CALLER = os.environ.get("TFGLM_CALLER", f"snakemake --cores 4{ELSEWHERE}")
+
+
+def run_of(*configs, options=()):
+    """The user's command for a run of some configs."""
+    if CALLER == "tfglm":
+        words = ["tfglm", "run", *configs, *(["--", *options] if options else [])]
+    else:
+        words = [*shlex.split(CALLER), *(["--configfile", *configs] if configs else []), *options]
+    return shlex.join(words)
+
+
+sys.path.insert(0, str(SCRIPTS))
+
+
+include: "display.smk"
+
+
+FORKED = re.compile(r'forked[.]py" (\w+[.]py)')
+
+
+def start_fork_server():
+    """Let one process import what jobs need, and fork the jobs, if they run on this machine with the packages of this Python.
+    Any value of TFGLM_FORK_SERVER prevents it."""
+    import forked
+    from tfglm.roles import fork_server
+
+    is_here = workflow.local_exec and not workflow.deployment_settings.deployment_method
+    if is_here and hasattr(os, "pidfd_open") and forked.ADDRESS not in os.environ:
+        jobs = [job for level in workflow.dag.toposorted() for job in level if workflow.dag.needrun(job)]
+        scripts = dict.fromkeys(script for job in jobs for script in FORKED.findall(job.rule.shellcmd or ""))
+        # Jobs of networks import all of TensorFlow, which is impossible after an import of its parts.
+        ahead = [script for script in scripts if script != "fit.py" or not NETWORKS]
+        with contextlib.suppress(OSError):  # such as a full disk: the jobs then run without it
+            os.environ[forked.ADDRESS] = fork_server.start(SCRIPTS, ahead)
+
+
+def end_at_once():
+    """Cancel the timer of Snakemake's scheduler. It would let the end of a run wait for a second."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.cancel()

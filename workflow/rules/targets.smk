@@ -1,41 +1,217 @@
 # The targets: of a default run, of a comparison, and of the files to score.
 
 
+# In the report: the caption, and the label.
+CAPTIONS = {
+    "coefficients.svg": ("coefficient_plot", "coefficients, picture"),
+    "coefficients.html": ("coefficient_table", "coefficients, table"),
+    "effects.svg": ("effects", "effects of numbers, picture"),
+    "metrics.svg": ("metrics_plot", "metrics, picture"),
+    "metrics.html": ("metrics", "metrics, table"),
+    "metrics_by.svg": ("metrics_by", "metrics by group, picture"),
+    "path.svg": ("path", "path of the penalty"),
+    "embeddings.svg": ("embeddings", "embeddings of levels, picture"),
+    "marginal_effects.csv": ("marginal_effects", "average marginal effects, table"),
+    "adjusted_means.csv": ("adjusted_means", "adjusted means, table"),
+    "diagnostics.html": ("diagnostics", "diagnostics"),
+    "history.svg": ("history", "how the fit went, picture"),
+}
+
+
+def in_report(name):
+    """A file of a model as an output, with what the report says of it."""
+    path = f"{MODEL}/{name}"
+    if name not in CAPTIONS:
+        return path
+    caption, label = CAPTIONS[name]
+    return report(path, caption=f"../report/{caption}.rst", category="{model}", labels={"result": label})
+
+
+# The tables that a regression has if its section says so, and the curves of its formula.
+MARGINAL_TABLES = ("marginal_effects", "adjusted_means")
+USUAL_TABLES = ("coefficients", "terms", *MARGINAL_TABLES)
+OPTIONAL_TABLES = ("pairwise", "profile", "path", "vcov")
+# Only the fit shows whether the coefficients that these tables name have estimates, so they may be refused. Each has a job of its own,
+# which comes after the other tables and does not take them with it.
+REFUSABLE_TABLES = ("contrasts", "hypotheses")
+
+
+# What comes of reading the rows of a regression again.
+AVERAGES = (f"{MODEL}/averages.npz", f"{MODEL}/averages.sha256")
+USUAL_EVALUATIONS = (*(["metrics.json"] if CONFIG.data.split.evaluate else []), "averages.npz", "averages.sha256")
+
+
+def evaluations_of(name):
+    """The files of a model that one job makes of the rows."""
+    model, has_rows = CONFIG.all_models[name], CONFIG.data.split.evaluate
+    has_averages = name in CONFIG.models and model.marginal_effects
+    metrics = [*(["metrics.json"] if has_rows else []), *(["metrics_by.csv"] if has_rows and model.by else [])]
+    return (*metrics, *(["averages.npz", "averages.sha256"] if has_averages else []))
+
+
+KEYS_OF_METRICS = ("threshold", "unseen", "by")
+OPTIONS_OF_EVALUATIONS = {"metrics.json": "metrics", "metrics_by.csv": "groups", "averages.npz": "averages"}
+
+
+def outputs_of_evaluations(files):
+    """The outputs of an evaluation, by the option that names each."""
+    return {OPTIONS_OF_EVALUATIONS.get(file, "digest"): f"{MODEL}/{file}" for file in files}
+
+
+def options_of_evaluations(files):
+    """A params function: the options that name the outputs of an evaluation."""
+    options = {file: option for file, option in OPTIONS_OF_EVALUATIONS.items() if file in files}
+    return lambda wildcards: " ".join(
+        f"--{option} {RESULTS}/models/{wildcards.model}/{file}" for file, option in options.items()
+    )
+
+
+def refusable_tables_of(name):
+    """The tables that a section asks for and that a fit may refuse."""
+    return [table for table in REFUSABLE_TABLES if name in CONFIG.models and getattr(CONFIG.models[name], table)]
+
+
+def tables_of(name):
+    """The other tables of a model, which one job writes."""
+    if name in CONFIG.networks:
+        tables = {"coefficients": is_linear(name), "embeddings": has_embeddings(name)}
+        return tuple(table for table, has in tables.items() if has)
+    model = CONFIG.models[name]
+    further = [table for table in OPTIONAL_TABLES if getattr(model, table)]
+    marginal = MARGINAL_TABLES if model.marginal_effects else ()
+    return ("coefficients", "terms", *marginal, *further, *(["effects"] if is_curved(name) else []))
+
+
+def has_embeddings(network):
+    """Whether hidden layers of a network may embed a factor: images are none."""
+    images = {name for layout in LAYOUTS.values() for name, column in layout.columns.items() if column.type == "image"}
+    settings = CONFIG.networks[network]
+    return bool(settings.hidden) and not images.issuperset(covariates_of(settings))
+
+
+# The keys of the config that a table depends on.
+KEYS_OF_TABLES = {
+    "coefficients": ["confidence"],
+    "contrasts": ["adjust", "confidence", "contrasts"],
+    "hypotheses": ["adjust", "hypotheses"],
+    "pairwise": ["confidence", "pairwise"],
+    "effects": ["confidence"],
+    "marginal_effects": ["adjusted_means", "confidence"],
+    "adjusted_means": ["adjusted_means", "confidence"],
+}
+# The tables that pages read, which have a digest.
+SEALED = ("coefficients", "terms", "effects", "embeddings", *MARGINAL_TABLES)
+
+
+def files_of_tables(tables, is_network=False):
+    """The files of some tables. The coefficients of a regression exist as Parquet too."""
+    kinds = {
+        table: [
+            ".csv",
+            *([".parquet"] if table == "coefficients" and not is_network else []),
+            *([".sha256"] if table in SEALED else []),
+        ]
+        for table in tables
+    }
+    return [in_report(f"{table}{kind}") for table in tables for kind in kinds[table]]
+
+
+def settings_of_tables(tables):
+    return settings(*sorted({key for table in tables for key in KEYS_OF_TABLES.get(table, [])}))
+
+
+def inputs_of_tables(tables):
+    """The inputs of some tables, beside the fit."""
+    curves = f"{RESULTS}/data/dictionary.json" if "effects" in tables else []
+    return {
+        "reference": reference_of_regression,
+        "dictionary": curves,
+        "averages": AVERAGES[0] if set(tables) & set(MARGINAL_TABLES) else [],
+        "digest": AVERAGES[1] if set(tables) & set(MARGINAL_TABLES) else [],
+        "manifests": lambda wildcards: MANIFESTS if wildcards.model in CONFIG.networks else [],
+    }
+
+
+def tables_before(wildcards):
+    """An input function: a table that is written before one that may be refused."""
+    return [f"{MODEL}/coefficients.csv".format(model=wildcards.model)] if wildcards.table in REFUSABLE_TABLES else []
+
+
+def averages_of_table(wildcards):
+    """An input function: the averages, if a table needs them."""
+    return [AVERAGES[0].format(model=wildcards.model)] if wildcards.table in MARGINAL_TABLES else []
+
+
+# The pictures of every regression, and those with a page.
+USUAL_PICTURES = ("history", "coefficients", *(["metrics"] if CONFIG.data.split.evaluate else []))
+WITH_PAGE = ("coefficients", "metrics")
+
+
+def pictures_of(name):
+    """The pictures of a model, which one job draws."""
+    model = CONFIG.all_models[name]
+    usual = [picture for picture in USUAL_PICTURES if picture != "coefficients" or name in CONFIG.models]
+    groups = ["metrics_by"] if model.by and CONFIG.data.split.evaluate else []
+    if name in CONFIG.networks:
+        return (*usual, *groups, *(["embeddings"] if has_embeddings(name) else []))
+    return (*usual, *groups, *(["path"] if model.path else []), *(["effects"] if is_curved(name) else []))
+
+
+def files_of_pictures(pictures, kinds):
+    """The files of some pictures in these formats, pages among them."""
+    return [
+        in_report(f"{picture}{kind}")
+        for picture in pictures
+        for kind in kinds
+        if kind != ".html" or picture in WITH_PAGE
+    ]
+
+
+def inputs_of_pictures(pictures):
+    """What some pictures of a model show."""
+    names = {
+        "history": ["history.csv", "history.sha256"],
+        "coefficients": ["coefficients.csv", "coefficients.sha256"],
+        "effects": ["effects.csv", "effects.sha256"],
+        "metrics": ["metrics.json"],
+        "embeddings": ["embeddings.csv", "embeddings.sha256"],
+        "path": ["design.json", "checkpoint"],
+    }
+    needed = ["fit.json", *(name for picture in pictures for name in names.get(picture, []))]
+    coordinates = [files_of_coordinates] if "coefficients" in pictures else []
+    return [*(f"{MODEL}/{name}" for name in needed), *coordinates]
+
+
+def pictures_of_all_models():
+    """The files of `rule pictures`."""
+    pictures = [f"{RESULTS}/models/{model}/{picture}" for model in MODELS for picture in pictures_of(model)]
+    return expand("{picture}.{kind}", picture=[*pictures, f"{RESULTS}/data/rows"], kind=["png", "pdf"])
+
+
 def targets_of_all_models():
     """The files that `rule all` makes for each model; metrics only if there are rows to compute them on."""
-    names = ["fit.json", "history.svg"]
-    if CONFIG.data.split.evaluate:
-        names += ["metrics.json", "metrics.html"]
-    targets = expand(f"{MODEL}/{{name}}", model=MODELS, name=names)
-    names = ["coefficients.csv", "terms.csv", "coefficients.svg", "coefficients.html"]
-    targets += expand(f"{MODEL}/{{name}}", model=REGRESSIONS, name=names)
+    targets = expand(f"{MODEL}/fit.json", model=MODELS)
+    for model in MODELS:
+        names = [f"{picture}.svg" for picture in pictures_of(model)]
+        names += [f"{picture}.html" for picture in pictures_of(model) if picture in WITH_PAGE]
+        names += [
+            f"{table}.csv"
+            for table in [*tables_of(model), *refusable_tables_of(model)]
+            if table not in ("effects", "embeddings", "adjusted_means")
+        ]
+        names += [name for name in evaluations_of(model) if not name.startswith("averages")]
+        names += ["diagnostics.html"] if model in REGRESSIONS and CONFIG.models[model].diagnostics else []
+        targets += [f"{RESULTS}/models/{model}/{name}" for name in names]
     if CONFIG.data.split.predict:
         targets += predicted_files("predictions", FILES)
-    targets += expand(f"{MODEL}/coefficients.csv", model=[name for name in NETWORKS if is_linear(name)])
     exported = [model for model in MODELS if CONFIG.all_models[model].export]
     targets += expand(f"{MODEL}/model.json", model=exported)
-    deep = [model for model in NETWORKS if CONFIG.networks[model].hidden]
-    targets += expand(f"{MODEL}/embeddings.svg", model=deep)
-    groups = [model for model in MODELS if CONFIG.all_models[model].by and CONFIG.data.split.evaluate]
-    targets += expand(f"{MODEL}/metrics_by.{{kind}}", model=groups, kind=["csv", "svg"])
-    wanted = {
-        "contrasts.csv": lambda model: model.contrasts,
-        "hypotheses.csv": lambda model: model.hypotheses,
-        "pairwise.csv": lambda model: model.pairwise,
-        "profile.csv": lambda model: model.profile,
-        "path.csv": lambda model: model.path,
-        "path.svg": lambda model: model.path,
-        "vcov.csv": lambda model: model.vcov,
-        "marginal_effects.csv": lambda model: model.marginal_effects,
-    }
-    for name, is_wanted in wanted.items():
-        targets += [f"{RESULTS}/models/{model}/{name}" for model in REGRESSIONS if is_wanted(CONFIG.models[model])]
-    return targets + [f"{RESULTS}/models/{model}/effects.svg" for model in REGRESSIONS if is_curved(model)]
+    return targets
 
 
 # What some configs ask for, beside what each model has.
 OPTIONAL = (
-    "contrasts.csv effects.svg embeddings.svg hypotheses.csv marginal_effects.csv metrics.html metrics.json metrics_by.csv"
+    "contrasts.csv diagnostics.html effects.svg embeddings.svg hypotheses.csv marginal_effects.csv metrics.html metrics.json metrics_by.csv"
     " metrics_by.svg model.json pairwise.csv path.csv path.svg predictions/*.csv predictions/*.parquet profile.csv vcov.csv"
 ).split()
 
@@ -55,7 +231,12 @@ def results_not_asked_for():
 def pages_of_all_models():
     """The files of `rule all` that the first page links to."""
     shown = [target for target in targets_of_all_models() if target.endswith((".html", ".svg", ".csv"))]
-    return [f"{RESULTS}/data/rows.html", *([f"{RESULTS}/compare.html"] if CONFIG.compare else []), *shown]
+    return [
+        f"{RESULTS}/data/columns.html",
+        f"{RESULTS}/data/rows.html",
+        *([f"{RESULTS}/compare.html"] if CONFIG.compare else []),
+        *shown,
+    ]
 
 
 def predicted_files(folder, files):
@@ -84,7 +265,7 @@ def curves_of(name):
 def is_linear(network):
     """Whether a network has the coefficients of a regression; networks for classes have not."""
     settings = CONFIG.networks[network]
-    return not (settings.hidden or settings.offset_from or settings.family == "multinomial")
+    return not (settings.is_deep or settings.offset_from or settings.family == "multinomial")
 
 
 def compared_files(name="", among=None):

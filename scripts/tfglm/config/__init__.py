@@ -1,39 +1,47 @@
-"""The config and the layouts: the one source of their defaults, their documentation and their JSON schema.
+"""The config and the layouts: the single source of defaults, documentation and JSON schema.
 
-A file a section; beside them `files` (strict YAML), `inputs` (the input files), `schema` and `messages` (what a key must be,
-and what is wrong with it, in words).
-The Snakefile imports this package at every start: pydantic, PyYAML and the standard library only.
+Each section of the config has a file. `files` reads strict YAML, `inputs` finds the input files, `schema` says what a key
+must be, and `messages` says in words what is wrong with it. The Snakefile imports this package at every start, so it needs
+only pydantic, PyYAML and the standard library. A job uses one or two sections, so a file is imported when one of its names is
+first used.
 """
 
-from tfglm.config.base import Section
-from tfglm.config.collapse import CollapseConfig, collapse_of
-from tfglm.config.columns import column_problems, offered_columns
-from tfglm.config.data import FILE, RANDOM, SPLITS, LevelsConfig, SelectionConfig, SourceConfig
-from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses
-from tfglm.config.layouts import (
-    Layout,
-    LayoutColumn,
-    columns_from,
-    coordinate_files,
-    load_layout,
-    load_layouts,
-    shipped_layouts,
-    words_of_columns,
-)
-from tfglm.config.messages import in_file
-from tfglm.config.models import (
-    DesignConfig,
-    ModelConfig,
-    PathConfig,
-    PredictionConfig,
-    ResultsConfig,
-    RowsConfig,
-)
-from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, TrainingConfig
-from tfglm.config.root import Config, load, sections_of, settings_to_score
-from tfglm.config.settings import add_settings
-from tfglm.config.solvers import OnlineConfig, SolverConfig
-from tfglm.config.tables import TablesConfig
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfglm.config.base import Section
+    from tfglm.config.cluster import strategy_for
+    from tfglm.config.code import check_functions, located_code
+    from tfglm.config.collapse import CollapseConfig, collapse_of
+    from tfglm.config.columns import column_problems, offered_columns
+    from tfglm.config.data import FILE, RANDOM, SPLITS, LevelsConfig, SelectionConfig, SourceConfig
+    from tfglm.config.inputs import InputFile, expand_files, fetched, secret_addresses, small_files_together
+    from tfglm.config.layouts import (
+        Dialect,
+        Layout,
+        LayoutColumn,
+        columns_from,
+        coordinate_files,
+        load_layout,
+        load_layouts,
+        shipped_layouts,
+        words_of_columns,
+    )
+    from tfglm.config.messages import in_file
+    from tfglm.config.models import (
+        DesignConfig,
+        ModelConfig,
+        PathConfig,
+        PredictionConfig,
+        ResultsConfig,
+        RowsConfig,
+    )
+    from tfglm.config.networks import LayersConfig, NetworkConfig, OptimizerConfig, TrainingConfig
+    from tfglm.config.root import Config, folder_of_results, load, sections_of, settings_to_score
+    from tfglm.config.settings import add_settings
+    from tfglm.config.solvers import OnlineConfig, SolverConfig
+    from tfglm.config.tables import TablesConfig
 
 __all__ = [
     "FILE",
@@ -42,6 +50,7 @@ __all__ = [
     "CollapseConfig",
     "Config",
     "DesignConfig",
+    "Dialect",
     "InputFile",
     "LayersConfig",
     "Layout",
@@ -62,20 +71,61 @@ __all__ = [
     "TablesConfig",
     "TrainingConfig",
     "add_settings",
+    "check_functions",
     "collapse_of",
     "column_problems",
     "columns_from",
     "coordinate_files",
     "expand_files",
     "fetched",
+    "folder_of_results",
     "in_file",
     "load",
     "load_layout",
     "load_layouts",
+    "located_code",
     "offered_columns",
     "secret_addresses",
     "sections_of",
     "settings_to_score",
     "shipped_layouts",
+    "small_files_together",
+    "strategy_for",
     "words_of_columns",
 ]
+
+FILES = {
+    "base": ("Section",),
+    "cluster": ("strategy_for",),
+    "code": ("check_functions", "located_code"),
+    "collapse": ("CollapseConfig", "collapse_of"),
+    "columns": ("column_problems", "offered_columns"),
+    "data": ("FILE", "RANDOM", "SPLITS", "LevelsConfig", "SelectionConfig", "SourceConfig"),
+    "inputs": ("InputFile", "expand_files", "fetched", "secret_addresses", "small_files_together"),
+    "layouts": (
+        "Dialect",
+        "Layout",
+        "LayoutColumn",
+        "columns_from",
+        "coordinate_files",
+        "load_layout",
+        "load_layouts",
+        "shipped_layouts",
+        "words_of_columns",
+    ),
+    "messages": ("in_file",),
+    "models": ("DesignConfig", "ModelConfig", "PathConfig", "PredictionConfig", "ResultsConfig", "RowsConfig"),
+    "networks": ("LayersConfig", "NetworkConfig", "OptimizerConfig", "TrainingConfig"),
+    "root": ("Config", "folder_of_results", "load", "sections_of", "settings_to_score"),
+    "settings": ("add_settings",),
+    "solvers": ("OnlineConfig", "SolverConfig"),
+    "tables": ("TablesConfig",),
+}
+"""The names that each file defines."""
+
+
+def __getattr__(name: str) -> Any:
+    for file, names in FILES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{file}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,20 @@
 """Types, and bounds of what a config may ask for, far above any use seen and far below what a machine would choke on."""
 
+import os
 import re
 import unicodedata
 from collections import Counter
 from typing import Annotated, Any
+
+# Otherwise the first section would look for plugins in the metadata of all installed packages.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 LONGEST_TEXT, LONGEST_NAME, LONGEST_FILE_NAME = 10_000, 100, 200
 MOST_MODELS, MOST_FILES, MOST_COLUMNS, MOST_EXPRESSIONS, MOST_CONTRASTS = 1_000, 10_000, 10_000, 1_000, 1_000
 MOST_ROWS = 2**53
-"""As many as a float64 counts exactly."""
+"""The largest number up to which a float64 counts exactly."""
 YEAR = 31_536_000
 """Its seconds."""
 
@@ -41,7 +45,8 @@ def number_of_text(value: Any) -> Any:
 
 
 FROM_TEXT = BeforeValidator(number_of_text)
-"""Stands behind the bounds of a number: the schema has none that come later, and nor has the message about a wrong number."""
+"""Comes after the bounds in the type of a number. Otherwise the bounds would be missing from the schema and from the
+message about a wrong number."""
 
 Integer = Annotated[int, FROM_TEXT]
 Count = Annotated[int, Field(ge=1), FROM_TEXT]
@@ -70,10 +75,14 @@ Names = Annotated[list[Name], Field(max_length=MOST_COLUMNS), AfterValidator(no_
 """Columns, each named once."""
 
 
+Sweep = dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]]
+"""Keys of a section, each with a list of values."""
+
+
 class Section(BaseModel):
     """Strict: `workers: true` is refused instead of read as 1. Frozen: no rule changes it for another."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def as_list(value: Any) -> Any:

@@ -1,10 +1,13 @@
 """The section `cluster`: how a model is fitted, processes and waiting times. Nothing here changes a result."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tfglm.config.base import YEAR, Integer, Section
+from tfglm.config.inputs import csv_bytes
 
 WITHOUT = {
     "mirrored": "it divides a batch of a network among the devices of one process, and the passes of a regression are loops for "
@@ -17,15 +20,33 @@ WITHOUT = {
 """Strategies that TensorFlow or others have, and why a regression is not fitted under them."""
 
 
-class ClusterConfig(Section):
-    """What a model is fitted on. Nothing here changes a result."""
+LARGEST_FOR_ONE_PROCESS = 10**9
+"""Bytes of CSV, about ten million rows. Below that, starting a cluster takes longer than two workers save."""
 
-    strategy: Literal["parameter_server", "multi_worker_mirrored", "one_device"] = Field(
+
+def strategy_for(files: Iterable[Path | None]) -> str:
+    """The strategy that `auto` stands for. It depends on the names and sizes of the input files alone; one is None if only a
+    fetch can tell its size, and what a fetch finds must not change the strategy."""
+    total = 0
+    for file in files:
+        if file is None:
+            return "parameter_server"
+        if file.is_file():  # otherwise the run does not start
+            total += csv_bytes(file)
+    return "one_device" if total <= LARGEST_FOR_ONE_PROCESS else "parameter_server"
+
+
+class ClusterConfig(Section):
+    """How models are fitted. Nothing here changes a result."""
+
+    strategy: Literal["parameter_server", "multi_worker_mirrored", "one_device", "auto"] = Field(
         default="parameter_server",
-        description="How a regression is fitted. `parameter_server`: on parameter servers and by workers that a chief leads; "
-        "`multi_worker_mirrored`: by `workers` processes alike, of which the chief is one; `one_device`: in one process, as one "
-        "ordinary job. All come to the same numbers, but for an online solver that is not `synchronous`. A model that was "
-        "fitted another way is fitted again.",
+        description="How a regression is fitted. `parameter_server`: workers compute the sums, the coefficients are "
+        "on parameter servers, and a chief leads. `multi_worker_mirrored`: `workers` equal processes, including the "
+        "chief. `one_device`: one process, as one ordinary job. `auto`: `one_device` for files of up to "
+        f"{LARGEST_FOR_ONE_PROCESS / 1e9:.0f} GB of CSV in all, and `parameter_server` for more, or for a file at an "
+        "address. All give the same numbers, except an online solver that is not `synchronous`. If the strategy changes, "
+        "models are fitted again.",
     )
     ps: Integer = Field(default=1, ge=1, le=1000, description="Number of parameter servers, under `parameter_server`.")
     workers: Integer = Field(
@@ -59,6 +80,12 @@ class ClusterConfig(Section):
         description="Whether the processes of a fit have a network of their own, which no other user of the machine "
         "can reach: `auto` where the kernel allows it, `always` or the fit does not start, `never`. On "
         "several nodes there is none.",
+    )
+
+    fetch: Literal["here", "job"] = Field(
+        default="here",
+        description="Where files at addresses are fetched: `here`, on the machine where `snakemake` runs, because nodes "
+        "often have no internet; or by a `job` of the scheduler. Files of Python packages are always copied here.",
     )
 
     @property

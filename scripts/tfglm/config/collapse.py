@@ -1,4 +1,4 @@
-"""The key `collapse` of a model: what its fit needs to know of the rows, so that equal ones can be summed into one."""
+"""What the fits of a model with `collapse` need to know about the rows, so that equal rows can be summed into one."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,21 @@ from tfglm.config.models import ModelConfig
 
 
 class CollapseConfig(Section):
-    """What collapsed rows have."""
+    """The columns of collapsed rows."""
 
-    columns: list[Name] = Field(description="In which rows agree that are summed.")
-    frequencies: list[Name] = Field(default=[], description="That are summed, beside the number of rows.")
-    responses: list[Name] = Field(default=[], description="Of which mean and standard deviation are kept.")
+    columns: list[Name] = Field(description="Rows that agree in these columns are summed.")
+    frequencies: list[Name] = Field(default=[], description="Columns to sum, besides the number of rows.")
+    responses: list[Name] = Field(default=[], description="Columns whose mean and standard deviation are kept.")
     folds: dict[Name, list[int]] = Field(
-        default={}, description="By response, the numbers of folds of which a row's own is kept."
+        default={}, description="By response, the numbers of folds for which the fold of each row is kept."
     )
 
 
 def collapse_of(models: Sequence[ModelConfig]) -> CollapseConfig:
-    """What the fits of these models need.
+    """Return what the fits of these models need.
 
-    A normal likelihood depends on the responses of rows with equal covariates by their number, sum and sum of squares alone,
-    which mean and standard deviation tell: such a response need not be equal.
+    A normal likelihood depends on the responses of rows with equal covariates only through their number, sum and sum of
+    squares. Mean and standard deviation determine these, so such responses need not be equal.
     """
     columns: dict[str, None] = {}
     for model in models:

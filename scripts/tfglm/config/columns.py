@@ -1,4 +1,4 @@
-"""The columns that a config names and that there are not: a mistake is told once, by its cause."""
+"""Columns that a config names but no file has: each mistake is reported once, at its cause."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -11,20 +11,20 @@ from tfglm.errors import closest, nearest, short
 
 
 def column_problems(config: Config, layouts: Collection[Layout], unparsed: Collection[str] = ()) -> list[str]:
-    """What is wrong with the names of columns in a config, as far as layouts tell.
+    """Return the mistakes in the column names of a config, as far as layouts show them.
 
     Parameters
     ----------
     config
-        Of its models, those that are to be made are looked at.
+        The config. Only the models to fit are checked.
     layouts
-        All that some file may have.
+        All layouts that some file may have.
     unparsed
-        Places of formulas that could not be read. Of their words, those count that are almost a column.
+        Places of formulas that could not be parsed. Their words are reported only if they resemble a column.
 
     Returns
     -------
-    Messages that begin with the key.
+    Messages, each beginning with its key.
     """
     kept, offered = config.data.columns, offered_columns(config, layouts)
     places: dict[str, list[str]] = {}
@@ -75,7 +75,10 @@ def named_columns(config: Config) -> Iterator[tuple[str, str]]:
     """The place of a key, and a column of `data.columns` that it names; of each such key each column once."""
     for key in ("missing", "rare"):
         yield from ((f"data.{key}", column) for column in getattr(config.data, key))
-    for section, model in config.to_be_made.items():
-        keys = {"formula": columns_of(model.formula), **model.roles, "by": model.by, "identity": model.identity}
+    for section, model in config.models_to_fit.items():
+        written = columns_of(model.formula)
+        if model.response not in written and model.response.isidentifier():
+            written = [model.response, *columns_of(model.formula.partition("~")[2])]
+        keys = {"formula": written, **model.roles, "by": model.by, "identity": model.identity}
         for key, columns in keys.items():
             yield from ((f"{section}.{key}", column) for column in dict.fromkeys(columns))

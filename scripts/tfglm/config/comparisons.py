@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from tfglm.config.base import MOST_COLUMNS, MOST_CONTRASTS, MOST_EXPRESSIONS, Number, Section, Text
 
 EQUALS = "="
-"""What a row of a hypothesis says its combination is, 0 by default, stands under this."""
+"""The key of a row of a hypothesis for the value of its combination, which is 0 by default."""
 
 MOST_ROWS = 1_000
 """Of a hypothesis."""
@@ -43,11 +43,11 @@ class ComparisonsConfig(Section):
     pairwise: list[Text] = Field(
         default=[],
         max_length=MOST_EXPRESSIONS,
-        description="Categorical terms, such as `[carrier]`, of which all levels are compared with each other, with p-values "
-        "and intervals that allow for so many comparisons (Tukey, and Holm): `pairwise.csv`.",
+        description="Categorical terms, such as `[carrier]`, whose levels are all compared with each other: "
+        "`pairwise.csv`. Its p-values and intervals are adjusted for the number of comparisons (Tukey, and Holm).",
     )
     adjust: Literal["none", "holm"] = Field(
         default="none",
-        description="Whether contrasts, and hypotheses, come with p-values that allow for their number: `p_adjusted`, by Holm's "
-        "method.",
+        description="Whether contrasts, and hypotheses, have p-values that are adjusted for their number: "
+        "`p_adjusted`, by Holm's method.",
     )

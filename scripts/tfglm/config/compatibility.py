@@ -4,6 +4,7 @@ A model has properties, such as an online solver or absorbed factors. CONFLICTS 
 pairs go together, and a test tries each of them.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from tfglm.config.std_errors import BY_LEVERAGE, SERIAL
 SHAPE_KEY = "theta or power"
 """Stands for the key of the shape that a model estimates."""
 
-NO_THRESHOLD = "of several classes the one with the largest probability is predicted"
+NO_THRESHOLD = "a model of several classes predicts the class with the largest probability"
 
 NO_LIKELIHOOD = (
     "likelihood ratios take rows for independent and the variance of the family for true, which `{model.std_errors}` does not; "
@@ -35,11 +36,11 @@ def link_of(model: Any) -> str:
 
 
 def online(model: Any) -> str | None:
-    """The name of the online solver. What a design alone depends on has no solver."""
+    """Return the name of the online solver. A `DesignConfig` has no solver."""
     return getattr(model, "online_solver", None)
 
 
-def asked(key: str) -> Callable[[Any], Any]:
+def value_of(key: str) -> Callable[[Any], Any]:
     """Whether a key is given, and not false or empty."""
     return lambda model: getattr(model, key, None)
 
@@ -48,15 +49,18 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "a penalty (`l1`, `l2`, `path`)": lambda m: m.l1 or m.l2 or m.path,
     "no penalty": lambda m: not (m.l1 or m.l2 or m.path),
     "`l1` or `l2`": lambda m: m.l1 or m.l2,
-    "`l1`": asked("l1"),
+    "`l1`": value_of("l1"),
     "a lasso (`l1`, `path`)": lambda m: m.l1 or (m.path and m.path.l1_ratio),
-    "`path`": asked("path"),
+    "`path`": value_of("path"),
     "`path.select: aic`": lambda m: m.path and m.path.select == "aic",
-    "`unpenalised`": asked("unpenalised"),
-    "`penalty_factors`": asked("penalty_factors"),
-    "`firth`": asked("firth"),
-    "`absorb`": asked("absorb"),
-    "`collapse`": asked("collapse"),
+    "`unpenalised`": value_of("unpenalised"),
+    "`penalty_factors`": value_of("penalty_factors"),
+    "`firth`": value_of("firth"),
+    "`absorb`": value_of("absorb"),
+    "smooth terms (`s()`)": lambda m: re.search(r"(?<![.\w])s\(", m.formula.partition("~")[2]),
+    "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
+    "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),
+    "`collapse`": value_of("collapse"),
     "an online solver": online,
     "`sgd`, `adagrad` or `adam`": lambda m: online(m) not in (None, "ftrl"),
     "an online solver without `finish: newton`": lambda m: not getattr(m, "is_exact", True),
@@ -66,7 +70,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`tweedie`": lambda m: m.family == "tweedie",
     "a family whose errors estimate the dispersion": lambda m: m.family in DISPERSION_ESTIMATED,
     "an estimated `theta` or `power`": estimated_shape,
-    "`link`": asked("link"),
+    "`link`": value_of("link"),
     "a link that is not the default": lambda m: link_of(m) != LINKS[m.family][0],
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
     "a family with a link that is not canonical": lambda m: (m.family, link_of(m)) not in CANONICAL,
@@ -78,12 +82,12 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
         m.errors.kind in (*BY_LEVERAGE, *SERIAL) or len(m.errors.columns) > 1
     ),
     "`tests: likelihood_ratio`": lambda m: m.tests != "wald",
-    "`profile`": asked("profile"),
-    "`hypotheses`": asked("hypotheses"),
-    "`pairwise`": asked("pairwise"),
-    "`leverage`": asked("leverage"),
-    "`export`": asked("export"),
-    "`offset`": asked("offset"),
+    "`profile`": value_of("profile"),
+    "`hypotheses`": value_of("hypotheses"),
+    "`pairwise`": value_of("pairwise"),
+    "`leverage`": value_of("leverage"),
+    "`export`": value_of("export"),
+    "`offset`": value_of("offset"),
     "`reference_class`": lambda m: m.reference_class is not None,
     "`threshold`": lambda m: "threshold" in m.model_fields_set,
     "`adjusted_means: balanced`": lambda m: getattr(m, "adjusted_means", "observed") == "balanced",
@@ -95,7 +99,7 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
         not (getattr(m, "contrasts", None) or getattr(m, "hypotheses", None))
     ),
 }
-"""What a model may have, by what the documentation calls it, and whether a model has it."""
+"""The properties that a model may have: their names in the documentation, and functions that test a model for them."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class Conflict:
         return bool(PROPERTIES[self.one](model) and PROPERTIES[self.other](model))
 
 
+SMOOTH = "smooth terms (`s()`)"
 PENALTY, ABSORB, ONLINE, CLASSES = "a penalty (`l1`, `l2`, `path`)", "`absorb`", "an online solver", "`multinomial`"
 FIRTH, SHAPE, RATIOS, PROFILE = "`firth`", "an estimated `theta` or `power`", "`tests: likelihood_ratio`", "`profile`"
 INEXACT, NOT_CLASSICAL = "an online solver without `finish: newton`", "`std_errors` other than `classical`"
@@ -170,7 +175,7 @@ CONFLICTS = (
         "std_errors",
         FIRTH,
         NOT_CLASSICAL,
-        "the errors of Firth's penalised likelihood are those of the information matrix; remove the key, or `firth`",
+        "the errors of Firth's penalised likelihood come from the information matrix; remove the key, or `firth`",
     ),
     Conflict("path", "`path`", "`l1` or `l2`", "it takes the place of `l1` and `l2`; remove these"),
     # Likelihood ratios.
@@ -205,6 +210,36 @@ CONFLICTS = (
         "a family with a link that is not canonical",
         "there is no family {model.family} with link {link} where factors are absorbed; there are "
         + ", ".join(f"{family} with {link}" for family, link in CANONICAL),
+    ),
+    # Smooth terms.
+    *(
+        Conflict("formula", SMOOTH, name, reason)
+        for name, reason in (
+            (
+                PENALTY,
+                "smooth terms s() have a penalty of their own; remove `l1`, `l2` and `path`, or write ns() for s()",
+            ),
+            (FIRTH, "smooth terms s() have a penalty of their own; remove `firth`, or write ns() for s()"),
+            (
+                ABSORB,
+                "smooth terms s() cannot be beside absorbed factors; write these into the formula, or ns() for s()",
+            ),
+            (ONLINE, "only solver `newton` has smooth terms s(), not `{model.online_solver}`"),
+            (CLASSES, "a multinomial regression has no smooth terms s(); write ns() for s()"),
+            (SHAPE, "smooth terms s() need a family whose shape is known; give `theta` or `power` a number"),
+            ("`tweedie` or `inverse_gaussian`", "smooth terms s() are not for this family; use gamma, or ns() for s()"),
+            ("`gamma` with `weights`", "smooth terms s() cannot be beside `weights` in this family; use `frequency`"),
+        )
+    ),
+    Conflict(
+        "std_errors",
+        SMOOTH,
+        NOT_CLASSICAL,
+        "errors of smooth terms s() are those of the posterior, `classical`; remove the key, or write ns() for s()",
+    ),
+    *(
+        Conflict(key, name, SMOOTH, "smooth terms s() have Wald tests and intervals alone; remove the key")
+        for key, name in (("tests", RATIOS), ("profile", PROFILE))
     ),
     # Solvers.
     Conflict(
@@ -244,7 +279,7 @@ CONFLICTS = (
     Conflict("firth", FIRTH, ONLINE, "only `newton` has this penalty, not `{model.online_solver}`"),
     Conflict("path", "`path`", ONLINE, "only `newton` follows a path, not `{model.online_solver}`"),
     Conflict("absorb", ABSORB, ONLINE, "solver `{model.online_solver}` absorbs nothing; use `newton`"),
-    # What is made of a fit.
+    # Results of a fit.
     *(
         Conflict(key, f"`{key}`", PENALTY, "a penalised fit (l1, l2, path) has no tests; remove the key")
         for key in ("hypotheses", "pairwise")
@@ -272,7 +307,7 @@ CONFLICTS = (
         "leverage",
         "`leverage`",
         INEXACT,
-        "solver `{model.online_solver}` ends without an information matrix, which leverages are made of; add `finish: newton`, "
+        "solver `{model.online_solver}` ends without an information matrix, which leverages need; add `finish: newton`, "
         "or remove the key",
     ),
     *(
@@ -311,15 +346,15 @@ CONFLICTS = (
         CLASSES,
         "`{model.online_solver}` learns one linear predictor; use `newton`, or write the model under `networks`",
     ),
-    Conflict("tests", RATIOS, CLASSES, "a regression of classes has Wald tests alone; remove the key"),
+    Conflict("tests", RATIOS, CLASSES, "a multinomial regression has Wald tests alone; remove the key"),
     Conflict(
         "adjusted_means",
         "`adjusted_means: balanced`",
         CLASSES,
-        "a regression of classes has those of the `observed` rows alone; remove the key",
+        "a multinomial regression averages over the `observed` rows only; remove the key",
     ),
     *(
-        Conflict(key, f"`{key}`", CLASSES, "a regression of classes has none; remove the key")
+        Conflict(key, f"`{key}`", CLASSES, "a multinomial regression has none; remove the key")
         for key in ("leverage", "export", "profile")
     ),
     Conflict("threshold", "`threshold`", CLASSES, f"{NO_THRESHOLD}; remove the key"),

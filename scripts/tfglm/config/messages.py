@@ -3,18 +3,21 @@
 import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from tfglm.addresses import redacted
-from tfglm.config.schema import Node, below, description, expected, forms, holds_nothing
+from tfglm.config.schema import Node, below, description, expected, forms, is_scalar
 from tfglm.errors import UserError, nearest, short
 
 MOST_PROBLEMS = 100
 LONGEST_MESSAGE = 2_000
 """Characters of a message about one key, which names what else there is."""
+
+FORM = re.compile(r"(dict|function-\w+|literal)\[")
+"""How pydantic names one of the forms that a value may have."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -28,17 +31,28 @@ def validated(model: type[Model], raw: Any, where: str) -> Model:
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """What pydantic found, a problem a line, each beginning with `where`."""
+    """Return the errors of pydantic, one per line, each beginning with `where`."""
     root = model.model_json_schema()
-    errors = error.errors(include_url=False)
+    every = error.errors(include_url=False)
+    errors = [each for each in every if not _is_of_another_form(each, every)]
     problems = [f"{where}: {short(_problem(each, root), LONGEST_MESSAGE)}" for each in errors[:MOST_PROBLEMS]]
     if len(errors) > MOST_PROBLEMS:
         problems.append(f"{where}: and {len(errors) - MOST_PROBLEMS:,} more")
     return "\n".join(dict.fromkeys(problems))
 
 
+def _is_of_another_form(error: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an error only says that a section is no number, or the reverse, where the value may be either."""
+    kinds = ("float_type", "literal_error") if isinstance(error["input"], dict) else ("model_type", "dict_type")
+    place = error["loc"][:-1]
+    # A section of the config itself has no other form.
+    return bool(place and error["type"] in kinds) and any(
+        other is not error and other["loc"][: len(place)] == place for other in errors
+    )
+
+
 def in_file(where: str, message: str) -> str:
-    """Messages of whoever is told no file, one a line: `where` before each that begins with a key of the config."""
+    """Put the place of the file, `where`, before each line of a message that begins with a key of the config."""
     return re.sub(
         r"^(?=(data|models|networks|score)[.:])", f"{where}: ".replace("\\", r"\\"), message, flags=re.MULTILINE
     )
@@ -50,8 +64,10 @@ def _problem(error: Mapping[str, Any], root: Node) -> str:
     keys = error["loc"][:-1] if is_key else error["loc"]
     parent, node, path = root, root, ""
     for key in keys:
-        if holds_nothing(node, root):
+        if is_scalar(node, root):
             break  # the name of one of the forms that the value may have
+        if len(forms(node, root)) > 1 and (FORM.match(str(key)) or not below(node, key, root)):
+            continue  # the same, of a form with keys
         parent, node = node, below(node, key, root)
         is_entry = any("items" in form for form in forms(parent, root))
         path += f" (entry {key + 1})" if is_entry and isinstance(key, int) else f".{short(str(key), 60)}"

@@ -1,4 +1,4 @@
-"""The sections under `models`: formula, family, penalties, and what is made of the fit."""
+"""The sections under `models`: formula, family, penalties, and the results of the fit."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -10,18 +10,19 @@ from tfglm.config.base import (
     FROM_TEXT,
     MOST_COLUMNS,
     MOST_EXPRESSIONS,
-    MOST_MODELS,
     Level,
     Name,
     Names,
     Number,
     Section,
+    Sweep,
     Text,
 )
 from tfglm.config.comparisons import ComparisonsConfig
 from tfglm.config.families import FamilyName, LinkConfig, RegressionFamily
 from tfglm.config.likelihoods import LikelihoodConfig
 from tfglm.config.penalties import PathConfig
+from tfglm.config.responses import computed_response
 from tfglm.config.solvers import SolverConfig
 from tfglm.config.std_errors import (
     DESCRIPTION,
@@ -34,7 +35,7 @@ from tfglm.config.std_errors import (
 
 
 class RowsConfig(Section):
-    """What a model takes from the rows: covariates, response, weights and offset."""
+    """The columns that a model reads from the rows: covariates, response, weights and offset."""
 
     formula: Text = Field(
         description="R-style formula, such as `late ~ carrier + C(month) + distance + carrier:distance`."
@@ -51,11 +52,15 @@ class RowsConfig(Section):
     )
     frequency: Name | None = Field(
         default=None,
-        description="Column that says how many equal rows a row stands for: it multiplies the number of rows.",
+        description="Column with the number of equal rows that a row represents. It multiplies the number of rows.",
     )
     trials: Name | None = Field(
         default=None,
         description="Column with the number of trials of a row, for `binomial` with a response that counts events.",
+    )
+    dot: Names = Field(
+        default=[],
+        description="Columns that `.` in the formula stands for. tfglm writes this key.",
     )
     offset: Text | None = Field(
         default=None,
@@ -72,11 +77,11 @@ class RowsConfig(Section):
     @property
     def response(self) -> str:
         """The column of the response."""
-        return self.formula.partition("~")[0].strip(" `\t\n")
+        return response_column(self.formula)
 
     @model_validator(mode="after")
     def _response_has_no_other_role(self) -> "RowsConfig":
-        """What is added, multiplied or grouped by the response knows the answer already."""
+        """Covariates, offsets or groups that use the response would know the answer already."""
         response = self.response
         for key, columns in self.roles.items():
             if response in columns:
@@ -88,12 +93,12 @@ class RowsConfig(Section):
     @model_validator(mode="after")
     def _trials_of_events(self) -> "RowsConfig":
         if self.trials and self.family != "binomial":
-            raise ValueError("trials: only family binomial has trials")
+            raise ValueError("trials: only family binomial has trials; remove the key")
         return self
 
 
 class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
-    """What a fit depends on, whatever the solver."""
+    """The settings that a fit depends on with any solver."""
 
     std_errors: Annotated[str, StringConstraints(pattern=PATTERN)] = Field(
         default="classical", examples=EXAMPLES, description=DESCRIPTION
@@ -115,12 +120,13 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     unpenalised: list[Text] = Field(
         default=[],
         max_length=MOST_COLUMNS,
-        description="Terms that penalties leave alone, as the intercept, such as `[C(month), distance]`.",
+        description="Terms without a penalty, such as `[C(month), distance]`; the intercept never has one.",
     )
     penalty_factors: dict[Text, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT]] = Field(
         default={},
         max_length=MOST_COLUMNS,
-        description="By what the penalties of a term are multiplied, as by glmnet's `penalty.factor`: `dest: 0.5`. Default: 1.",
+        description="Factors that multiply the penalties of terms, as glmnet's `penalty.factor`: `dest: 0.5`. "
+        "Default: 1.",
     )
     firth: bool = Field(
         default=False,
@@ -133,13 +139,14 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
     )
     reference_class: Level | None = Field(
         default=None,
-        description="Of `multinomial`: the class of the response that the others are compared with. Default: the first in sorted "
-        "order.",
+        description="For `multinomial`: the class of the response that the others are compared with. Default: the "
+        "first in sorted order.",
     )
     absorb: Names = Field(
         default=[],
-        description="Columns whose levels each have a coefficient that nobody wants to see, such as `[tailnum, flight]`: these "
-        "are fitted exactly, and left out of all tables. There may be millions of levels.",
+        description="Columns whose levels each have a coefficient that is not reported, such as `[tailnum, "
+        "flight]`. These coefficients are fitted exactly, and left out of all tables. There may be millions of "
+        "levels.",
     )
 
     @field_validator("std_errors", mode="before")
@@ -156,7 +163,8 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
 
     @property
     def compared_columns(self) -> list[str]:
-        """The columns, but for the response, in which rows agree that are alike to a fit, whatever its standard errors."""
+        """The columns, except the response, that determine whether a fit can distinguish two rows, with any standard
+        errors."""
         roles = {key: columns for key, columns in self.roles.items() if key != "frequency"}
         if not self.absorb:
             roles.pop("std_errors", None)
@@ -177,15 +185,24 @@ class DesignConfig(LikelihoodConfig, LinkConfig, RowsConfig):
         for name in columns_of(self.formula.partition("~")[2]):
             if name in self.absorb:
                 raise ValueError(
-                    f"absorb: `{name}` stands in the formula too, and has no coefficients to show once it is absorbed; take it "
-                    "out of one of them"
+                    f"absorb: `{name}` is in the formula too; an absorbed factor has no coefficients to show, so "
+                    "remove it from one of the two"
                 )
         return self
 
 
 PREDICTION_COLUMNS = (
     *("file", "row", "linear_predictor", "linear_predictor_std_error", "probability", "mean", "std_error"),
-    *("posterior_sd", "ci_lower", "ci_upper", "predicted", "unseen", "remark"),
+    *(
+        "posterior_sd",
+        "ci_lower",
+        "ci_upper",
+        "geometric_mean",
+        "geometric_ci_lower",
+        "geometric_ci_upper",
+        "predicted",
+    ),
+    *("unseen", "remark"),
 )
 """Columns of a table of predictions beside those of `identity`."""
 
@@ -194,11 +211,14 @@ class PredictionConfig(Section):
     """Metrics and predictions: no key here is a reason to fit again."""
 
     threshold: Number = Field(
-        default=0.5, gt=0, lt=1, description="Predicted probability from which the metrics call a row an event."
+        default=0.5,
+        gt=0,
+        lt=1,
+        description="Predicted probability from which a row is classified as an event in the metrics.",
     )
     by: Names = Field(
         default=[],
-        description="Columns for each of whose values the metrics are computed too, such as `[carrier, month]`: "
+        description="Columns, such as `[carrier, month]`, for whose values the metrics are also computed: "
         "`metrics_by.csv`.",
     )
     identity: Names = Field(
@@ -208,9 +228,9 @@ class PredictionConfig(Section):
     )
     unseen: Literal["missing", "reference", "error"] = Field(
         default="missing",
-        description="What evaluation and prediction do with a level that no training row has: take the value as `missing` (the "
-        "level `(missing)` if the column has one, else no prediction), take the `reference` level, or stop with an "
-        "`error`. Counted in any case.",
+        description="What evaluation and prediction do with a level that no training row has: `missing` treats the "
+        "value as missing (the level `(missing)` if the column has it, else no prediction), `reference` "
+        "takes the reference level, and `error` stops. Such rows are always counted.",
     )
     predictions: Literal["parquet", "csv"] = Field(
         default="parquet",
@@ -249,13 +269,24 @@ class ResultsConfig(ComparisonsConfig, PredictionConfig):
     )
     adjusted_means: Literal["observed", "balanced"] = Field(
         default="observed",
-        description="What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid, which has each "
-        "combination of the levels of the other factors once and numbers at their means, as R's emmeans has it.",
+        description="What adjusted means are averaged over: the `observed` training rows, or a `balanced` grid as "
+        "in R's emmeans. The grid has each combination of the levels of the other factors once, and "
+        "numbers at their means.",
+    )
+    offset_at: Number | None = Field(
+        default=None,
+        description="Value of the column of the offset at which adjusted means and marginal effects are computed: with `offset: "
+        "log(years)`, `offset_at: 1` gives them for a year. Default: each row with its own.",
+    )
+    diagnostics: bool = Field(
+        default=False,
+        description="Whether to write the page `diagnostics.html`: residuals of training rows against fitted values, normal "
+        "quantiles and each number, and the most influential rows. A further job for the model.",
     )
     leverage: bool = Field(
         default=False,
-        description="Whether the residuals of training rows, which are made on request, come with the leverage of each row and "
-        "its standardised Pearson residual.",
+        description="Whether the residuals of training rows, which are computed on request, include the leverage of "
+        "each row and its standardised Pearson residual.",
     )
     confidence: Number = Field(default=0.95, gt=0, lt=1, description="Coverage of the confidence intervals.")
 
@@ -264,17 +295,29 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
     """One regression."""
 
     family: RegressionFamily = Field(
-        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, `poisson` "
-        "regression of counts with log link, `gamma` and `inverse_gaussian` regression of amounts above 0 whose spread grows "
-        "with their mean, `negative_binomial` regression of counts that vary more than Poisson ones, `tweedie` regression of "
-        "amounts that are often exactly 0, `multinomial` logistic regression of a response, text or whole numbers, that is one "
-        "of several classes. `link` has others."
+        description="Distribution of the response: `gaussian` is linear regression, `binomial` logistic regression, "
+        "and `poisson` regression of counts with log link. `gamma` and `inverse_gaussian` are regression of amounts "
+        "above 0 whose spread grows with their mean. `negative_binomial` is regression of counts that vary more "
+        "than Poisson counts, and `tweedie` regression of amounts that are often exactly 0. `multinomial` is "
+        "logistic regression of a response with several classes, text or whole numbers. `link` chooses other links."
     )
-    sweep: dict[Text, Annotated[list[Any], Field(min_length=1, max_length=MOST_MODELS)]] = Field(
+    sweep: Sweep = Field(
         default={},
-        description="Several models at once: other keys of this section, each with a list of values, such as "
-        "`l2: [0.001, 0.01, 0.1]`. The models, one for each combination, are called `<name>_1`, `<name>_2`, ...",
+        description="Several models in one section: other keys of this section, each with a list of values, such as "
+        "`l2: [0.001, 0.01, 0.1]`. Each combination is a model, called `<name>_1`, `<name>_2`, ...",
     )
+
+    @model_validator(mode="after")
+    def _offset_to_set(self) -> "ModelConfig":
+        if self.offset_at is not None and not self.offset:
+            raise ValueError("offset_at: the model has no offset; add the key `offset`, or remove this one")
+        return self
+
+    @model_validator(mode="after")
+    def _residuals_of_numbers(self) -> "ModelConfig":
+        if self.diagnostics and self.family == "multinomial":
+            raise ValueError("diagnostics: a regression of classes has no residuals; remove the key")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -283,8 +326,10 @@ class ModelConfig(ResultsConfig, DesignConfig, SolverConfig):
 
 
 def without_averages(raw: Any) -> Any:
-    """What a section says, with `marginal_effects: false` if it absorbs factors: averages are of the whole linear predictor, and
-    absorbed factors have no part in their errors."""
+    """Return a section, with `marginal_effects: false` if it absorbs factors.
+
+    Averages depend on the whole linear predictor, and their standard errors would ignore the absorbed factors.
+    """
     if not isinstance(raw, dict) or not raw.get("absorb"):
         return raw
     return {"marginal_effects": False, **raw}
@@ -301,14 +346,22 @@ def covariates_of(model: RowsConfig) -> list[str]:
 
 
 def has_curves(formula: str) -> bool:
-    """Whether a number stands inside a function, so that no single coefficient shows its effect."""
-    return (
-        re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|poly|I|log\w*|sqrt|exp|abs)\(", formula.partition("~")[2]) is not None
-    )
+    """Return whether a number is inside a function, so that no single coefficient shows its effect."""
+    terms = re.sub(r"\bs\(\s*\w+\s*,\s*bs\s*=\s*.?re.?\s*\)", " ", formula.partition("~")[2])  # random effects
+    return re.search(r"(?<![.\w])(?:np\.)?(bs|ns|cc|s|poly|I|log\w*|sqrt|exp|abs)\(", terms) is not None
+
+
+def response_column(formula: str) -> str:
+    """Return the column of the response; of one that is no expression tfglm can compute, its text."""
+    try:
+        computed = computed_response(formula)
+    except ValueError:
+        computed = None
+    return computed.column if computed else formula.partition("~")[0].strip(" `\t\n")
 
 
 def columns_of(formula: str) -> list[str]:
     """The names in a formula that are neither functions, their keywords, nor codings; its grammar is checked with the design."""
-    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b", " ", formula)
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|%in%|\bbs\s*=\s*\w+|\bcontr\.\w+|,\s*(?:Sum|Helmert|Poly|Diff)\b", " ", formula)
     names = re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[(=.])", bare)
     return [name for name in names if name not in ("True", "False", "None")]

@@ -27,24 +27,24 @@ class PathConfig(Section):
     )
     select: Literal["held_out", "aic", "cross_validation"] = Field(
         default="held_out",
-        description="The penalty whose fit is reported: the one with the least deviance on the `evaluate` rows, with the least "
-        "AIC, or with the least deviance in a `cross_validation` of the training rows.",
+        description="Which fit of the path is reported: the fit with the least deviance on the `evaluate` rows, "
+        "with the least AIC, or with the least deviance in a `cross_validation` of the training rows.",
     )
     folds: Count = Field(
         default=10,
         ge=2,
         le=100,
-        description="Of a cross-validation: into how many parts the training rows are divided.",
+        description="Number of folds of a cross-validation: the parts into which the training rows are divided.",
     )
     by: Name | None = Field(
         default=None,
-        description="Of a cross-validation: a column whose values stay together in a fold, such as `date`, for rows that may be "
-        "alike. Default: each row by itself.",
+        description="A column for cross-validation, such as `date`: rows with the same value, which may be alike, "
+        "stay in the same fold. Default: each row is assigned independently.",
     )
     rule: Literal["min", "one_se"] = Field(
         default="min",
-        description="Of a cross-validation: the penalty with the least deviance, or the strongest within one standard error of "
-        "it.",
+        description="For cross-validation: the penalty with the least deviance, or the strongest penalty within one "
+        "standard error of it.",
     )
 
     @model_validator(mode="after")

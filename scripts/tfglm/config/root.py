@@ -1,8 +1,13 @@
 """The config as a whole: its sections, and what must agree between them."""
 
 import itertools
+import json
 import math
+import re
 from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+from random import Random
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -22,11 +27,18 @@ from tfglm.config.data import DataConfig, FileConfig, SelectionConfig, as_file
 from tfglm.config.families import LINKS
 from tfglm.config.messages import LONGEST_MESSAGE, problems_of
 from tfglm.config.models import ModelConfig, columns_of, covariates_of
-from tfglm.config.networks import NetworkConfig
+from tfglm.config.networks import NetworkConfig, RangeConfig, SearchConfig
 from tfglm.config.pictures import PicturesConfig
+from tfglm.config.responses import with_computed_responses
 from tfglm.config.tables import TablesConfig
 from tfglm.config.terms import check_terms, expanded_model
 from tfglm.errors import Problems, UserError, nearest, short
+
+SWEPT = ("models", "networks")
+"""The sections whose members may have a `sweep`."""
+
+TRIES_OF_A_SEARCH = 100
+"""Combinations that a search draws for each network, at most, as some are drawn twice."""
 
 Folder = Annotated[
     str,
@@ -38,20 +50,25 @@ Folder = Annotated[
 ]
 
 
+def folder_of_results(named: str | None, config: str | PathLike[str]) -> str:
+    """The folder of the results: the one that a config names (`results`), or one with the name of its file."""
+    return named or f"results/{re.sub('[^A-Za-z0-9_-]', '_', Path(config).stem)}"
+
+
 class Config(Section):
-    """Everything that a run is told."""
+    """All settings of a run."""
 
     data: DataConfig = Field(description="Which rows and columns are read, and how.")
     models: dict[Name, ModelConfig] = Field(
         default={},
         max_length=MOST_MODELS,
-        description="The regressions, by name. The name is the folder under `models/` in that of the results.",
+        description="The regressions, by name. Results are in the folder `models/<name>`.",
     )
     networks: dict[Name, NetworkConfig] = Field(
         default={},
         max_length=MOST_MODELS,
-        description="Neural networks, by name: over the same rows, evaluated as the regressions are. The name is the folder "
-        "under `models/` in that of the results.",
+        description="Neural networks, by name. They use the same rows and the same metrics as the regressions. "
+        "Results are in the folder `models/<name>`.",
     )
     terms: dict[Name, Text] = Field(
         default={},
@@ -85,12 +102,21 @@ class Config(Section):
     tables: TablesConfig = Field(
         default=TablesConfig(), description="How the tables for papers look, which `snakemake tables` writes."
     )
-    cluster: ClusterConfig = Field(default=ClusterConfig(), description="What a model is fitted on. Changes no result.")
+    cluster: ClusterConfig = Field(default=ClusterConfig(), description="How models are fitted. Changes no result.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _computed_responses(cls, raw: Any) -> Any:
+        """Derive the columns of responses that are expressions, and write `.` out. pydantic runs this validator last."""
+        return with_computed_responses(raw)
 
     @model_validator(mode="before")
     @classmethod
     def _terms_by_name(cls, raw: Any) -> Any:
-        """Formulas with what their names of terms stand for; those of a sweep too, as pydantic takes what follows first."""
+        """Replace the names of terms in formulas, including those of sweeps.
+
+        pydantic runs this validator before the one above.
+        """
         terms = raw.get("terms") if isinstance(raw, dict) else None
         if not isinstance(terms, dict):
             return raw
@@ -103,25 +129,32 @@ class Config(Section):
     @model_validator(mode="before")
     @classmethod
     def _swept(cls, raw: Any) -> Any:
-        """A model with a sweep is several models, and its name stands for all of them."""
-        models = raw.get("models") if isinstance(raw, dict) else None
-        if not isinstance(models, dict):
+        """A model or network with a sweep is several, and its name stands for all of them."""
+        if not isinstance(raw, dict):
             return raw
-        expanded: dict[str, Any] = {}
         names: dict[str, list[str]] = {}
-        for name, model in models.items():
-            of_sweep = swept(str(name), model, MOST_MODELS - len(expanded))
-            names[name] = list(of_sweep)
-            for each, value in of_sweep.items():
-                if each in expanded or (each != name and each in models):
-                    raise ValueError(f"models.{short(str(name))}.sweep: there is a model `{each}` already; rename it")
-                expanded[each] = value
+        sections: dict[str, Any] = {}
+        for section in SWEPT:
+            models = raw.get(section)
+            if not isinstance(models, dict):
+                continue
+            expanded: dict[str, Any] = {}
+            for name, model in models.items():
+                of_sweep = swept(f"{section}.{short(str(name))}", str(name), model, MOST_MODELS - len(expanded))
+                names[name] = list(of_sweep)
+                for each, value in of_sweep.items():
+                    if each in expanded or (each != name and each in models):
+                        raise ValueError(
+                            f"{section}.{short(str(name))}.sweep: there is a model `{each}` already; rename it"
+                        )
+                    expanded[each] = value
+            sections[section] = expanded
         lists = {
             key: [each for name in raw[key] for each in (names.get(name, [name]) if isinstance(name, str) else [name])]
             for key in ("fit", "compare")
             if isinstance(raw.get(key), list)
         }
-        return {**raw, "models": expanded, **lists}
+        return {**raw, **sections, **lists}
 
     @property
     def all_models(self) -> dict[str, ModelConfig | NetworkConfig]:
@@ -129,13 +162,13 @@ class Config(Section):
         return {**self.models, **self.networks}
 
     def covariates_of(self, name: str) -> list[str]:
-        """The columns that a prediction of a model needs: of a network, those of the regression under it too."""
+        """Return the columns that a prediction of a model needs; for a network, including those of the regression under it."""
         model = self.all_models[name]
         under = model.offset_from if isinstance(model, NetworkConfig) else None
         return [*covariates_of(model), *(covariates_of(self.models[under]) if under else [])]
 
     @property
-    def to_be_made(self) -> dict[str, ModelConfig | NetworkConfig]:
+    def models_to_fit(self) -> dict[str, ModelConfig | NetworkConfig]:
         """The regressions and networks to fit, and what is needed for them, by the place of their sections."""
         names = set(self.fit or self.all_models) | set(self.compare or [])
         names |= {
@@ -145,7 +178,7 @@ class Config(Section):
         return {f"{key}.{name}": model for key, models in sections for name, model in models.items() if name in names}
 
     @model_validator(mode="after")
-    def _something_to_fit(self) -> "Config":
+    def _require_a_model(self) -> "Config":
         if not self.all_models:
             raise ValueError(
                 "models: there is nothing to fit; give a regression under `models` or a network under `networks`"
@@ -159,9 +192,15 @@ class Config(Section):
                     f"networks.{name}.offset_from: no regression is named `{offset}`{nearest(offset, self.models) or ''}"
                 )
             if offset and self.models[offset].family != network.family:
-                raise ValueError(f"networks.{name}.offset_from: `{offset}` is of another family; use the same")
+                raise ValueError(
+                    f"networks.{name}.offset_from: `{offset}` has family {self.models[offset].family}, and the network "
+                    f"{network.family}; use the same"
+                )
             if offset and self.models[offset].link not in (None, LINKS[network.family][0]):
-                raise ValueError(f"networks.{name}.offset_from: `{offset}` has another link than networks have")
+                raise ValueError(
+                    f"networks.{name}.offset_from: `{offset}` has the link {self.models[offset].link}, and the network the usual "
+                    "link of the family; remove the link of the regression"
+                )
         return self
 
     @model_validator(mode="after")
@@ -187,9 +226,15 @@ class Config(Section):
     def _rows_to_evaluate_on(self) -> "Config":
         if self.data.split.evaluate:
             return self
-        for place, model in self.to_be_made.items():
+        for place, model in self.models_to_fit.items():
             if isinstance(model, NetworkConfig):
-                key = "patience" if model.patience else None
+                schedule = model.optimizer.schedule
+                keys = {
+                    "patience": bool(model.patience),
+                    "metrics": bool(model.metrics),
+                    "optimizer.learning_rate.schedule": schedule is not None and schedule.schedule == "plateau",
+                }
+                key = next((key for key, needs in keys.items() if needs), None)
             elif model.path is not None and model.path.select == "held_out":
                 key = "path.select"
             else:
@@ -227,52 +272,105 @@ class Config(Section):
         return fit
 
 
-def swept(name: str, model: Any, most: int) -> dict[str, Any]:
-    """The models that a section with a sweep stands for, by name; a section without is itself. What is wrong in it is left as it
-    is, for the messages of its keys. Raises ValueError for more than `most`."""
+def swept(place: str, name: str, model: Any, most: int) -> dict[str, Any]:
+    """Return the models of a section with a sweep, by name; a section without a sweep is one model.
+
+    With a `search` they are combinations at random. Invalid keys stay unchanged, so that later checks report them. Raises
+    ValueError, which begins with the `place` of the section, for more than `most` models.
+    """
     sweep = model.get("sweep") if isinstance(model, dict) else None
-    if (
-        not isinstance(sweep, dict)
-        or not all(isinstance(values, list) and values for values in sweep.values())
-        or not sweep
-    ):
+    if not isinstance(sweep, dict) or not sweep:
+        return {name: model}
+    if "search" in model and place.startswith("networks."):
+        return searched(place, name, model, most)
+    if not all(isinstance(values, list) and values for values in sweep.values()):
         return {name: model}
     number = math.prod(len(values) for values in sweep.values())
     if number > most:
-        raise ValueError(
-            f"models.{short(name)}.sweep: {number:,} combinations, and a config may have {MOST_MODELS:,} models in all"
-        )
+        raise ValueError(f"{place}.sweep: {number:,} combinations, and a config may have {MOST_MODELS:,} models in all")
     if "sweep" in sweep:
-        raise ValueError(f"models.{short(name)}.sweep: `sweep` cannot be swept; list the combinations as models")
+        raise ValueError(f"{place}.sweep: `sweep` cannot be swept; list the combinations as models")
     rest = {key: value for key, value in model.items() if key != "sweep"}
-    return {
-        f"{name}_{number}": {**rest, **dict(zip(sweep, values, strict=True))}
-        for number, values in enumerate(itertools.product(*sweep.values()), start=1)
-    }
+    models = {}
+    for number, values in enumerate(itertools.product(*sweep.values()), start=1):
+        model = rest
+        for key, value in zip(sweep, values, strict=True):
+            model = with_value(model, str(key), value)
+        models[f"{name}_{number}"] = model
+    return models
+
+
+def searched(place: str, name: str, model: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return the networks of a section with a `search`, by name: combinations of the values of its sweep, at random.
+
+    Seed and number alone determine a combination, so a search for more networks keeps those that there are. Raises ValueError
+    as `swept` does, and if there are not as many combinations.
+    """
+    sweep, rest = model["sweep"], {key: value for key, value in model.items() if key not in ("sweep", "search")}
+    try:
+        search = SearchConfig.model_validate(model["search"])
+        ranges = {key: RangeConfig.model_validate(value) for key, value in sweep.items() if isinstance(value, dict)}
+    except ValidationError:
+        return {name: model}
+    if not all(key in ranges or (isinstance(values, list) and values) for key, values in sweep.items()):
+        return {name: model}
+    if search.networks > most:
+        raise ValueError(
+            f"{place}.search: {search.networks:,} networks, and a config may have {MOST_MODELS:,} models in all"
+        )
+    found: dict[str, dict[str, Any]] = {}
+    for number in range(TRIES_OF_A_SEARCH * search.networks):
+        drawn = {}
+        for key, values in sweep.items():
+            random = Random(f"{search.seed} {number} {key}")
+            drawn[key] = ranges[key].drawn(random) if key in ranges else random.choice(values)
+        # A combination that has been drawn before is passed over.
+        found.setdefault(json.dumps(drawn, sort_keys=True, default=str), drawn)
+        if len(found) == search.networks:
+            break
+    else:
+        raise ValueError(
+            f"{place}.search: only {len(found):,} combinations were found for {search.networks:,} networks; ask for fewer, or "
+            "list more values"
+        )
+    models = {}
+    for number, drawn in enumerate(found.values(), start=1):
+        network = rest
+        for key, value in drawn.items():
+            network = with_value(network, str(key), value)
+        models[f"{name}_{number}"] = network
+    return models
+
+
+def with_value(section: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
+    """Return a section with another value of a key; the key `optimizer.name` is in the section `optimizer`."""
+    first, _, rest = key.partition(".")
+    inner = section.get(first)
+    return {**section, first: with_value(inner if isinstance(inner, dict) else {}, rest, value) if rest else value}
 
 
 def load(raw: dict[str, Any], where: str, problems: Problems | None = None) -> Config:
-    """The config in `raw`, as YAML gave it.
+    """Parse the config in `raw`, the content of the YAML file.
 
     Parameters
     ----------
     raw
-        Its sections.
+        The sections of the config.
     where
         The file that messages name.
     problems
-        Takes what is wrong within models, if there is something left without them: then the config is returned without them, so
-        that what is wrong with the rest can be told too.
+        Receives the mistakes in models. The config is then returned without these models, if any are left, so that mistakes
+        in the rest can be reported too.
 
     Returns
     -------
     Config
-        Whether there are the columns that it names, the layouts tell (`column_problems`).
+        It does not check whether the named columns exist; `column_problems` does.
 
     Raises
     ------
     UserError
-        With every problem, one a line.
+        With every problem, one per line.
     """
     try:
         return Config.model_validate(raw)
@@ -290,28 +388,30 @@ def load(raw: dict[str, Any], where: str, problems: Problems | None = None) -> C
 
 
 def sections_of(raw: Any) -> dict[str, str]:
-    """The section under `models` that each model stands in, alone or as one of a sweep, by name; none of what is no config."""
-    models = raw.get("models") if isinstance(raw, dict) else None
+    """Return the name of the section of each model and network, alone or in a sweep; nothing if `raw` is no config."""
     sections: dict[str, str] = {}
-    for name, model in models.items() if isinstance(models, dict) else ():
-        if not isinstance(name, str):
-            continue
-        try:
-            sections |= dict.fromkeys(swept(name, model, MOST_MODELS - len(sections)), name)
-        except ValueError:
-            return {}
+    for key in SWEPT:
+        models = raw.get(key) if isinstance(raw, dict) else None
+        for name, model in models.items() if isinstance(models, dict) else ():
+            if not isinstance(name, str):
+                continue
+            try:
+                sections |= dict.fromkeys(swept(f"{key}.{name}", name, model, MOST_MODELS - len(sections)), name)
+            except ValueError:
+                return {}
     return sections
 
 
 def _as_written(problems: str, raw: Any) -> str:
-    """Messages with the keys of a sweep by the place where they stand, each message once."""
-    for each, name in sections_of(raw).items():
-        if each == name or f": models.{each}" not in problems:
-            continue
-        for key in map(str, raw["models"][name]["sweep"]):
-            problems = problems.replace(f": models.{each}.{key}", f": models.{name}.sweep.{key}")
-        for end in (":", "."):
-            problems = problems.replace(f": models.{each}{end}", f": models.{name}{end}")
+    """Name in messages about a sweep the keys as they are in the config, each message once."""
+    for section in SWEPT:
+        for each, name in sections_of({section: raw.get(section)} if isinstance(raw, dict) else raw).items():
+            if each == name or f": {section}.{each}" not in problems:
+                continue
+            for key in map(str, raw[section][name]["sweep"]):
+                problems = problems.replace(f": {section}.{each}.{key}", f": {section}.{name}.sweep.{key}")
+            for end in (":", "."):
+                problems = problems.replace(f": {section}.{each}{end}", f": {section}.{name}{end}")
     return "\n".join(dict.fromkeys(problems.split("\n")))
 
 

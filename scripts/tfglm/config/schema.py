@@ -14,7 +14,7 @@ def forms(node: Node, root: Node) -> list[Node]:
 
 
 def below(node: Node, key: str | int, root: Node) -> Node:
-    """The node of what stands under `key` (any key, where keys are free); empty if nothing may."""
+    """Return the node for the value of `key` (any key, where keys are free); empty if no key is allowed."""
     for form in forms(node, root):
         free = [*form.get("patternProperties", {}).values(), form.get("additionalProperties"), form.get("items")]
         for child in (form.get("properties", {}).get(key), *free):
@@ -23,18 +23,19 @@ def below(node: Node, key: str | int, root: Node) -> Node:
     return {}
 
 
-def holds_nothing(node: Node, root: Node) -> bool:
+def is_scalar(node: Node, root: Node) -> bool:
     """Whether a value at `node` is a number or a text, in any form, with no keys and no entries."""
     return all(form.get("type") in ("string", "integer", "number", "boolean", "null") for form in forms(node, root))
 
 
 def description(node: Node, root: Node) -> str:
-    """What the key is for."""
+    """Return the purpose of the key."""
     return node.get("description") or forms(node, root)[0].get("description", "")
 
 
 def expected(node: Node, root: Node, bounded: bool = True) -> str:
-    """What a value at `node` must be, in words: 'an integer >= 1'; with `bounded` also how large an integer may be."""
+    """Say in words what a value at `node` must be: 'an integer >= 1'. With `bounded` it includes the upper bound of an
+    integer."""
     return " or ".join(_in_words(form, root, bounded) for form in forms(node, root) if form.get("type") != "null")
 
 

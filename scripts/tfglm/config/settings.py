@@ -6,7 +6,7 @@ from tfglm.config.base import Section
 
 
 def add_settings(parser: argparse.ArgumentParser, section: type[Section], option: str = "--settings") -> None:
-    """The option by which a rule hands over the keys of a `section` that it uses, those at their default left out."""
+    """Return the command-line option with the keys of a `section` that a rule uses, without those at their default."""
     parser.add_argument(
         option,
         type=section.model_validate_json,

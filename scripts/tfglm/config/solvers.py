@@ -18,7 +18,7 @@ class OnlineConfig(Section):
     batch_size: Annotated[int, Field(ge=1, le=8192), FROM_TEXT] | None = Field(
         default=None,
         description="Rows of a step. Default: a 2,000th of the training rows, at least 512 and at most 4096. Larger "
-        "batches cost less per row, smaller ones take more steps.",
+        "batches cost less per row, smaller batches take more steps.",
     )
     epochs: Count = Field(default=5, le=10_000, description="How many times each training row is used.")
     learning_rate: Annotated[float, Field(gt=0, le=1e100, allow_inf_nan=False), FROM_TEXT] | None = Field(
@@ -28,8 +28,8 @@ class OnlineConfig(Section):
     )
     decay: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False), FROM_TEXT] | None = Field(
         default=None,
-        description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; 0 for "
-        "`adagrad` and `ftrl`, whose steps become shorter by themselves.",
+        description="The learning rate is divided by 1 + decay * (epochs so far). Default: 1 for `sgd` and `adam`; "
+        "0 for `adagrad` and `ftrl`, which shorten their steps themselves.",
     )
     shuffle: bool = Field(
         default=True,
@@ -38,8 +38,9 @@ class OnlineConfig(Section):
     seed: Integer = Field(default=1, ge=0, le=MOST_ROWS, description="Seed of these orders.")
     average: bool = Field(
         default=True,
-        description="Whether the coefficients are the mean over the second half of the last epoch, which is "
-        "steadier, or the last ones. With `l1` always the last ones, of which some are zero.",
+        description="Whether the coefficients are averaged over the second half of the last epoch, which is "
+        "steadier, or taken from the last step. With `l1` they are always taken from the last step, so "
+        "that some are zero.",
     )
     last_step: Annotated[Count, Field(le=10**12)] | None = Field(
         default=None, description="The step after which to stop, even within an epoch."
@@ -60,7 +61,7 @@ class OnlineConfig(Section):
     report_every: Count = Field(
         default=1000,
         le=10**9,
-        description="At most so many steps from one line of progress to the next; there are 20 or more in an epoch.",
+        description="Most steps between two lines of progress; an epoch has at least 20 lines.",
     )
 
 
@@ -82,9 +83,10 @@ class SolverConfig(Section):
     online: OnlineConfig = Field(default=OnlineConfig(), description="How an online solver goes through the data.")
     collapse: bool = Field(
         default=False,
-        description="Whether the fit reads equal training rows as one row with a count: rows that agree in all columns of the "
-        "model, or of all models of a `sweep`, are summed once, and each fit goes through far fewer. The results are the same. "
-        "Where the rows that are left are more than half of all, the fit reads the rows as they are, and says so.",
+        description="Whether the fit reads equal training rows as one row with a count. Rows that agree in all "
+        "columns of the model, or of all models of a `sweep`, are summed once, and each fit reads far "
+        "fewer rows. The results are the same. If more than half of the rows would remain, the fit "
+        "reads the original rows and reports that.",
     )
 
     @property
@@ -105,5 +107,5 @@ class SolverConfig(Section):
                 f"solver: expected one solver, or an online one and `newton`, received {', '.join(self.solver)}"
             )
         if self.online_solver == "ftrl" and self.online.decay:
-            raise ValueError("online.decay: the steps of `ftrl` become shorter by themselves; remove it")
+            raise ValueError("online.decay: `ftrl` shortens its steps itself; remove it")
         return self

@@ -7,13 +7,13 @@ ROBUST = ("robust", "HC0", "HC1", "HC2", "HC3")
 """Robust to a wrong variance of rows that are independent; `robust` is HC1."""
 
 BY_LEVERAGE = ("HC2", "HC3")
-"""Those of them that divide by powers of 1 less the leverage of a row."""
+"""Kinds of errors that divide by powers of 1 - leverage of a row."""
 
 SERIAL = ("newey_west", "driscoll_kraay")
 """Robust to serial correlation of the dates of a column."""
 
 MOST_COLUMNS = 3
-"""Of clusters: with k columns there are 2^k - 1 kinds of rows that are alike."""
+"""Most columns of clusters: with k columns, rows can be alike in 2^k - 1 ways."""
 
 _NAME = r"[A-Za-z_]\w*"
 PATTERN = (
@@ -23,11 +23,12 @@ PATTERN = (
 )
 
 DESCRIPTION = (
-    "`classical`; `quasi` (classical ones times the root of the Pearson dispersion); `robust` to a misspecified variance (`HC1`; "
-    "or `HC0`, `HC2`, `HC3` by name); `cluster(column)`, for rows that may be alike if they have the same value of that column, "
-    "as flights of one day (CR2), or `cluster(date + tailnum)` if they have the same value of either; `driscoll_kraay(date)`, if "
-    "rows of one date and of dates close by may be alike; or `newey_west(date)`, for a series of one row a date, both with "
-    "`lags=5` for dates up to five apart. The table shows the classical ones too."
+    "The standard errors of the coefficients. `classical`; `quasi`: classical errors times the root of the Pearson "
+    "dispersion; `robust`: valid with a misspecified variance (`HC1`; or `HC0`, `HC2`, `HC3` by name). "
+    "`cluster(column)`: rows with the same value of the column may be alike, such as flights of one day (CR2); "
+    "`cluster(date + tailnum)`: rows with the same value of either column may be. `driscoll_kraay(date)`: rows of "
+    "one date and of dates close by may be alike; `newey_west(date)`: the same for a series with one row per date. "
+    "Both take `lags=5` for dates up to five apart. The table shows the classical errors too."
 )
 
 EXAMPLES = [
@@ -46,7 +47,7 @@ class StdErrors(NamedTuple):
 
 
 def parsed(text: str) -> StdErrors:
-    """What a value of the key says, which PATTERN has let through."""
+    """Parse a value of the key, which matches PATTERN."""
     kind, _, arguments = text.rstrip(") ").partition("(")
     columns, _, lags = arguments.partition(",")
     return StdErrors(kind, tuple(re.findall(r"\w+", columns)), int(lags.partition("=")[2]) if lags else None)
@@ -64,5 +65,5 @@ def check_columns(value: Any) -> Any:
     if len(set(columns)) < len(columns):
         raise ValueError(f"`{value}` names a column twice")
     if len(columns) > MOST_COLUMNS:
-        raise ValueError(f"`{value}` has {len(columns)} columns, and clusters are of {MOST_COLUMNS} at most")
+        raise ValueError(f"`{value}` has {len(columns)} columns; errors can be clustered by at most {MOST_COLUMNS}")
     return value

@@ -12,7 +12,8 @@ class TablesConfig(Section):
 
     below: Literal["std_error", "interval"] = Field(
         default="std_error",
-        description="What stands below an estimate: its standard error, in parentheses, or its confidence interval, in brackets.",
+        description="What is printed below an estimate: its standard error, in parentheses, or its confidence "
+        "interval, in brackets.",
     )
     stars: list[Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False), FROM_TEXT]] = Field(
         default=[],
@@ -22,7 +23,7 @@ class TablesConfig(Section):
     labels: dict[Text, Text] = Field(
         default={},
         max_length=MOST_EXPRESSIONS,
-        description="What terms are called: `dep_hour: hour of departure`. Default: as in the formula.",
+        description="Names of terms in the tables: `dep_hour: hour of departure`. Default: as in the formula.",
     )
     controls: Annotated[list[Text], AfterValidator(no_duplicates)] = Field(
         default=[],

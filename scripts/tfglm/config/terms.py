@@ -8,7 +8,7 @@ from tfglm.config.base import LONGEST_TEXT
 from tfglm.errors import short
 
 WORD = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|%in%|(?<![\w.])[A-Za-z_]\w*(?!\s*[(=.]|\w)")
-"""What a name of terms may be in a formula, among others: no function, no name of an argument, and nothing quoted."""
+"""Possible names of terms in a formula, among other words: not functions, argument names or quoted text."""
 
 RESERVED = ("True", "False", "None", "Intercept")
 
@@ -24,19 +24,20 @@ def expanded(formula: str, terms: Mapping[str, Any], within: tuple[str, ...] = (
         if not isinstance(terms.get(name), str):
             return name
         if name in within:
-            raise ValueError(f"terms.{name}: `{' -> '.join([*within, name])}` stands for itself; write its terms out")
+            raise ValueError(f"terms.{name}: `{' -> '.join([*within, name])}` refers to itself; write its terms out")
         return f"({expanded(terms[name], terms, (*within, name))})"
 
     result = WORD.sub(put, formula)
     if len(result) > LONGEST_TEXT:
         raise ValueError(
-            f"terms: `{short(formula)}` has more than {LONGEST_TEXT:,} characters with its terms written out"
+            f"terms: `{short(formula)}` has more than {LONGEST_TEXT:,} characters with its terms written out; shorten it"
         )
     return result
 
 
 def expanded_model(model: Any, terms: Mapping[str, Any]) -> Any:
-    """The keys of a model with its names of terms replaced; what is no model stays as it is, for the messages of its keys."""
+    """Return the keys of a model with its names of terms replaced. Anything else is returned unchanged, so that later
+    checks report it."""
     if not isinstance(model, dict) or not isinstance(model.get("formula"), str):
         return model
     response, tilde, rest = model["formula"].partition("~")

@@ -1,5 +1,6 @@
 """Input files as streams of blocks of whole rows, whatever they are packed in."""
 
+import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from xxhash import xxh3_128
 
+from tfglm.config import Dialect
 from tfglm.data import csv_lines
 from tfglm.data.packing import opened, reported
 from tfglm.data.parquet_files import batches
@@ -16,8 +18,10 @@ from tfglm.errors import UserError
 
 LONGEST_LINE = 64 << 20
 
+PLAIN = Dialect()
+
 SLACK = 64
-"""Bytes behind each block: its last ones can be read as a whole vector."""
+"""Bytes allocated behind each block, so that its last bytes can be read as a whole vector."""
 
 
 LINE = 1 << 12
@@ -25,13 +29,13 @@ LINE = 1 << 12
 
 
 class ReadsInto(Protocol):
-    """What streams of bytes can do, though IO[bytes] does not say so."""
+    """The methods of a stream of bytes, which IO[bytes] does not declare completely."""
 
     def readinto(self, buffer: memoryview, /) -> int: ...
 
 
 @dataclass(frozen=True)
-class Block:
+class InputBlock:
     """Some consecutive rows of a file: whole lines, or rows of a Parquet file. `first` is the number of the first one, as a
     text editor counts lines, or would if the rows were written as CSV; 0 where nobody asked."""
 
@@ -53,17 +57,17 @@ class Buffers:
                 return buffer
         return bytearray(size + LINE)
 
-    def give(self, block: Block) -> None:
+    def give(self, block: InputBlock) -> None:
         """Have the memory of a block used again, now that nobody looks at it any more."""
         if isinstance(block.data, memoryview) and isinstance(block.data.obj, bytearray):
             self._free.append(block.data.obj)
 
 
-def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
+def parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[InputBlock]:
     """The rows of a Parquet file, `columns` of them. Raises UserError for a damaged file."""
     first = 2  # as in CSV, where the header is line 1: the same rows have the same random numbers
     for batch in batches(path, columns):
-        yield Block(batch, first)
+        yield InputBlock(batch, first)
         first += batch.num_rows
 
 
@@ -73,44 +77,46 @@ def csv_blocks(
     threads: int = 1,
     fields: int = 0,
     numbered: bool = False,
-    separator: bytes = b",",
+    dialect: Dialect = PLAIN,
     checksum: xxh3_128 | None = None,
     buffers: Buffers | None = None,
-) -> Iterator[Block]:
-    """The lines of a CSV file behind its header.
+) -> Iterator[InputBlock]:
+    """The lines of a CSV file behind its header, or all of a file without one.
 
     Parameters
     ----------
     path
         The file, packed or not.
     block_bytes
-        Size of a block; a longer line makes it larger.
+        Size of a block; a longer line enlarges it.
     threads
         Threads that unpack.
     fields
         If given, the number of fields of a row: then no block ends within a quoted text of several lines.
     numbered
-        Whether the number of each block's first line is to be known; counting lines takes time.
-    separator
-        What stands between fields.
+        Whether to count lines, so that each block knows the number of its first line. Counting takes time.
+    dialect
+        How the file is written.
     checksum
-        Takes all bytes that are read, those of the header too.
+        Receives all bytes read, including the header.
     buffers
-        Where blocks come from, and whoever is done with one gives it back.
+        The pool that blocks are taken from. The consumer returns a block after use.
 
     Raises
     ------
     UserError
-        For a file that cannot be unpacked, or has a line longer than LONGEST_LINE.
+        If the file cannot be unpacked, or has a line longer than LONGEST_LINE.
     """
-    with opened(path, threads) as stream, reported(path):
-        blank, header = csv_lines.header_line(stream)
+    with opened(path, threads, dialect.sheet) as stream, reported(path):
+        skipped, header = csv_lines.header_line(stream, comment=dialect.comment.encode())
         if checksum:
-            checksum.update(b"".join([*blank, header]))
-        first = len(blank) + 2
+            checksum.update(b"".join([*skipped, header]))
+        row, first = b"", len(skipped) + 2
+        if dialect.header is not True:
+            row, first = header.removeprefix(codecs.BOM_UTF8), first - 1
         buffers = buffers or Buffers()
-        for lines in whole_lines(stream, path, block_bytes, fields, separator, checksum, buffers):
-            yield Block(lines, first if numbered else 0)
+        for lines in whole_lines(stream, path, block_bytes, fields, dialect.separator_bytes, checksum, buffers, row):
+            yield InputBlock(lines, first if numbered else 0)
             first += csv_lines.count_of_lines(np.frombuffer(lines, np.uint8)) if numbered else 0
 
 
@@ -122,10 +128,12 @@ def whole_lines(
     separator: bytes,
     checksum: xxh3_128 | None,
     buffers: Buffers,
+    rest: bytes = b"",
 ) -> Iterator[memoryview]:
-    """The rest of a stream in pieces of about `block_bytes` that end where a line ends; given the number of fields, not within
-    a record of several lines. The checksum takes what is read."""
-    rest = b""
+    """The rest of a stream, behind what is already read of it, in pieces of about `block_bytes` that end where a line ends.
+
+    Given the number of fields, none ends within a record of several lines. The checksum takes what is read.
+    """
     while True:
         size = len(rest) + block_bytes
         buffer = buffers.take(size + SLACK)

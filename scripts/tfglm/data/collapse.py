@@ -1,12 +1,13 @@
-"""Equal training rows as one row with a count: shards like those of an input file, for fits that know nothing of it.
+"""Collapse equal training rows into one row with a count: shards like those of an input file, which fits read as usual.
 
-Rows agree if they have the same value, or none, in each of some columns. What is left of them, in the order of a hash, so that
-the first ones are a fair sample, has these columns, as codes, and beside them how many rows it stands for. A fit that counts it
-so often (`frequency`) sums the same as over all rows (McCullagh & Nelder, Generalized Linear Models, 1989, 4.1: grouped data;
-Wong, Forsell, Lewis, Mao & Wardrop, You Only Compress Once, 2021: frequency weights).
+Rows agree if they have the same value, or none, in each of some columns. The collapsed rows have these columns as codes,
+and a column with the number of rows each represents. They are stored in the order of a hash, so the first ones are a fair
+sample. A fit that uses the counts as `frequency` computes the same sums as over all rows (McCullagh & Nelder, Generalized
+Linear Models, 1989, 4.1: grouped data; Wong, Forsell, Lewis, Mao & Wardrop, You Only Compress Once, 2021: frequency
+weights).
 
-Of responses with a normal likelihood only number, mean and sum of squares matter: n rows with mean m and variance v (divisor n)
-are n / 2 rows with m - sqrt(v) and n / 2 with m + sqrt(v), which have the same three.
+If a response has a normal likelihood, only the number, mean and sum of squares matter. So n rows with mean m and variance v
+(divisor n) become n / 2 rows with m - sqrt(v) and n / 2 rows with m + sqrt(v), which have the same three values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,21 +19,20 @@ import polars as pl
 
 from tfglm import digests
 from tfglm.config import CollapseConfig
-from tfglm.data import folds, shards, tally_loops
+from tfglm.data import folds, levels, shards, tally_loops
 from tfglm.data.collapsed import NAME, ROWS, identity, sum_name
-from tfglm.data.dictionary import Column, Dictionary
-from tfglm.data.encoding import LEVELS_SCHEMA, code_type, survives_float32
+from tfglm.data.dictionary import Dictionary
+from tfglm.data.encoding import code_type, survives_float32
 from tfglm.data.ingest import replaced
 from tfglm.data.kinds import EXACT_BELOW, Kind
-from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile, Manifest, Shard, StoredColumn
-from tfglm.data.tally import Keys, Tally
+from tfglm.data.tally import Keys, KeyTally
 from tfglm.data.training_rows import decoded, usable
 from tfglm.errors import writing
 
 MOST_SHARE = 0.5
-"""Rows that are left, in all: with more a fit reads the rows as they are. A row with a count costs a fit a little more than
-one without."""
+"""Largest share of rows that may remain after collapsing; with more, a fit reads the original rows. A row with a count
+costs a fit a little more than a row without."""
 
 AT_ONCE = 2**15
 """Rows that are summed one after the other before there is room for more keys."""
@@ -48,29 +48,29 @@ def collapse(
     folder: Path,
     log: Callable[[str], None] = lambda message: None,
 ) -> Manifest:
-    """Sum the training rows that agree, and write what is left.
+    """Sum the training rows that agree, and write the collapsed rows.
 
     Parameters
     ----------
     files
         The ingested files, in order.
     dictionary
-        Of all of them.
+        The dictionary of all files.
     settings
-        In what rows have to agree, and what of them is summed.
+        The columns in which rows have to agree, and those to sum.
     folder
-        Where all is written; it appears complete or not at all.
+        The folder to write; it appears complete or not at all.
     log
         Takes each message.
 
     Returns
     -------
-    A manifest without shards where it would not pay to read them, with the reason under `dropped`.
+    The manifest. If reading collapsed rows would not pay, it has no shards, and the reason is under `dropped`.
     """
     known = [name for name in settings.columns if name in dictionary.columns]
     settings, rows = settings.model_copy(update={"columns": known}), dictionary.rows["train"]
     many = [name for name in known if dictionary.columns[name].distinct is None]
-    far = [name for name in settings.responses if _is_far(dictionary.columns[name])]
+    far = [name for name in settings.responses if dictionary.columns[name].is_far]
     keys = Keys.of(settings, files, dictionary) if not (many or far) else None
     columns: dict[str, np.ndarray] | None = None
     if keys is None:
@@ -80,7 +80,7 @@ def collapse(
             else f"`{far[0]}` has a mean so far from 0 for its spread that means of rows would lose digits"
         )
     else:
-        rows_of_keys = _RowsOfKeys(dictionary, settings, keys, Tally(keys.words))
+        rows_of_keys = _RowsOfKeys(dictionary, settings, keys, KeyTally(keys.words))
         reason = rows_of_keys.add_all(files)
         columns = None if reason else rows_of_keys.collapsed()
     with replaced(folder) as partial:
@@ -88,30 +88,24 @@ def collapse(
         if keys is None or columns is None:
             log(f"not collapsed: {reason}")
             return _finish(partial, files, rows, dropped={reason: rows})
-        log(f"{rows:,} training rows are {len(columns[MISSING]):,} that differ")
+        log(f"{rows:,} training rows have {len(columns[MISSING]):,} different combinations of values")
         coded = {MISSING, *known}
         stored = tuple(_stored(name, values, dictionary, name in coded) for name, values in columns.items())
-        levels = _levels(keys, dictionary, rows)
-        return _finish(partial, files, rows, stored, levels, *_write_shards(partial, columns))
-
-
-def _is_far(column: Column) -> bool:
-    """Whether the mean of a response is more than FAR standard deviations from 0."""
-    mean, variance = column.moments
-    return bool(variance < (mean / FAR) ** 2)
+        tables = [_levels(column, keys, rows) for column in stored]
+        return _finish(partial, files, rows, stored, tables, *_write_shards(partial, columns))
 
 
 @dataclass(frozen=True)
 class _RowsOfKeys:
-    """What is summed of the rows of each key."""
+    """What is summed over the rows of each key."""
 
     dictionary: Dictionary
     settings: CollapseConfig
     keys: Keys
-    tally: Tally
+    tally: KeyTally
 
     def add_all(self, files: Sequence[IngestedFile]) -> str:
-        """Sum all training rows; or say why it is not worth to go on."""
+        """Sum all training rows, or return the reason why collapsing does not pay."""
         rows = self.dictionary.rows["train"]
         most = min(MOST_SHARE * rows / (2 if self.settings.responses else 1), MOST_KEYS)
         for file in files:
@@ -124,12 +118,15 @@ class _RowsOfKeys:
         return ""
 
     def _folds(self, file: IngestedFile, shard: Shard, checksums: np.ndarray) -> dict[str, np.ndarray]:
-        """The fold of each row of a shard, by the column that has it; `checksums` are those of its blocks, [blocks, columns]."""
+        """Return the fold of each row of a shard, from its fold column.
+
+        `checksums` [blocks, columns] are the checksums of its blocks.
+        """
         of_rows = {}
         for name, numbers in self.settings.folds.items():
             of_response = checksums[:, file.manifest.columns.index(file.column(name))]
             for number in numbers:
-                of_rows[folds.stored_name(name, number)] = folds.of_rows(of_response, shard.rows, number)
+                of_rows[folds.stored_name(name, number)] = folds.folds_of_rows(of_response, shard.rows, number)
         return of_rows
 
     def _add(
@@ -194,15 +191,15 @@ def _stored(name: str, values: np.ndarray, dictionary: Dictionary, coded: bool) 
     return StoredColumn(name, kind, values.dtype.name, coded)
 
 
-def _levels(keys: Keys, dictionary: Dictionary, rows: int) -> pl.DataFrame:
-    """The table of levels: of rows that lack nothing that is required, as all are that are left."""
-    tables = [pl.DataFrame({"column": [MISSING], "code": [1], "rows": [rows], "text": [""]})]
-    for name, known in keys.values.items():
-        of_column = known.rename({"value": dictionary.columns[name].kind}).with_row_index("code", 1)
-        tables.append(of_column.with_columns(column=pl.lit(name), code=pl.col("code").cast(pl.Int64)))
-    table = pl.concat(tables, how="diagonal").with_columns(split=pl.lit("train"), pattern=pl.lit(1, pl.Int64))
-    missing = [pl.lit(None, dtype).alias(name) for name, dtype in LEVELS_SCHEMA.items() if name not in table.columns]
-    return table.with_columns(missing).select(pl.col(name).cast(dtype) for name, dtype in LEVELS_SCHEMA.items())
+def _levels(column: StoredColumn, keys: Keys, rows: int) -> pl.DataFrame:
+    """The table of levels of a column: of rows that lack nothing that is required, as all are that are left."""
+    known = pl.DataFrame({"value": [], "rows": []})
+    if column.name == MISSING:
+        known = pl.DataFrame({"value": [""], "rows": [rows]})
+    elif column.coded:
+        known = keys.values[column.name]
+    table = known.rename({"value": column.kind}).with_row_index("code", 1)
+    return levels.completed(table.with_columns(column=pl.lit(column.name), split=pl.lit("train"), pattern=pl.lit(1)))
 
 
 def _write_shards(folder: Path, columns: Mapping[str, np.ndarray]) -> tuple[list[Shard], np.ndarray]:
@@ -226,14 +223,14 @@ def _finish(
     files: Sequence[IngestedFile],
     rows: int,
     columns: tuple[StoredColumn, ...] = (),
-    levels: pl.DataFrame | None = None,
+    tables: Sequence[pl.DataFrame] = (),
     written: Sequence[Shard] = (),
     sums: np.ndarray | None = None,
     dropped: Mapping[str, int] | None = None,
 ) -> Manifest:
-    """Write what stands beside the shards, and the manifest."""
+    """Write the files beside the shards, and the manifest."""
     with writing(folder / shards.LEVELS):
-        shards.write_table(folder / shards.LEVELS, pl.DataFrame(schema=LEVELS_SCHEMA) if levels is None else levels)
+        levels.write(folder / shards.LEVELS, tables)
         shards.save(folder / shards.CHECKSUMS, np.zeros((0, 0), np.uint64) if sums is None else sums)
         manifest = Manifest(
             NAME,
@@ -245,7 +242,7 @@ def _finish(
             tuple(written),
             rows,
             dict(dropped or {}),
-            {name: digests.of(folder / name) for name in (shards.LEVELS, shards.CHECKSUMS)},
+            {name: digests.sha256(folder / name) for name in (shards.LEVELS, shards.CHECKSUMS)},
         )
         manifest.write(folder / shards.MANIFEST)
     return manifest

@@ -1,10 +1,10 @@
-"""What collapsed rows (data.collapse) are called, for those who read them."""
+"""The names of collapsed rows (data.collapse), for their readers."""
 
 import hashlib
 from collections.abc import Sequence
 
 NAME = "collapsed"
-"""What collapsed rows are called in place of an input file."""
+"""The name of collapsed rows, in the place of the name of an input file."""
 
 ROWS = "collapsed.rows"
 """The column with the number of rows that a row stands for. No column of the data has such a name, nor that of `sum_name`."""
@@ -16,5 +16,5 @@ def sum_name(frequency: str) -> str:
 
 
 def identity(data: Sequence[str]) -> str:
-    """What rows were collapsed, by the digests of the manifests that they are of."""
+    """Return the identity of the collapsed rows: the digests of the manifests of their files."""
     return hashlib.sha256("".join(data).encode()).hexdigest()

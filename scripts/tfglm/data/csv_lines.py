@@ -1,13 +1,14 @@
-"""The lines of a CSV file and their fields: what a row is, whichever parser reads it.
+"""The lines of a CSV file and their fields: the rules for rows, shared by all parsers.
 
-- A row is a line. Lines end with a line feed, or with a carriage return and a line feed; the last one may lack its end. Any
-  other carriage return, or a NUL byte, makes its line unreadable. Lines without any character are no rows.
-- Fields are separated by commas, or by what the layout says. A quote that begins a field lasts to the next one that is not
-  doubled; in between, separators belong to the field and "" is a quote. What stands behind the closing quote is added;
-  elsewhere a quote is a character as any.
-- A quoted field ends in its line. A line that does not close a quote is unreadable: it may have been cut, and its text would
-  take in the next line. Where the lines behind it complete a regular record, they are unreadable with it.
-- Each row has as many fields as the header, which is the first line that is not blank.
+- A row is a line. Lines end with a line feed, or with a carriage return and a line feed; the last line may lack its end. A
+  line with any other carriage return, or with a NUL byte, is unreadable. Lines without any character are no rows.
+- Fields are separated by commas, or by the separator of the layout. A quote at the start of a field opens quoted text,
+  which lasts until the next quote that is not doubled. Within it, separators belong to the field and "" is a quote. Text
+  behind the closing quote is appended; elsewhere a quote is an ordinary character.
+- A quoted field ends in its line. A line that does not close a quote is unreadable: it may have been cut, and its text
+  would absorb the next line. If the following lines complete a regular record, they are unreadable too.
+- Each row has as many fields as the header, which is the first line that is not blank, and no comment if the layout has some.
+  A file without a header begins with a row.
 """
 
 import codecs
@@ -24,13 +25,16 @@ MOST_SPANNED = 1000
 MOST_SPANNED_BYTES = 1 << 16
 """A text in quotes that is longer is taken for a line that was cut."""
 
-MOST_BLANK = 1000
-"""Blank lines that may stand before the header."""
+MOST_SKIPPED = 1000
+"""Most blank lines and comments before the header."""
+
+DAMAGED = "\0damaged: "
+"""Stands before the problem of a line that could not be converted to CSV. No other converted line has a NUL byte."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is wrong with a line: in short, as the account of rows counts it, and in full with the remedy."""
+class LineProblem:
+    """The problem of a line: a short `reason` for the account of rows, and a `remark` with the remedy."""
 
     reason: str
     remark: str
@@ -41,17 +45,19 @@ def is_blank(line: bytes) -> bool:
     return not line.removeprefix(codecs.BOM_UTF8).strip()
 
 
-def header_line(stream: IO[bytes], longest: int = -1) -> tuple[list[bytes], bytes]:
-    """The blank lines that a file begins with, and the line behind them, as far as its first `longest` bytes."""
-    blank: list[bytes] = []
-    while (line := stream.readline(longest)) and is_blank(line) and len(blank) < MOST_BLANK:
-        blank.append(line)
-    return blank, line
+def header_line(stream: IO[bytes], longest: int = -1, comment: bytes = b"") -> tuple[list[bytes], bytes]:
+    """The blank lines and comments that a file begins with, and the line behind them, as far as its first `longest` bytes."""
+    skipped: list[bytes] = []
+    while (line := stream.readline(longest)) and len(skipped) < MOST_SKIPPED:
+        if not is_blank(line) and not (comment and line.removeprefix(codecs.BOM_UTF8).startswith(comment)):
+            break
+        skipped.append(line)
+    return skipped, line
 
 
 @cache
 def field_pattern(separator: bytes) -> re.Pattern[bytes]:
-    """A quoted field and what stands behind it, or a bare one."""
+    """A quoted field and the text behind it, or a bare field."""
     others = b"[^" + re.escape(separator) + b"]*"
     return re.compile(rb'"((?:[^"]+|"")*+)"(' + others + rb')|((?!")' + others + b")")
 
@@ -90,12 +96,12 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def count_of_lines(data: np.ndarray) -> int:
-    """How many lines some bytes (uint8) are."""
+    """Return the number of lines in some bytes (uint8)."""
     return int(np.count_nonzero(data == NEWLINE)) + (len(data) > 0 and data[-1] != NEWLINE)
 
 
 def lines_with_rows(data: np.ndarray) -> np.ndarray:
-    """Which lines of some bytes (uint8) hold a row, counted from 0: those that are not blank."""
+    """Return the numbers, from 0, of the lines of some bytes (uint8) that are not blank."""
     ends = np.flatnonzero(data == NEWLINE)
     if len(data) and data[-1] != NEWLINE:
         ends = np.append(ends, len(data))
@@ -124,20 +130,28 @@ def ends_in_quotes(data: bytes | memoryview, separator: bytes) -> bool:
         size *= 4
 
 
-def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes) -> dict[int, Problem]:
-    """The lines that are no row of a file, by their number, whatever their values are. `headers` are the ways in which its header
-    may be written."""
+def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes) -> dict[int, LineProblem]:
+    """Return the lines that are no row of a file, by number, regardless of their values.
+
+    `headers` are the ways in which the header may be written.
+    """
     size = len(headers[0])
-    problems: dict[int, Problem] = {}
+    problems: dict[int, LineProblem] = {}
     for number, line in enumerate(lines):
         if not line or number in problems:
             continue
         if b"\0" in line:
-            problems[number] = Problem("NUL byte", "holds a NUL byte, which no text does; correct or remove the line")
+            first, *_ = fields_of(line, separator) or [b""]
+            if first.startswith(DAMAGED.encode()):
+                problems[number] = LineProblem("damaged line", first.decode().removeprefix(DAMAGED))
+                continue
+            problems[number] = LineProblem(
+                "NUL byte", "holds a NUL byte, which no text does; correct or remove the line"
+            )
             continue
         if b"\r" in line:
-            remark = "holds a carriage return, which is no line end by itself; correct or remove the line"
-            problems[number] = Problem("carriage return", remark)
+            remark = "holds a carriage return in the middle of the line; correct or remove the line"
+            problems[number] = LineProblem("carriage return", remark)
             continue
         bare = b'"' not in line and line.count(separator) + 1 == size
         if bare and not any(header[0] in line for header in headers):
@@ -147,21 +161,21 @@ def problems_of(lines: list[bytes], headers: list[list[bytes]], separator: bytes
             problems |= open_record(lines, number, size, separator)
         elif [field.strip() for field in fields] in headers:
             remark = "repeats the header in the middle of the file; remove the line"
-            problems[number] = Problem("repeated header", remark)
+            problems[number] = LineProblem("repeated header", remark)
         elif len(fields) != size:
             remark = f"{len(fields)} fields where the header has {size}; correct or remove the line"
-            problems[number] = Problem("wrong number of fields", remark)
+            problems[number] = LineProblem("wrong number of fields", remark)
     return problems
 
 
-def open_record(lines: list[bytes], first: int, fields: int, separator: bytes) -> dict[int, Problem]:
-    """What is wrong with the line `first`, which leaves a quote open, and with those that complete its record."""
+def open_record(lines: list[bytes], first: int, fields: int, separator: bytes) -> dict[int, LineProblem]:
+    """Return the problem of the line `first`, which leaves a quote open, and of the lines that complete its record."""
     last = last_of_record(lines, first, fields, separator)
     if not last:
         remark = "a quoted text is not closed in its line, which may have been cut; correct or remove the line"
-        return {first: Problem("open quote", remark)}
+        return {first: LineProblem("open quote", remark)}
     remark = f"begins a quoted text of {last - first + 1} lines, but a row is one line; correct or remove these lines"
-    problem = Problem("row of several lines", remark)
+    problem = LineProblem("row of several lines", remark)
     return {number: problem for number in range(first, last + 1) if lines[number]}
 
 
@@ -181,8 +195,10 @@ def last_of_record(lines: list[bytes], first: int, fields: int, separator: bytes
 
 
 def end_of_records(data: bytearray, end: int, fields: int, separator: bytes) -> int:
-    """Where to cut whole lines, the first `end` bytes, so that a record of so many fields that one of the last lines begins, and
-    that goes on behind them, stays together."""
+    """Return where to cut whole lines, at most at byte `end`.
+
+    A record of so many fields may begin in the last lines and continue behind them. The cut keeps it in one piece.
+    """
     first = max(end - MOST_SPANNED_BYTES, 0)
     at = data.find(b"\n", first, end) + 1 if first else 0
     if data.find(b'"', at, end) < 0:

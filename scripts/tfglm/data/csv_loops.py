@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from tfglm.loops import compiled
 
 VECTOR = 64
-"""Bytes that are compared at once. So many must be readable behind the lines."""
+"""Bytes that are compared together. As many bytes must be readable behind the lines."""
 
 WORD = 8
 """Bytes of an entry that fit into one machine word, which then identifies it."""
@@ -23,7 +23,7 @@ FREE = 0x0A0A0A0A0A0A0A0A
 """Marks a free bucket: no entry has line ends."""
 
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""Of Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): 2^64 divided by the golden ratio."""
+"""The multiplier of Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): 2^64 divided by the golden ratio."""
 
 LOAD = 16
 """Buckets for each distinct entry, as far as there are so many: where two entries meet, the processor has foreseen wrongly."""
@@ -83,7 +83,7 @@ def lowest_bit(typing_context, bits):
 
 @intrinsic
 def count_of_bits(typing_context, bits):
-    """How many bits of a uint64 are set."""
+    """Return the number of set bits of a uint64."""
 
     def generate(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -93,16 +93,16 @@ def count_of_bits(typing_context, bits):
 
 @compiled
 def bucket_of(word, bits):
-    """Where the search for an entry begins, among 2^bits buckets."""
+    """Return the bucket, among 2^bits, where the search for an entry begins."""
     return (word * FACTOR) >> np.uint64(np.int64(64) - bits)
 
 
 @compiled
 def number_of(word, slot, buckets, numbers, entries, known, bits):
-    """The number of an entry of a slot among its distinct ones, which a new one is added to; -1 if there is no room for it.
+    """Return the number of an entry among the distinct entries of its slot, adding a new entry; -1 if there is no room.
 
     `buckets`, uint64 [slots, buckets], and `numbers`, uint16 [slots, buckets], are the hash table; `entries`, uint64
-    [slots, most], has the distinct entries, the first `known`, int64 [slots], of them; of the buckets, 2^`bits` are in use.
+    [slots, most], holds the distinct entries; the first `known`, int64 [slots], are filled. 2^`bits` buckets are in use.
     """
     one = np.uint64(1)
     bucket = bucket_of(word, bits[slot])
@@ -131,9 +131,10 @@ def number_of(word, slot, buckets, numbers, entries, known, bits):
 
 @compiled
 def read_entries(data, places, rows, field, fields, slot, buckets, numbers, entries, known, bits, out):
-    """Whether all entries of a field are short and find room: their numbers, uint16 [rows], by `number_of`.
+    """Number the entries of a field with `number_of`, uint16 [rows]. Return whether all are short and find room.
 
-    Entry f of row r stands between `places`, uint32, number fields * r + f and the next one, both excluded.
+    Entry f of row r lies between the `places` (uint32) with the numbers fields * r + f and fields * r + f + 1, both
+    excluded.
     """
     one, longest = np.uint64(1), np.uint64(0)
     used = bits[slot]
@@ -156,10 +157,10 @@ def read_entries(data, places, rows, field, fields, slot, buckets, numbers, entr
 
 @compiled
 def parse(data, size, separator, fields, wanted, buckets, numbers, entries, known, bits, out):
-    """The number of rows of the lines `data[:size]`, uint8, and for each row the numbers of its entries in the fields `wanted`,
-    `out`, uint16 [wanted, most rows]; -1 rows if the lines are not plain.
+    """Number the entries of the lines `data[:size]`, uint8, in the fields `wanted`.
 
-    The distinct entries are kept from call to call: see `number_of`.
+    Returns the number of rows, or -1 if the lines are not plain. `out`, uint16 [wanted, most rows], receives the number of
+    each entry. The distinct entries are kept from call to call: see `number_of`.
     """
     one, vector, fields = np.uint64(1), np.uint64(VECTOR), np.uint64(fields)
     most = max(np.uint64(PLACES), fields)
@@ -200,7 +201,7 @@ def parse(data, size, separator, fields, wanted, buckets, numbers, entries, know
             ):
                 return -1
         rows += whole
-        # What is left begins the next tile.
+        # The rest of this tile begins the next one.
         for place in range(found - whole * fields):
             places[np.uint64(place)] = places[whole * fields + np.uint64(place)]
         found -= whole * fields

@@ -1,4 +1,4 @@
-"""What the columns of all input files hold together: the levels in a stable order with their counts, and the account of rows."""
+"""The columns of all input files together: their levels in a stable order with counts, and the account of rows."""
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,24 +11,31 @@ import polars as pl
 from tfglm import digests
 from tfglm.config import SPLITS
 from tfglm.data.kinds import ABSENT, EXACT_BELOW, RARE, Kind
+from tfglm.data.limits import FAR
 from tfglm.data.shards import MISSING, IngestedFile
 from tfglm.errors import UserError
 
-MOST_LISTED = 2**16
-"""Distinct texts of a column that the dictionary lists; more are read from the tables of levels (`training_values`)."""
+MOST_LISTED = 2**8
+"""Distinct values of a column that the dictionary lists; more are read from the tables of levels (`training_values`)."""
+
+MOST_COMPARED = 2**16
+"""Distinct texts of a column among which `alike_levels` looks."""
 
 
 @dataclass(frozen=True)
 class Column:
     """One column over all files.
 
-    `distinct` is how many distinct values it has in the training rows; None if some file stores it as plain numbers alone, so
-    that it cannot be categorical. `levels` are these values, sorted (numbers by size, text by code point), and `train_rows` how
-    often each occurs; both are None where some file stores it as plain numbers too, and where it has more than MOST_LISTED
-    texts. Values with fewer than `fewest` training rows are rare, `rare_levels` of them with `rare_rows` rows together: as a
-    categorical column, it has the level RARE instead of them. With `missing_rows`, None if rows without a value are dropped, it
-    has the level ABSENT, of so many training rows. `mean` and `variance` (divisor n), `minimum` and `maximum` are those of the
-    training rows, of images those of all pixels, None for text. Rows that lack a value in a required column count nowhere here.
+    `distinct` is the number of distinct values in the training rows. It is None if some file stores the column only as
+    plain numbers, so that it cannot be categorical. `levels` are the distinct values, sorted (numbers by size, text by code
+    point), and `train_rows` their frequencies. Both are None if some file also stores plain numbers, or if there are more
+    than MOST_LISTED values.
+
+    Values with fewer than `fewest` training rows are rare: `rare_levels` values with `rare_rows` rows in total. A
+    categorical column has the level RARE instead of them. `missing_rows` is the number of training rows of the level
+    ABSENT, or None if rows without a value are dropped. `mean`, `variance` (divisor n), `minimum` and `maximum` are
+    computed over the training rows, for images over all pixels; they are None for text. Rows that lack a value in a
+    required column count nowhere here.
     """
 
     name: str
@@ -52,6 +59,12 @@ class Column:
         return self.mean, self.variance
 
     @property
+    def is_far(self) -> bool:
+        """Whether the mean of a column of numbers is more than FAR standard deviations from 0."""
+        mean, variance = self.moments
+        return variance < (mean / FAR) ** 2
+
+    @property
     def limits(self) -> tuple[float, float]:
         """Minimum and maximum of a column of numbers."""
         assert self.minimum is not None and self.maximum is not None
@@ -60,42 +73,49 @@ class Column:
     @property
     def labels(self) -> list[str]:
         """The levels of the column as a categorical one, as text; of a column whose levels are listed."""
-        return labels(self, self._counted)[0]
+        return labels(self, self.listed)[0]
 
     @property
     def rare(self) -> list[str]:
         """The values behind the level RARE, as text; of a column whose levels are listed."""
-        return labels(self, self._counted)[1]
+        return labels(self, self.listed)[1]
 
     @property
-    def _counted(self) -> pl.DataFrame:
+    def listed(self) -> pl.DataFrame:
+        """`levels` and `train_rows` as `training_values` has them."""
         return pl.DataFrame(
             {"value": self.levels, "rows": self.train_rows}, {"value": VALUE_TYPES[self.kind], "rows": pl.Int64}
         )
 
 
 VALUE_TYPES = {"text": pl.String, "integer": pl.Int64, "number": pl.Float64}
-"""Of the values of a column of each kind."""
+"""The type of the values of a column, by kind."""
 
 
 @dataclass(frozen=True)
 class Dictionary:
-    """The columns by name; the names of those `required`, without a value of which a row is dropped; and the number of usable
-    rows of each split."""
+    """The columns by name, the names of the `required` columns, and the number of usable rows of each split.
+
+    Rows without a value in a required column are dropped.
+    """
 
     columns: dict[str, Column]
     required: list[str]
     rows: dict[str, int]
+    data: list[str]
+    """The digests of the manifests that it was made from."""
 
     def write(self, path: Path) -> None:
         digests.write_json(path, asdict(self), indent=None)
 
     @classmethod
-    def load(cls, path: Path) -> "Dictionary":
-        """Raises UserError if the file has changed since it was written."""
-        raw = digests.read_json(path, needs=["columns", "required", "rows"])
+    def load(cls, path: Path, data: Collection[str], user: Path) -> "Dictionary":
+        """Raises UserError if the file has changed since it was written, or was made from other `data` than its `user` was."""
+        raw = digests.read_json(path, needs=["columns", "required", "rows", "data"])
+        if raw["data"] != [*data]:
+            raise digests.made_from_another("set of rows", path, user)
         columns = {name: Column(**column) for name, column in raw["columns"].items()}
-        return cls(columns, raw["required"], raw["rows"])
+        return cls(columns, raw["required"], raw["rows"], raw["data"])
 
 
 def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]:
@@ -107,7 +127,7 @@ def labels(column: Column, counted: pl.DataFrame) -> tuple[list[str], list[str]]
 
 
 def written(values: pl.Series) -> pl.Series:
-    """How values are written in tables: text as it is, whole numbers without a point."""
+    """Return values as tables show them: text unchanged, whole numbers without a decimal point."""
     if values.dtype == pl.Float64:
         return pl.Series(values.name, [None if value is None else repr(value) for value in values], dtype=pl.String)
     return values.cast(pl.String)
@@ -121,14 +141,14 @@ def lacks(pattern: str, required: Collection[str]) -> bool:
 def merge(
     files: Sequence[IngestedFile], missing: Mapping[str, str] | None = None, rare: Mapping[str, int] | None = None
 ) -> Dictionary:
-    """The dictionary of several ingested files.
+    """Build the dictionary of several ingested files.
 
     Parameters
     ----------
     files
         Files with the same columns.
     missing
-        By column, whether a row without a value is dropped (`drop`, the default) or the lack of it is a level (`level`).
+        By column, whether rows without a value are dropped (`drop`, the default) or have a level of their own (`level`).
     rare
         By column, the number of training rows below which a level is rare.
 
@@ -139,39 +159,59 @@ def merge(
     Raises
     ------
     UserError
-        Where one file holds text and another numbers, for a column that has no value in any file, and for a value that is
-        written like a level that stands for others.
+        If a column is text in one file and numbers in another, has no value in any file, or has a value that is written
+        like a reserved level such as `(rare)`.
     """
     missing, rare = missing or {}, rare or {}
     names = files[0].names
     required = [name for name in names if missing.get(name, "drop") == "drop"]
-    levels = pl.concat([used_levels(file, required) for file in files])
-    counted = levels.filter(pl.col("column") == MISSING).group_by("split").agg(pl.col("rows").sum())
-    rows = dict.fromkeys(SPLITS, 0) | dict(counted.iter_rows())
-    check_not_empty(files, names)
-    columns = {name: merge_column(name, files, levels, rare.get(name, 1), name not in required) for name in names}
-    check_labels(levels, rare, set(names) - set(required))
-    return Dictionary(columns, required, rows)
+    lacking = [lacking_patterns(file, required) for file in files]
+    rows = dict.fromkeys(SPLITS, 0)
+    for file, patterns in zip(files, lacking, strict=True):
+        for split, of_pattern in without(file.levels(MISSING), patterns).select("split", "rows").iter_rows():
+            rows[split] += of_pattern
+    columns = {}
+    for name in names:
+        column = _ColumnOfFiles.of(name, files, lacking)
+        check_labels(name, column.counted, rare, set(names) - set(required))
+        columns[name] = merge_column(column, rare.get(name, 1), name not in required)
+    return Dictionary(columns, required, rows, [file.manifest.digest for file in files])
 
 
-def used_levels(file: IngestedFile, required: Collection[str], columns: Collection[str] | None = None) -> pl.DataFrame:
-    """The table of levels of a file without the rows that lack a required value; of the split `predict`, all rows. Of the given
-    stored `columns` alone, if there are any."""
-    patterns = file.levels.filter(pl.col("column") == MISSING).select("code", "text").unique()
-    dropped = [code for code, text in patterns.iter_rows() if lacks(text, required)]
-    levels = file.levels if columns is None else file.levels.filter(pl.col("column").is_in(list(columns)))
-    return levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(dropped))
+def lacking_patterns(file: IngestedFile, required: Collection[str]) -> list[int]:
+    """Return the codes of the patterns of missing values that lack a required value."""
+    required = set(required)
+    return [code for code, pattern in enumerate(file.values(MISSING), start=1) if lacks(pattern, required)]
+
+
+def without(levels: pl.DataFrame, lacking: Collection[int]) -> pl.DataFrame:
+    """Return a table of levels without the rows of some patterns. The split `predict` keeps all rows."""
+    return levels.filter((pl.col("split") == "predict") | ~pl.col("pattern").is_in(lacking)) if lacking else levels
+
+
+def used_levels(file: IngestedFile, required: Collection[str], column: str) -> pl.DataFrame:
+    """Return the table of levels of a stored column, without the rows that lack a required value.
+
+    For the split `predict` it counts all rows.
+    """
+    return without(file.levels(column), lacking_patterns(file, required))
 
 
 def training_values(files: Iterable[IngestedFile], column: str, kind: Kind, required: Collection[str]) -> pl.DataFrame:
-    """The distinct values of a column of this kind in the training rows that lack no required one, sorted, and their rows: as
-    they are, whatever data.rare says. Columns: `value`, `rows`."""
-    tables = [used_levels(file, required, [file.codes(column).name]) for file in files]
-    return counted_values(pl.concat(tables), kind)
+    """Return the distinct values of a column in the training rows that lack no required value, sorted, and their rows.
+
+    The values are unmerged, regardless of data.rare. Columns: `value`, `rows`.
+    """
+    return counted_values(pl.concat([used_levels(file, required, file.codes(column).name) for file in files]), kind)
+
+
+def counted_levels(column: Column, files: Iterable[IngestedFile], required: Collection[str]) -> pl.DataFrame:
+    """Return `training_values`, from the dictionary if it lists them. Raises LookupError for plain numbers."""
+    return training_values(files, column.name, column.kind, required) if column.levels is None else column.listed
 
 
 def counted_values(levels: pl.DataFrame, kind: Kind) -> pl.DataFrame:
-    """The same of some levels of one column."""
+    """Return the distinct values and their rows, from some levels of one column."""
     train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
     known = train.select(value_of(kind).alias("value"), "rows").drop_nulls("value")
     return known.group_by("value").agg(pl.col("rows").sum()).sort("value")
@@ -182,52 +222,62 @@ def value_of(kind: Kind) -> pl.Expr:
     return pl.coalesce("number", pl.col("integer").cast(pl.Float64)) if kind == "number" else pl.col(kind)
 
 
-def has_values(file: IngestedFile, name: str) -> bool:
-    """Whether some row of the file has a value in the column."""
-    stored = file.levels.filter(pl.col("column") == name, pl.col("rows") > 0)
-    return bool(((stored["code"] > 0) | stored["mean"].is_not_null()).any())
+@dataclass(frozen=True)
+class _ColumnOfFiles:
+    """A column in all files: where it has values, by the kind of these, and its tables of levels without rows that lack a
+    required value, those `stored` under its name and those `counted`, which have its codes where there are any."""
 
+    name: str
+    files: Sequence[IngestedFile]
+    kinds: Mapping[Kind, str]
+    stored: pl.DataFrame
+    counted: pl.DataFrame
 
-def check_not_empty(files: Sequence[IngestedFile], names: Iterable[str]) -> None:
-    """Raise UserError for a column without a value in any row of any file."""
-    if not any(file.levels.height for file in files):
-        return
-    for name in names:
-        if not any(has_values(file, name) for file in files):
+    @classmethod
+    def of(cls, name: str, files: Sequence[IngestedFile], lacking: Sequence[Collection[int]]) -> "_ColumnOfFiles":
+        """`lacking` are the `lacking_patterns` of each file. Raises UserError for a column without a value in any row."""
+        tables = [file.levels(name) for file in files]
+        # Of a column that a file has no value of, it does not tell the kind.
+        kinds = {
+            file.column(name).kind: file.manifest.source
+            for file, table in zip(files, tables, strict=True)
+            if table.filter(pl.col("rows") > 0, (pl.col("code") > 0) | pl.col("mean").is_not_null()).height
+        }
+        if not kinds and any(file.manifest.shards for file in files):
             where = ", ".join(file.manifest.source for file in files)
             raise UserError(
                 f"column `{name}`: no kept row of any file has a value ({where})\n"
                 "  take it out of data.columns, or choose files that have it"
             )
+        kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
+        stored = pl.concat([without(*each) for each in zip(tables, lacking, strict=True)])
+        codes = [
+            without(file.levels(file.codes(name).name), patterns)
+            for file, patterns in zip(files, lacking, strict=True)
+            if file.has_codes(name) and file.codes(name).name != name
+        ]
+        return cls(name, files, kinds, stored, pl.concat([stored, *codes]))
 
 
-def merge_column(
-    name: str, files: Sequence[IngestedFile], levels: pl.DataFrame, fewest: int, missing_is_level: bool
-) -> Column:
+def merge_column(column: _ColumnOfFiles, fewest: int, missing_is_level: bool) -> Column:
     """Merge a column over all files.
 
     Parameters
     ----------
-    name
-        The column.
-    files
-        All that are ingested.
-    levels
-        Their level tables of the rows in use, one below the other.
+    column
+        Its tables of levels.
     fewest
-        Rows that a level needs to be one of its own (data.rare).
+        Rows that a level needs to be kept apart (data.rare).
     missing_is_level
         Whether a missing value is a level (data.missing).
 
     Raises
     ------
     UserError
-        If the column is text in one file and not in another, or an integer beyond 2^53 in one and a number in another.
+        If the column is text in some files only, or an integer beyond 2^53 in one file and a number in another.
     """
-    # Of a column that a file has no value of, it does not tell the kind.
-    kinds = {file.column(name).kind: file.manifest.source for file in files if has_values(file, name)}
-    kinds = kinds or {files[0].column(name).kind: files[0].manifest.source}
-    alone = next((kind for kind in ("text", "image") if kind in kinds), None)
+    name, files, kinds = column.name, column.files, column.kinds
+    alone: Kind | None = "text" if "text" in kinds else "image" if "image" in kinds else None
     if alone and len(kinds) > 1:
         other = next(kind for kind in kinds if kind != alone)
         raise UserError(
@@ -236,12 +286,11 @@ def merge_column(
         )
     if alone == "image":
         check_sizes(name, files)
-        pixels = summarise(levels.filter(pl.col("split") == "train", pl.col("column") == name), "number")
+        pixels = summarise(column.stored.filter(pl.col("split") == "train"), "number")
         return Column(name, "image", None, None, None, fewest, 0, 0, None, *pixels)
     kind: Kind = "text" if "text" in kinds else "number" if "number" in kinds else "integer"
-    train = levels.filter(pl.col("split") == "train", pl.col("rows") > 0)
-    codes = [file.codes(name).name for file in files if file.has_codes(name)]
-    coded = train.filter(pl.col("column").is_in([name, *codes]))
+    is_train = (pl.col("split") == "train") & (pl.col("rows") > 0)
+    coded = column.counted.filter(is_train)
     absent = coded.filter(value_of(kind).is_null() & pl.col("mean").is_null())["rows"].sum()
     missing_rows = int(absent) if missing_is_level else None
     if kind == "number" and (coded["integer"].abs() > EXACT_BELOW).any():
@@ -249,12 +298,12 @@ def merge_column(
             f"column `{name}` is integer in {kinds['integer']}, with values beyond 2^53, but number in {kinds['number']}, which "
             f"cannot tell such values apart\n  give it the type integer, or string, in the layouts of both"
         )
-    moments = (None, None, None, None) if kind == "text" else summarise(train.filter(pl.col("column") == name), kind)
-    if len(codes) < len(files):
+    moments = (None, None, None, None) if kind == "text" else summarise(column.stored.filter(is_train), kind)
+    if not all(file.has_codes(name) for file in files):
         return Column(name, kind, None, None, None, fewest, 0, 0, missing_rows, *moments)
     values = counted_values(coded, kind)
     rare = values.filter(pl.col("rows") < fewest)
-    is_listed = len(values) <= MOST_LISTED if kind == "text" else set(codes) == {name}
+    is_listed = len(values) <= MOST_LISTED
     levels_of, rows = (values["value"].to_list(), values["rows"].to_list()) if is_listed else (None, None)
     rare_rows = int(rare["rows"].sum())
     return Column(name, kind, len(values), levels_of, rows, fewest, len(rare), rare_rows, missing_rows, *moments)
@@ -271,11 +320,10 @@ def check_sizes(name: str, files: Sequence[IngestedFile]) -> None:
         )
 
 
-def check_labels(levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
+def check_labels(name: str, levels: pl.DataFrame, rare: Collection[str], missing_is_level: Collection[str]) -> None:
     """Raise UserError if a value is written like the level that stands for others in its column."""
     for level, key, columns in ((RARE, "rare", rare), (ABSENT, "missing", missing_is_level)):
-        same_text = levels.filter(pl.col("text") == level, pl.col("column").is_in(sorted(columns)))
-        for name in same_text["column"].unique().sort():
+        if name in columns and (levels["text"] == level).any():
             raise UserError(
                 f"column `{name}` holds the value `{level}`, which is also the name of the level that data.{key} "
                 "makes\n"
@@ -315,23 +363,28 @@ def account(files: Sequence[IngestedFile], dictionary: Dictionary) -> dict:
         for name, column in dictionary.columns.items()
         if column.rare_levels
     }
-    alike = {name: groups for name, column in dictionary.columns.items() if (groups := alike_levels(column))}
+    texts = {
+        name: training_values(files, name, "text", dictionary.required)
+        for name, column in dictionary.columns.items()
+        if column.kind == "text" and column.distinct and column.distinct <= MOST_COMPARED
+    }
+    alike = {name: groups for name, values in texts.items() if (groups := alike_levels(values))}
     return {**added(list(by_file.values())), "rare": rare, "alike": alike, "files": by_file}
 
 
-def alike_levels(column: Column) -> list[list[tuple[str, int]]]:
-    """The groups of levels of a text column that differ only in blanks at their ends, in characters without a shape, or in how
-    Unicode composes a letter; each level with its training rows."""
-    if column.kind != "text" or column.levels is None or column.train_rows is None:
-        return []
+def alike_levels(values: pl.DataFrame) -> list[list[tuple[str, int]]]:
+    """Return groups of texts that look the same, each text with its training rows.
+
+    They differ only in blanks at their ends, in invisible characters, or in how Unicode composes a letter.
+    """
     groups: dict[str, list[tuple[str, int]]] = {}
-    for level, rows in zip(column.levels, column.train_rows, strict=True):
+    for level, rows in values.iter_rows():
         groups.setdefault(shape_of(level), []).append((level, rows))
     return [group for group in groups.values() if len(group) > 1]
 
 
 def shape_of(level: str) -> str:
-    """What a level looks like: composed (NFC), without formatting characters (Cf) and blanks at its ends."""
+    """Return a level as it looks: composed (NFC), without formatting characters (Cf) and blanks at its ends."""
     if level.isascii():
         return level.strip()
     composed = unicodedata.normalize("NFC", level)
@@ -348,7 +401,7 @@ def added(parts: Sequence) -> Any:
 
 def account_file(file: IngestedFile, required: Collection[str]) -> dict:
     """`account` for one file. Raises RuntimeError if the rows do not add up, which would be a defect of tfglm."""
-    patterns = file.levels.filter(pl.col("column") == MISSING)
+    patterns = file.levels(MISSING)
     splits: dict[str, Any] = {split: {"rows": 0, "dropped": {}, "used": 0} for split in SPLITS}
     for split, text, rows in patterns.select("split", "text", "rows").iter_rows():
         part = splits[split]

@@ -1,7 +1,7 @@
-"""Rows of a column as its distinct values and which of them each row has.
+"""A column as its distinct values, and the position among them of each row's value.
 
-Arrow arrays are made and filled by polars here and in the other modules of ingest: `pyarrow.array` and `fill_null` would import
-pandas, which takes longer than a small file.
+Here and in the other modules of ingest, polars makes and fills Arrow arrays: `pyarrow.array` and `fill_null` would import
+pandas, which takes longer than ingesting a small file.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,7 +19,8 @@ MOST_KEPT = 16
 
 
 class Recent(Generic[Result]):
-    """What was computed of the values of recent blocks, by the identity of their arrays: the same one often comes again."""
+    """A cache of results for the values of recent blocks, keyed by the identity of their arrays: the same array often
+    recurs."""
 
     def __init__(self) -> None:
         self._results: dict[Hashable, tuple[list[pa.Array], Result]] = {}
@@ -35,18 +36,18 @@ class Recent(Generic[Result]):
         return there[1]
 
     def forget(self) -> None:
-        """Compute anew from now on."""
+        """Forget all results."""
         self._results = {}
 
 
 @dataclass(frozen=True)
 class Distinct:
-    """Some rows of a column: which of the `values` each row has, -1 for a missing one.
+    """Some rows of a column: which of the `values` each row has, -1 for a missing value.
 
-    Without a `table` that is what `numbers`, int32 [rows], are. The compiled parser gives numbers, uint16, of entries instead,
-    and the table, int32 [entries], has the place of the value of each: what follows from the values goes into the table, and
-    the rows are gone through at the end alone. Then `rows`, uint32, says which ones these are, if not all in `numbers`.
-    Not every one of the values need occur, and one may be there twice.
+    Without a `table`, `numbers`, int32 [rows], are positions in `values`. The compiled parser instead gives numbers,
+    uint16, of entries, and the `table`, int32 [entries], has the position of the value of each entry. Then computations
+    change only the table, and touch the rows once at the end. `rows`, uint32, selects rows, if they are not all in
+    `numbers`. Some values may not occur, and a value may occur twice in `values`.
     """
 
     values: pa.Array
@@ -56,7 +57,7 @@ class Distinct:
 
     @classmethod
     def of(cls, array: pa.Array) -> "Distinct":
-        """An array as it is; nulls and NaN are missing values."""
+        """An array unchanged; nulls and NaN are missing values."""
         array = array.dictionary_encode()
         values = array.dictionary
         indices = pl.Series(array.indices).fill_null(-1).to_numpy()
@@ -97,7 +98,7 @@ class Distinct:
         return Distinct(self.values, self.numbers, self.table, taken)
 
     def compact(self) -> "Distinct":
-        """The same rows, with the values that occur in them alone."""
+        """The same rows, with only the values that occur in them."""
         indices = self.indices
         used = np.zeros(len(self.values) + 1, bool)
         used[indices] = True  # -1 is the last
@@ -110,17 +111,17 @@ class Distinct:
 
     def decoded(self) -> pl.Series:
         """The values row by row."""
-        # Behind the values stands a missing one, for the index -1.
+        # The last value is missing; index -1 selects it.
         values = pl.Series(self.values).extend_constant(None, 1)
         indices = self.indices
         return values.gather(np.where(indices < 0, len(self.values), indices))
 
 
 def joined(columns: list[Distinct], most: int) -> tuple[list[Distinct], np.ndarray, np.ndarray] | None:
-    """The combinations of values that occur in some columns of the compiled parser, as rows of the same columns; the number of
-    the combination of each row, uint16; and the numbers of those that occur, in order.
+    """Return the combinations of values that occur in some columns of the compiled parser.
 
-    None if the columns come from elsewhere, or there could be more than `most` combinations.
+    They are rows of the same columns; with the number of the combination of each row, uint16, and the sorted numbers of the
+    combinations that occur. None if the columns come from elsewhere, or if more than `most` combinations are possible.
     """
     tables = [column.table for column in columns if column.table is not None and column.rows is None]
     sizes = [len(table) for table in tables]

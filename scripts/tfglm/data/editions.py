@@ -1,8 +1,11 @@
-"""Whether a file is still the one that was read. Its modification time alone does not say so: `mv`, `cp -p`, `rsync -a`, `tar`
-and a restored backup bring another content with an older time.
+"""Find out whether a file is still the file that was read.
 
-Beside what was made from a file lies a record: the file's state before it was read, and its checksum. Equal states mean an
-unchanged file. Otherwise the checksum decides, as a copy, a touch or a network file system changes the state alone.
+Its modification time alone does not tell: `mv`, `cp -p`, `rsync -a`, `tar` and a restored backup bring other content with
+an older time.
+
+So the results of reading a file have a record beside them: the state of the file before it was read, and its checksum.
+Equal states mean an unchanged file. Otherwise the checksum decides, because a copy, a touch or a network file system
+changes only the state.
 """
 
 import contextlib
@@ -19,8 +22,8 @@ RECORD = "source.json"
 
 
 @dataclass(frozen=True)
-class State:
-    """What the file system says of a file, or of that which a link leads to: bytes, two times in ns, and the inode."""
+class FileStatus:
+    """The status of a file, or of the target of a link: size in bytes, two times in ns, and the inode."""
 
     size: int
     modified: int
@@ -28,7 +31,7 @@ class State:
     inode: int
 
     @classmethod
-    def of(cls, path: Path) -> "State":
+    def of(cls, path: Path) -> "FileStatus":
         """Raises UserError if there is no such file."""
         try:
             status = path.stat()
@@ -39,10 +42,10 @@ class State:
 
 @dataclass(frozen=True)
 class Record:
-    """The file as it was read. `edition` counts how often its content was found changed: a param of the rule that reads the file,
-    so Snakemake runs that again."""
+    """The record of a file at the time of reading. `edition` is the number of changes of its content found so far. It is a
+    parameter of the rule that reads the file, so a change makes Snakemake run the rule again."""
 
-    state: State
+    state: FileStatus
     xxh128: str
     edition: int
 
@@ -55,7 +58,7 @@ class Record:
     def load(cls, path: Path) -> "Record":
         """Raises OSError, or another error for a damaged record."""
         raw = json.loads(path.read_text())
-        return cls(State(**raw["state"]), str(raw["xxh128"]), int(raw["edition"]))
+        return cls(FileStatus(**raw["state"]), str(raw["xxh128"]), int(raw["edition"]))
 
 
 def checksum_of(path: Path) -> str:
@@ -67,16 +70,19 @@ def checksum_of(path: Path) -> str:
 
 
 def edition_of(path: Path, record: Path, made: Path) -> tuple[int, bool]:
-    """The edition of a file from which `made` was made, and whether it is the recorded one. A file with the recorded content in
-    another state has its record renewed. Without xxhash any other state counts as another content."""
+    """Return the edition of a file from which `made` was made, and whether it is the recorded edition.
+
+    If the file has the recorded content in another state, the record is renewed. Without xxhash, any other state counts as
+    other content.
+    """
     try:
         recorded = Record.load(record)
     except (OSError, ValueError, KeyError, TypeError):
-        # Without a record what was made cannot be trusted, and its time is an edition that no record had.
+        # Without a record `made` cannot be trusted; its own time is an edition that no record ever had.
         return (made.stat().st_mtime_ns if made.exists() else 0), False
     if not path.exists():
-        return recorded.edition, True  # whoever needs it says that it is gone
-    state = State.of(path)
+        return recorded.edition, True  # the code that needs the file reports that it is gone
+    state = FileStatus.of(path)
     if state == recorded.state:
         return recorded.edition, True
     with contextlib.suppress(ImportError, OSError):
@@ -87,28 +93,28 @@ def edition_of(path: Path, record: Path, made: Path) -> tuple[int, bool]:
     return recorded.edition + 1, False
 
 
-def confirmed(path: Path, before: State, xxh128: str) -> State:
+def confirmed(path: Path, before: FileStatus, xxh128: str) -> FileStatus:
     """The state of a file after it was read, with this checksum. Raises UserError if it is not the file of before. A mere touch
     changes the state too, but not the inode."""
-    after = State.of(path)
+    after = FileStatus.of(path)
     if after != before and ((after.inode, after.size) != (before.inode, before.size) or checksum_of(path) != xxh128):
         raise _changed(path)
     return after
 
 
 @contextlib.contextmanager
-def steady(path: Path, before: State) -> Iterator[None]:
-    """Say of a file that has changed while it was read just that, in place of what was found wrong with it."""
+def steady(path: Path, before: FileStatus) -> Iterator[None]:
+    """If a file changed while it was read, report this instead of the errors found in it."""
     try:
         yield
     except UserError as error:
-        if path.exists() and State.of(path) == before:
+        if path.exists() and FileStatus.of(path) == before:
             raise
         raise _changed(path) from error
 
 
 def _changed(path: Path) -> UserError:
     return UserError(
-        f"{path}: the file has changed while it was read\n"
-        "  run snakemake again when nothing writes to it any more; the file is then read anew"
+        f"{path}: the file changed while it was read\n"
+        "  run snakemake again when nothing writes to it any more; the file is then read again"
     )

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from tfglm.config import SPLITS
 from tfglm.data import lookups, shards
 from tfglm.data.distinct import Distinct, Recent
 from tfglm.data.kinds import EXACT_BELOW, Kind
@@ -17,7 +16,7 @@ from tfglm.errors import UserError
 
 
 def kind_of(values: pa.Array) -> Kind:
-    """What the values of a column are; dates become text. Raises TypeError for a type that no column comes in."""
+    """Return the kind of the values of a column; dates become text. Raises TypeError for a type that no column has."""
     kind = values.type
     if pa.types.is_integer(kind):
         return "integer"
@@ -31,7 +30,7 @@ def kind_of(values: pa.Array) -> Kind:
 
 
 @dataclass(frozen=True)
-class Group:
+class PatternGroup:
     """The rows of a chunk or a shard that are of one split, given by its number, and lack the same values, given by their code
     of the column MISSING. `span` are all rows of the split."""
 
@@ -44,13 +43,96 @@ class Group:
         return len(self.rows) if isinstance(self.rows, np.ndarray) else self.rows.stop - self.rows.start
 
 
-def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[Group]:
+def groups_of(patterns: np.ndarray, split: int, first: int, last: int) -> list[PatternGroup]:
     """The groups among the rows `first` to `last` (excluded), all of one split. `patterns` are the codes of all rows."""
     span = slice(first, last)
-    present = np.flatnonzero(lookups.counted(patterns[span])).tolist()
+    rows = lookups.counted(patterns[span])
+    present = np.flatnonzero(rows).tolist()
     if len(present) == 1:
-        return [Group(split, present[0], span, span)]
-    return [Group(split, code, span, first + np.flatnonzero(patterns[span] == code)) for code in present]
+        return [PatternGroup(split, present[0], span, span)]
+    in_order = first + np.argsort(patterns[span], kind="stable")
+    places = np.split(in_order, np.cumsum(rows[present])[:-1]) if present else []
+    return [PatternGroup(split, code, span, of_code) for code, of_code in zip(present, places, strict=True)]
+
+
+class CodeCounts:
+    """Count the rows of a column by split, pattern of missing values and code.
+
+    Large groups of rows have an array by code. Small groups have pairs of a key and a number of rows, because there may be as
+    many patterns as rows.
+    """
+
+    def __init__(self) -> None:
+        self._by_code: dict[tuple[int, int], np.ndarray] = {}
+        self._keys, self._rows = np.zeros(0, np.uint64), np.zeros(0, np.int64)
+        self._new: list[np.ndarray] = []
+
+    def add(self, codes: np.ndarray, groups: Sequence[PatternGroup]) -> None:
+        """Count the codes of some rows, which have these groups."""
+        for split in {group.split for group in groups}:
+            *others, largest = sorted((group for group in groups if group.split == split), key=PatternGroup.__len__)
+            rows = lookups.counted(codes[largest.span])  # which is much faster than in places
+            small = [group for group in others if len(group) < max(SMALL_GROUP, len(rows) // 2)]
+            for group in others[len(small) :]:
+                of_group = lookups.counted(codes[group.rows])
+                rows[: len(of_group)] -= of_group
+                self._add(split, group.pattern, of_group)
+            if small:
+                of_small = codes[np.concatenate([group.rows for group in small])]
+                subtracted = lookups.counted(of_small)
+                rows[: len(subtracted)] -= subtracted
+                patterns = np.repeat([group.pattern for group in small], [len(group) for group in small])
+                self._new.append(key_of(split, patterns, of_small))
+            if len(largest) < len(rows) // 2:
+                found = np.flatnonzero(rows)
+                self._new.append(np.repeat(key_of(split, np.int64(largest.pattern), found), rows[found]))
+            else:
+                self._add(split, largest.pattern, rows)
+        if sum(map(len, self._new)) > max(len(self._keys), FEWEST_KEYS):
+            self._join()
+
+    def _add(self, split: int, pattern: int, rows: np.ndarray) -> None:
+        before = self._by_code.get((split, pattern), np.zeros(0, np.int64))
+        shorter, longer = sorted((before, rows), key=len)
+        joined = np.concatenate([shorter + longer[: len(shorter)], longer[len(shorter) :]])
+        self._by_code[split, pattern] = joined
+
+    def _join(self) -> None:
+        keys, rows = np.unique(np.concatenate(self._new), return_counts=True)
+        self._keys, self._rows = summed(np.concatenate([self._keys, keys]), np.concatenate([self._rows, rows]))
+        self._new = []
+
+    def by_key(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys that occur, uint64 [keys], in order, and their rows, int64 [keys]."""
+        if self._new:
+            self._join()
+        keys, rows = [self._keys], [self._rows]
+        for (split, pattern), of_codes in self._by_code.items():
+            found = np.flatnonzero(of_codes)
+            keys.append(key_of(split, np.int64(pattern), found))
+            rows.append(of_codes[found])
+        return summed(np.concatenate(keys), np.concatenate(rows))
+
+
+SMALL_GROUP = 2**8
+"""Rows of a group that has no array of its own."""
+
+FEWEST_KEYS = 2**12
+"""Rows whose keys are kept as they are until they are counted."""
+
+BITS, CODE = 24, np.uint64(2**24 - 1)
+"""Of a code in a key, and of a pattern: both are fewer than MOST_LEVELS."""
+
+
+def key_of(split: int, patterns: np.ndarray | np.int64, codes: np.ndarray) -> np.ndarray:
+    """Split, pattern and code as one number, uint64."""
+    return np.uint64(split << 2 * BITS) | (patterns.astype(np.uint64) << np.uint64(BITS)) | codes.astype(np.uint64)
+
+
+def summed(keys: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct keys, in order, and the sums of their rows."""
+    distinct, places = np.unique(keys, return_inverse=True)
+    return distinct, np.bincount(places, rows, len(distinct)).astype(np.int64)
 
 
 class Texts:
@@ -61,7 +143,7 @@ class Texts:
         self._codes: dict[str | None, int] = {None: 0}
 
     def encode(self, values: pa.Array) -> np.ndarray:
-        """The codes of some values, new ones for those that are; 0 for a missing one."""
+        """Return the codes of some values, with new codes for new values; 0 for a missing value."""
         texts = values.cast(pa.string()).to_pylist()
         for text in texts:
             if text not in self._codes:
@@ -75,7 +157,7 @@ class Texts:
 
 
 class Numbers:
-    """The same of integers (int64) or numbers (float64); without a dict, which takes ten times the memory."""
+    """The codes of integers (int64) or numbers (float64). It uses no dict, which would take ten times the memory."""
 
     def __init__(self, dtype: type):
         self.values: np.ndarray = np.zeros(0, dtype)
@@ -83,7 +165,7 @@ class Numbers:
         self._codes: np.ndarray = np.zeros(0, np.uint32)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """As `Texts.encode`; NaN is missing."""
+        """Encode as `Texts.encode` does; NaN is missing."""
         known = values == values
         places = self._places(values)
         new = np.unique(values[known & ~self._is_at(places, values)])
@@ -109,12 +191,12 @@ class Numbers:
 
 @dataclass
 class ColumnEncoder:
-    """One column of a file while it is read.
+    """One column of a file during ingest.
 
-    As long as `coded`, chunks are provisional codes that count from 1 into the distinct values, 0 for a missing value. A number
-    column that turns out to have `limits.most_codes` values or more goes on as plain float64, NaN for missing ones; an integer
-    column after `limits.most_levels`. In the end the values that occur in a kept row get their codes by rank, so that these
-    depend on the rows alone.
+    While it is `coded`, chunks are provisional codes: positions, from 1, among the distinct values, and 0 for a missing
+    value. A number column with `limits.most_codes` distinct values or more switches to plain float64, with NaN for missing
+    values; an integer column switches at `limits.most_levels`. At the end, the values that occur in a kept row get their
+    codes by rank, so codes depend on the rows alone.
     """
 
     name: str
@@ -122,21 +204,21 @@ class ColumnEncoder:
     limits: IngestLimits = DEFAULT_LIMITS
     coded: bool = True
     narrow: bool = True
-    counts: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    """Rows by provisional code, for each split and pattern of missing values."""
+    counts: CodeCounts = field(default_factory=CodeCounts)
+    """Rows by provisional code."""
     tables: Recent[np.ndarray] = field(default_factory=Recent)
-    """What the values of recent blocks were encoded as."""
+    """The encoded values of recent blocks."""
 
     def __post_init__(self) -> None:
         self.distinct = Texts() if self.kind == "text" else Numbers(np.int64 if self.kind == "integer" else np.float64)
 
     def encode(self, column: Distinct) -> np.ndarray:
-        """The rows as they are kept until the end of the file: small unsigned integers or float64."""
+        """Return the rows in their form until the end of the file: small unsigned integers or float64."""
         table = self.tables.of([column.values], lambda: self._table(column.values))
         return column.through(table)
 
     def _table(self, values: pa.Array) -> np.ndarray:
-        """What each of some values is encoded as, and behind them a missing one."""
+        """Return the codes of some values, followed by the code of a missing value."""
         typed = values if self.kind == "text" else self._numbers(values)
         if self.coded:
             # One code more, for the missing value behind them.
@@ -147,7 +229,7 @@ class ColumnEncoder:
         return np.append(self._plain(typed), np.nan)
 
     def _numbers(self, values: pa.Array) -> np.ndarray:
-        """Integers as int64, others as float64, in which no zero is negative."""
+        """Return integers as int64, and other numbers as float64 without negative zeros."""
         if self.kind == "number":
             return pl.Series(values.cast(pa.float64())).to_numpy() + 0.0
         try:
@@ -163,8 +245,8 @@ class ColumnEncoder:
         if self.kind == "integer" and len(numbers) and max(-int(numbers.min()), int(numbers.max())) > EXACT_BELOW:
             raise UserError(
                 f"column `{self.name}`: more than {self.limits.most_levels:,} different integers in one file, some "
-                "of them beyond 2^53, which a float64 cannot hold exactly; take it out of data.columns, or derive a "
-                "coarser one under data.derive"
+                "of them beyond 2^53, which a float64 cannot hold exactly; remove it from data.columns, or derive a "
+                "coarser column under data.derive"
             )
         return numbers.astype(np.float64)
 
@@ -180,54 +262,44 @@ class ColumnEncoder:
             self.tables.forget()
             self._plain(np.asarray(values))
 
-    def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
+    def note(self, chunk: np.ndarray, groups: Sequence[PatternGroup]) -> None:
         """Count the values of a chunk of kept rows, which has these groups; every one of them comes by here."""
         if chunk.dtype == np.float64:
             self.narrow = self.narrow and survives_float32(chunk)
             return
-        for split in {group.split for group in groups}:
-            *others, largest = sorted((group for group in groups if group.split == split), key=Group.__len__)
-            rows = lookups.counted(chunk[largest.span])  # which is much faster than in places
-            for group in others:
-                of_group = lookups.counted(chunk[group.rows])
-                rows[: len(of_group)] -= of_group
-                self._count((split, group.pattern), of_group)
-            self._count((split, largest.pattern), rows)
-
-    def _count(self, group: tuple[int, int], rows: np.ndarray) -> None:
-        before = self.counts.get(group, np.zeros(0, np.int64))
-        shorter, longer = sorted((before, rows), key=len)
-        self.counts[group] = np.concatenate([shorter + longer[: len(shorter)], longer[len(shorter) :]])
+        self.counts.add(chunk, groups)
 
     def finish(self) -> "list[FinishedColumn]":
-        """How the column is stored, once all rows have been noted. An integer with `limits.most_codes` values or more is stored
-        twice: as the number that it is, and as codes, for those who use it as an identifier."""
-        values = self.distinct.values
+        """How the column is stored, once all rows have been noted; the encoder then holds nothing.
+
+        An integer with `limits.most_codes` values or more is stored twice: as the number that it is, and as codes, for those
+        who use it as an identifier.
+        """
+        distinct, values = self.distinct, self.distinct.values
+        keys, rows = self.counts.by_key()
+        self.counts, self.distinct, self.tables = CodeCounts(), Texts(), Recent()
         present = np.zeros(len(values) + 1, bool)
-        for rows in self.counts.values():
-            present[: len(rows)] |= rows > 0
-        used = self.distinct.in_order(np.flatnonzero(present[1:]) + 1)
+        present[keys & CODE] = True
+        used = distinct.in_order(np.flatnonzero(present[1:]) + 1)
         levels: Sequence = [values[code - 1] for code in used] if isinstance(values, list) else values[used - 1]
         stored = []
         if self.kind != "text" and (not self.coded or len(levels) >= self.limits.most_codes):
             narrow = self.narrow and survives_float32(np.asarray(levels, float))
             final = np.append(np.nan, values).astype(np.float32 if narrow else np.float64)
-            stored.append(FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, False), [], final, {}))
+            stored.append(FinishedColumn(StoredColumn(self.name, self.kind, final.dtype.name, False), [], final))
         if self.coded:
             name = shards.codes_name(self.name) if stored else self.name
             final = np.zeros(len(values) + 1, code_type(len(levels)))
             final[used] = np.arange(1, len(levels) + 1)
-            counts = {
-                group: np.bincount(final[: len(rows)], rows, len(levels) + 1).astype(np.int64)
-                for group, rows in self.counts.items()
-            }
-            stored.append(FinishedColumn(StoredColumn(name, self.kind, final.dtype.name, True), levels, final, counts))
+            stored.append(
+                FinishedColumn(StoredColumn(name, self.kind, final.dtype.name, True), levels, final, keys, rows)
+            )
         return stored
 
 
 @dataclass
 class ImageEncoder:
-    """The same of a column of images, which are kept as they are: the bytes of an image in one piece."""
+    """A column of images, which are stored unchanged: the bytes of each image in one piece."""
 
     name: str
     shape: tuple[int, int]
@@ -242,11 +314,11 @@ class ImageEncoder:
     def _dtype(self) -> str:
         return f"({self.shape[0]},{self.shape[1]})u1"
 
-    def note(self, chunk: np.ndarray, groups: Sequence[Group]) -> None:
+    def note(self, chunk: np.ndarray, groups: Sequence[PatternGroup]) -> None:
         """There is nothing to count."""
 
     def finish(self) -> "list[FinishedColumn]":
-        return [FinishedColumn(StoredColumn(self.name, self.kind, self._dtype, False), [], np.zeros(0), {})]
+        return [FinishedColumn(StoredColumn(self.name, self.kind, self._dtype, False), [], np.zeros(0))]
 
 
 Encoder = ColumnEncoder | ImageEncoder
@@ -254,17 +326,20 @@ Encoder = ColumnEncoder | ImageEncoder
 
 @dataclass(frozen=True)
 class FinishedColumn:
-    """A stored column whose values are all known: `levels` are what the codes 1, 2, ... stand for, if it is coded, `final` what
-    each provisional code becomes, and `rows` how many rows have each code, by the number of the split and the provisional code
-    of the pattern of missing values."""
+    """A stored column whose values are all known.
+
+    If it is coded, `levels` are the values of the codes 1, 2, ..., and `final` maps each provisional code to its code.
+    `rows` counts the rows of each of the `keys` (`CodeCounts.by_key`).
+    """
 
     stored: StoredColumn
     levels: Sequence
     final: np.ndarray
-    rows: dict[tuple[int, int], np.ndarray]
+    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint64))
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def finished(self, chunk: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """What `ColumnEncoder.encode` gave, as it is stored, in an order of its rows."""
+        """Return the result of `ColumnEncoder.encode` in its stored form, in a given order of rows."""
         if chunk.dtype.kind in "Vf":
             return lookups.permuted(chunk.astype(self.final.dtype) if chunk.dtype.kind == "f" else chunk, rows)
         return lookups.looked_up(self.final, chunk, rows)
@@ -278,55 +353,3 @@ def code_type(values: int) -> np.dtype:
 def survives_float32(values: np.ndarray) -> bool:
     with np.errstate(over="ignore"):
         return bool(((values.astype(np.float32) == values) | np.isnan(values)).all())
-
-
-LEVELS_SCHEMA = {
-    "column": pl.String,
-    "code": pl.Int64,
-    "split": pl.String,
-    "pattern": pl.Int64,
-    "rows": pl.Int64,
-    "text": pl.String,
-    "integer": pl.Int64,
-    "number": pl.Float64,
-    "mean": pl.Float64,
-    "variance": pl.Float64,
-    "minimum": pl.Float64,
-    "maximum": pl.Float64,
-}
-"""`levels.parquet`: how many rows of which split have a code of a column, by the pattern of missing values in the row (the
-code of MISSING). `text`, `integer` or `number`, as the kind of the column is, has the value that the code stands for. A column
-that is stored as it is has code 0, and instead of the value its mean, variance (divisor n), minimum and maximum, for each
-shard; of images they are those of all pixels."""
-
-
-def moments(stored: np.ndarray, groups: Sequence[Group]) -> list[dict]:
-    """What `levels.parquet` says of some rows of a column that is stored as it is; by NumPy, whose sums are the same every
-    time."""
-    described = []
-    for group in groups:
-        rows = stored[group.rows]
-        if stored.dtype.kind == "V":
-            known = rows.view(np.uint8)
-        else:
-            rows = known = rows[~np.isnan(rows)].astype(np.float64)
-        if len(known):
-            names = {"code": 0, "split": SPLITS[group.split], "pattern": group.pattern, "rows": len(rows)}
-            values = {"mean": known.mean(), "variance": known.var(), "minimum": known.min(), "maximum": known.max()}
-            described.append(names | {name: float(value) for name, value in values.items()})
-    return described
-
-
-def levels_table(column: FinishedColumn, patterns: FinishedColumn, described: list[dict]) -> pl.DataFrame:
-    """The rows of `levels.parquet` for one column; `patterns` is the column MISSING, and `described` the moments of all
-    shards, if the column is stored as it is."""
-    parts = [pl.DataFrame(described, LEVELS_SCHEMA)]
-    meaning = "number" if column.stored.kind == "image" else column.stored.kind
-    values = pl.concat([pl.Series(meaning, part, dtype=LEVELS_SCHEMA[meaning]) for part in ([None], column.levels)])
-    for (split, pattern), rows in column.rows.items():
-        codes = np.flatnonzero(rows)
-        part = pl.DataFrame({"code": codes, "rows": rows[codes], meaning: values.gather(codes)})
-        group = {"split": pl.lit(SPLITS[split]), "pattern": pl.lit(int(patterns.final[pattern]), dtype=pl.Int64)}
-        parts.append(part.with_columns(**group))
-    table = pl.concat(parts, how="diagonal").with_columns(column=pl.lit(column.stored.name))
-    return table.select(LEVELS_SCHEMA.keys()).sort("code", "split", "pattern", maintain_order=True)

@@ -5,6 +5,7 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
+from tfglm.config import Dialect
 from tfglm.data import csv_lines, images
 from tfglm.data.images import has_images
 from tfglm.data.packing import entry_of, opened, packing
@@ -13,9 +14,11 @@ from tfglm.errors import UserError
 
 LONGEST_HEADER, MOST_COLUMNS = 1 << 20, 10_000
 
+PLAIN = Dialect()
 
-def read_header(path: Path, separator: bytes = b",", encoding: str = "utf-8") -> list[str]:
-    """The column names of a file; those of a CSV file are in UTF-8, or else in the given encoding.
+
+def read_header(path: Path, dialect: Dialect = PLAIN) -> list[str]:
+    """Return the column names of a file. The names of a CSV file are in UTF-8, or else in the encoding of the dialect.
 
     Raises UserError if it has none.
     """
@@ -23,22 +26,36 @@ def read_header(path: Path, separator: bytes = b",", encoding: str = "utf-8") ->
         return images.header(path)
     if packing(path) == "parquet":
         return read_schema(path).names
-    with opened(path) as stream:
-        blank, line = csv_lines.header_line(stream, LONGEST_HEADER + 1)
-    return parse_header(path, line, separator, encoding, len(blank) + 1)
+    with opened(path, sheet=dialect.sheet) as stream:
+        skipped, line = csv_lines.header_line(stream, LONGEST_HEADER + 1, dialect.comment.encode())
+    fields = first_fields(path, line, dialect, len(skipped) + 1)
+    if dialect.header is True:
+        return parse_header(path, fields, dialect.encoding, len(skipped) + 1)
+    names = list(dialect.header or (f"V{number}" for number in range(1, len(fields) + 1)))
+    if len(names) != len(fields):
+        raise UserError(
+            f"{path}: its first row has {len(fields):,} fields, and `header` of the layout names {len(names):,} columns; "
+            "name each"
+        )
+    return names
 
 
-def blank_lines(path: Path) -> int:
-    """How many blank lines a CSV file has before its header."""
-    with opened(path) as stream:
-        return len(csv_lines.header_line(stream, LONGEST_HEADER + 1)[0])
+def skipped_lines(path: Path, dialect: Dialect) -> int:
+    """Return the number of blank lines and comments before the header of a CSV file, or before its first row."""
+    with opened(path, sheet=dialect.sheet) as stream:
+        return len(csv_lines.header_line(stream, LONGEST_HEADER + 1, dialect.comment.encode())[0])
 
 
-def parse_header(path: Path, line: bytes, separator: bytes, encoding: str, number: int = 1) -> list[str]:
-    """The column names in the header of a CSV file, its line of this number, without blanks around them."""
+def first_fields(path: Path, line: bytes, dialect: Dialect, number: int) -> list[bytes]:
+    """The fields of the first line of a CSV file that is not skipped, its line of this number.
+
+    Raises UserError for what is no CSV file.
+    """
+    separator = dialect.separator_bytes
     if csv_lines.is_blank(line):
-        what = "is empty" if number == 1 else f"holds {number - 1:,} blank lines and no others"
-        what = what if not line else f"begins with more than {number - 1:,} blank lines"
+        skipped = f"blank lines{' and comments' if dialect.comment else ''}"
+        what = "is empty" if number == 1 else f"holds {number - 1:,} {skipped} and no others"
+        what = what if not line else f"begins with more than {number - 1:,} {skipped}"
         raise UserError(f"{path}: {what}; a CSV file begins with a line of column names")
     place = "first line" if number == 1 else f"line {number}"
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -55,11 +72,17 @@ def parse_header(path: Path, line: bytes, separator: bytes, encoding: str, numbe
     fields = csv_lines.fields_of(bare, separator)
     if fields is None:
         raise UserError(f"{path}: is not a CSV file: its {place} holds a quote that is not closed")
+    return fields
+
+
+def parse_header(path: Path, fields: list[bytes], encoding: str, number: int = 1) -> list[str]:
+    """The column names in the header of a CSV file, its line of this number, without blanks around them."""
     header = [name.strip() for name in decoded(path, fields, encoding)]
+    place = "first line" if number == 1 else f"line {number}"
     if not any(header):
         raise UserError(
             f"{path}: its {place} names no column; a CSV file begins with a line of column names\n"
-            f"  remove what stands above them: {into_another(path, f'tail -n +{number + 1}')}"
+            f"  remove the lines before them: {conversion_command(path, f'tail -n +{number + 1}')}"
         )
     twice = sorted(name for name, times in Counter(header).items() if name and times > 1)
     if twice:
@@ -68,14 +91,14 @@ def parse_header(path: Path, line: bytes, separator: bytes, encoding: str, numbe
 
 
 def how_to_convert(path: Path, header: bytes) -> str:
-    """What to say of a carriage return within a header."""
-    how, command = "which ends no line by itself; if all its lines end so, as on old Macs, convert it", r"tr '\r' '\n'"
+    """Return the message for a carriage return within a header."""
+    how, command = "which alone ends no line; if all its lines end so, as on old Macs, convert it", r"tr '\r' '\n'"
     if header.endswith(b"\r"):
         how, command = "and its lines may all end with two; remove them", r"tr -d '\r'"
-    return f"{how}:\n  {into_another(path, command)}"
+    return f"{how}:\n  {conversion_command(path, command)}"
 
 
-def into_another(path: Path, command: str) -> str:
+def conversion_command(path: Path, command: str) -> str:
     """The shell command that writes what a filter makes of a file into another one."""
     source, target = shlex.quote(str(path)), shlex.quote(str(path.with_name(f"{file_stem(path)}-converted.csv")))
     kind = packing(path)
@@ -92,7 +115,7 @@ def file_stem(path: Path) -> str:
 
 
 def decoded(path: Path, fields: list[bytes], encoding: str) -> list[str]:
-    """Some names as text. Raises UserError if they are neither in UTF-8 nor in the given encoding."""
+    """Return names as text. Raises UserError if they are neither in UTF-8 nor in the given encoding."""
     for each in dict.fromkeys(["utf-8", encoding]):
         try:
             return [name.decode(each) for name in fields]

@@ -1,8 +1,8 @@
 """Files of images: archives of NumPy arrays (.npz) with grey images and their labels.
 
-The arrays are `images`, uint8 [images, height, width], and `labels` [images], which files to score may lack; or, as Keras has
-MNIST, `x_train`, `y_train`, `x_test` and `y_test`, whose rows follow each other and have the column `part`, train or test.
-A row has the columns `image`, `label` and `part`, as far as the file has them.
+The arrays are `images`, uint8 [images, height, width], and `labels` [images]; files to score may lack labels. Or they are
+`x_train`, `y_train`, `x_test` and `y_test`, as in Keras' MNIST; then the test rows follow the training rows, and the column
+`part` is train or test. A row has those of the columns `image`, `label` and `part` that the file provides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from tfglm.data.blocks import Block
+from tfglm.data.blocks import InputBlock
 from tfglm.data.packing import reported
 from tfglm.errors import UserError
 
 BLOCK_IMAGES = 2**13
-"""Images that are encoded at once."""
+"""Images that are encoded together."""
 
 MOST_PIXELS = 48 * 48
-"""Of an image: each is a number of the design, which takes the square of their number to read, 3 s for so many."""
+"""Most pixels of an image. Each pixel is a number of the design, and reading a design takes time quadratic in their number:
+3 s for so many."""
 
 ARRAYS = {"": ("images", "labels"), "train": ("x_train", "y_train"), "test": ("x_test", "y_test")}
 """Names of the pixels and of the labels, by part."""
@@ -33,7 +34,7 @@ def has_images(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Part:
+class ImageArrays:
     """Some images: pixels uint8 [images, height, width], and labels [images], if they are known."""
 
     name: str
@@ -45,12 +46,12 @@ class Part:
 class Images:
     """All images of a file, in memory, and their height and width."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ImageArrays, ...]
     shape: tuple[int, int]
 
     @classmethod
     def load(cls, path: Path) -> "Images":
-        """Raises UserError for a file that cannot be read, or in which the arrays are not what they should be."""
+        """Load a file. Raises UserError if it cannot be read, or if its arrays have the wrong names, types or shapes."""
         with reported(path), np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in arrays_in(path, archive.files)}
         parts = [
@@ -64,7 +65,7 @@ class Images:
             raise UserError(f"{path}: has images of {sizes} pixels; all must have one size")
         return cls(tuple(parts), shapes.pop())
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[InputBlock]:
         """The rows as `blocks.parquet_blocks` has them."""
         first = 1
         for part in self.parts:
@@ -76,7 +77,7 @@ class Images:
                     columns["label"] = pl.Series(part.labels[start : start + count]).to_arrow()
                 if part.name:
                     columns["part"] = pl.Series([part.name] * count).to_arrow()
-                yield Block(pa.RecordBatch.from_pydict(columns), first)
+                yield InputBlock(pa.RecordBatch.from_pydict(columns), first)
                 first += count
 
 
@@ -89,7 +90,7 @@ def header(path: Path) -> list[str]:
 
 
 def arrays_in(path: Path, names: list[str]) -> set[str]:
-    """Those that are read. Raises UserError if there are no images, or if only some have labels."""
+    """Return the names of the arrays to read. Raises UserError if there are no images, or if only some have labels."""
     known = set(ARRAYS[""]) if "images" in names else {name for part in ("train", "test") for name in ARRAYS[part]}
     read = known & set(names)
     if not read & {"images", "x_train", "x_test"}:
@@ -103,15 +104,17 @@ def arrays_in(path: Path, names: list[str]) -> set[str]:
     return read
 
 
-def part_of(path: Path, part: str, of_pixels: str, of_labels: str, arrays: Mapping[str, np.ndarray]) -> Part:
+def part_of(path: Path, part: str, of_pixels: str, of_labels: str, arrays: Mapping[str, np.ndarray]) -> ImageArrays:
     """The images and labels of these names. Raises UserError if they do not go together."""
     pixels = checked_pixels(path, of_pixels, arrays[of_pixels])
     if of_labels not in arrays:
-        return Part(part, pixels, None)
+        return ImageArrays(part, pixels, None)
     labels = checked_labels(path, of_labels, arrays[of_labels])
     if len(pixels) != len(labels):
-        raise UserError(f"{path}: `{of_pixels}` has {len(pixels):,} images and `{of_labels}` {len(labels):,} labels")
-    return Part(part, pixels, labels)
+        raise UserError(
+            f"{path}: `{of_pixels}` has {len(pixels):,} images and `{of_labels}` {len(labels):,} labels; write one for each"
+        )
+    return ImageArrays(part, pixels, labels)
 
 
 def checked_pixels(path: Path, name: str, pixels: np.ndarray) -> np.ndarray:

@@ -8,12 +8,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from tfglm import digests
 from tfglm.config import SPLITS, Layout, SelectionConfig
-from tfglm.data import editions, shards
-from tfglm.data.encoding import groups_of, levels_table, moments
+from tfglm.data import editions, levels, shards
+from tfglm.data.encoding import groups_of
 from tfglm.data.kinds import MEANINGS
 from tfglm.data.layouts import recognised
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
@@ -45,24 +44,24 @@ def ingest(
     path
         A CSV file, plain or packed, or a Parquet file.
     file
-        What results call it; random numbers of its rows depend on it.
+        The name of the file in results. The random numbers of its rows depend on it.
     layouts
-        Those that the file may have, by name.
+        The layouts that the file may have, by name.
     settings
-        Which rows and columns are kept, and which split each row is in. With `bad_rows` "drop", lines that cannot be read are
-        counted and the first ones logged.
+        The rows and columns to keep, and the split of each row. With `bad_rows` "drop", unreadable lines are counted, and
+        the first ones are logged.
     folder
-        Where all is written; it appears complete or not at all.
+        The folder to write; it appears complete or not at all.
     threads
-        Threads that parse, shuffle and write; no byte depends on their number.
+        Threads that parse, shuffle and write. Their number changes no byte.
     log
         Takes each message.
     compiled
-        Whether plain lines are parsed by compiled code; by default those of a large file are. No byte depends on it.
+        Whether compiled code parses plain lines; by default it does so for large files. It changes no byte.
     limits
-        From how many values on a column is stored in another way, and the size of pieces.
+        The numbers of values from which columns are stored in another way, and the size of pieces.
     edition
-        How often the content of the file was found changed, for the record beside the manifest.
+        How often the content of the file has changed, for the record beside the manifest.
 
     Returns
     -------
@@ -71,15 +70,16 @@ def ingest(
     Raises
     ------
     UserError
-        For a file that cannot be read or that changes meanwhile, a column that is not there, an expression that cannot be
-        evaluated, or a value that is not finite. It names the file and, where it can, the line.
+        If the file cannot be read, changes during ingest or lacks a column, an expression cannot be evaluated, or a value
+        is not finite. The message names the file and, if possible, the line.
     """
-    before = editions.State.of(path)
+    before = editions.FileStatus.of(path)
     recognition = recognised(path, layouts, settings)
     log(f"{path}: layout {recognition.name}")
     reader = InputReader.of(path, file, recognition.header, recognition.layout, settings, log, limits)
-    if blank := reader.parser.first_line - 2:
-        log(f"{path}: blank lines before the header, which are skipped: {blank:,}")
+    if skipped := reader.parser.skipped:
+        above = "blank lines or comments above" if reader.parser.layout.comment else "blank lines before"
+        log(f"{path}: {above} the header, which are skipped: {skipped:,}")
     if others := left_out(path):
         log(f"{path}: files of the archive that are not read: {', '.join(map(short, others[:10]))} ({len(others):,})")
     for encoder in reader.encoders[1:]:
@@ -101,10 +101,14 @@ def ingest(
             shuffler.add(kept.split, [encoder.encode(column) for encoder, column in encoded])
         shuffled = shuffler.finish()
         capacity = shards.capacity_for(shuffled.total())
-        written, sums, levels = write_shards(shuffled, capacity, partial, executor, threads)
+        written, sums, described = write_shards(shuffled, capacity, partial, executor, threads)
         shutil.rmtree(shuffler.folder)
         with writing(partial / shards.LEVELS):
-            shards.write_table(partial / shards.LEVELS, levels.rechunk())
+            tables = (
+                levels.table(column, shuffled.columns[0], of_column)
+                for column, of_column in zip(shuffled.columns, described, strict=True)
+            )
+            levels.write(partial / shards.LEVELS, tables)
             shards.save(partial / shards.CHECKSUMS, sums)
             shards.save(partial / shards.PREDICTED_ROWS, np.concatenate(places))
             xxh128 = packed.result() if packed else reader.parser.checksum.hexdigest()
@@ -118,7 +122,10 @@ def ingest(
                 tuple(written),
                 reader.read,
                 dict(reader.dropped),
-                {name: digests.of(partial / name) for name in (shards.LEVELS, shards.CHECKSUMS, shards.PREDICTED_ROWS)},
+                {
+                    name: digests.sha256(partial / name)
+                    for name in (shards.LEVELS, shards.CHECKSUMS, shards.PREDICTED_ROWS)
+                },
             )
             manifest.write(partial / shards.MANIFEST)
             state = editions.confirmed(path, before, xxh128)
@@ -142,8 +149,8 @@ def replaced(folder: Path) -> Iterator[Path]:
 
 def write_shards(
     shuffled: ShuffledFile, capacity: int, folder: Path, executor: ThreadPoolExecutor, threads: int
-) -> tuple[list[Shard], np.ndarray, pl.DataFrame]:
-    """The shards, the checksums of their blocks, uint64 [blocks, columns], and the table of levels."""
+) -> tuple[list[Shard], np.ndarray, list[list[dict]]]:
+    """The shards, the checksums of their blocks, uint64 [blocks, columns], and the moments of each column that is plain."""
     (folder / "shards").mkdir()
     written, sums = [], [np.zeros((0, len(shuffled.columns)), np.uint64)]
     described: list[list[dict]] = [[] for _ in shuffled.columns]
@@ -154,11 +161,7 @@ def write_shards(
         sums.append(checksums)
         for of_file, moments_of_column in zip(described, of_shard, strict=True):
             of_file += moments_of_column
-    tables = [
-        levels_table(column, shuffled.columns[0], known)
-        for column, known in zip(shuffled.columns, described, strict=True)
-    ]
-    return written, np.concatenate(sums), pl.concat(tables)
+    return written, np.concatenate(sums), described
 
 
 def write_shard(folder: Path, shuffled: ShuffledShard) -> tuple[Shard, np.ndarray, list[list[dict]]]:
@@ -172,5 +175,5 @@ def write_shard(folder: Path, shuffled: ShuffledShard) -> tuple[Shard, np.ndarra
     for number, column in enumerate(shuffled.file.columns):
         values = shuffled.column(number, order) if number else patterns
         sums.append(shards.write_column(folder / shard.path / column.stored.name, values))
-        described.append([] if column.stored.coded else moments(values, groups))
+        described.append([] if column.stored.coded else levels.moments(values, groups))
     return shard, np.stack(sums, axis=1), described

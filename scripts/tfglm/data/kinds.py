@@ -1,4 +1,4 @@
-"""What the columns of the data hold. Apart from what reads them, as whoever only shows results needs no more."""
+"""The kinds of columns of the data. This module is separate because code that only shows results needs no more."""
 
 from typing import Literal
 
@@ -9,10 +9,10 @@ MEANINGS = {
     "number": "numbers",
     "image": "images, whose pixels are numbers",
 }
-"""What the kinds of columns are called to a reader."""
+"""The names of the kinds of columns for readers."""
 
 RARE, ABSENT = "(rare)", "(missing)"
-"""How the level of rare values and the level of missing values are written. They come after all others."""
+"""The names of the level of rare values and of the level of missing values. They come after all others."""
 
 EXACT_BELOW = 2**53
 """Integers of this size or less are floats without rounding."""

@@ -1,20 +1,21 @@
-"""Which layout a file has, by its header."""
+"""Find the layout of a file by its header."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfglm.config import Layout, SelectionConfig, shipped_layouts
+from tfglm.config import Dialect, Layout, SelectionConfig, shipped_layouts
+from tfglm.data.foreign import as_converted
 from tfglm.data.header import read_header
 from tfglm.data.images import has_images
-from tfglm.data.packing import packing
+from tfglm.data.packing import foreign_kind, packing
 from tfglm.data.parquet_files import natural_type, read_schema
 from tfglm.data.selection import selection
 from tfglm.errors import Problems, UserError, nearest, short
 
 OWN_SCHEMA = "its own schema"
-"""What stands for the name of a layout where a Parquet file needs none."""
+"""The name in the place of a layout if a Parquet file needs none."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,14 @@ class Recognition:
 
 
 def recognised(path: Path, candidates: Mapping[str, Layout], settings: SelectionConfig) -> Recognition:
-    """The layout of a file, as `choose` finds it in the header.
+    """Return the layout of a file, which `choose` determines from the header.
 
     Parameters
     ----------
     path
         The file.
     candidates
-        Layouts by name. If these are the shipped ones, as in a config that names none, and no one fits, a Parquet file has the
+        Layouts by name. A config that names none uses the shipped layouts. If none of these fits, a Parquet file uses the
         columns and types of its own schema.
     settings
         What the config needs of the columns.
@@ -42,17 +43,20 @@ def recognised(path: Path, candidates: Mapping[str, Layout], settings: Selection
     Raises
     ------
     UserError
-        For a file without a header, and as `choose` does.
+        If the file has no header, and as `choose` does.
     """
-    kinds = {name: (layout.separator_bytes, layout.encoding) for name, layout in candidates.items()}
-    by_kind: dict[tuple[bytes, str], list[str]] = {}
+    kind = foreign_kind(path)
+    if kind:
+        candidates = {name: as_converted(layout, kind) for name, layout in candidates.items()}
+    dialects = {name: layout.dialect for name, layout in candidates.items()}
+    by_dialect: dict[Dialect, list[str]] = {}
     problem: UserError | None = None
-    for kind in dict.fromkeys(kinds.values()):
+    for dialect in dict.fromkeys(dialects.values()):
         try:
-            by_kind[kind] = read_header(path, *kind)
+            by_dialect[dialect] = read_header(path, dialect)
         except UserError as error:
             problem = problem or error
-    headers = {name: by_kind[kind] for name, kind in kinds.items() if kind in by_kind}
+    headers = {name: by_dialect[dialect] for name, dialect in dialects.items() if dialect in by_dialect}
     if problem and not headers:
         raise problem
     try:
@@ -72,7 +76,8 @@ def layout_of_schema(path: Path) -> Layout:
     columns = {name: kind for name, kind in kinds.items() if kind and re.fullmatch("[A-Za-z][A-Za-z0-9_]*", name)}
     if not columns:
         raise UserError(
-            f"{path}: no column of its schema has a name of letters, digits and _ and a type that can be read"
+            f"{path}: none of its columns can be read: a name needs letters, digits and _, and a type that the "
+            "layout can describe"
         )
     return Layout.model_validate({"columns": columns})
 
@@ -82,13 +87,13 @@ def choose(
 ) -> str:
     """Choose the layout of a file by its header.
 
-    A layout fits if the header has every column of it that the config needs. Of those that fit, the one with the most columns in
-    the header is taken, and of these the one with the fewest others.
+    A layout fits if the header has every column of it that the config needs. Among the fitting layouts, the best has the
+    most columns in the header, and then the fewest other columns.
 
     Parameters
     ----------
     headers
-        The names of the columns of the file, as the separator of each layout parts them.
+        The names of the columns of the file, split by the separator of each layout.
     candidates
         Layouts by name.
     settings
@@ -103,8 +108,8 @@ def choose(
     Raises
     ------
     UserError
-        If none fits, naming the file and the nearest layout; or the errors in the config's expressions over the layout that the
-        file has, or over the nearest if they fit no layout.
+        If no layout fits; the message names the file and the nearest layout. Or if the expressions of the config contain
+        errors for the layout of the file, or for the nearest layout if they fit none.
     """
 
     def likeness(name: str) -> tuple[int, int]:
@@ -126,7 +131,7 @@ def choose(
         if needed and not likeness(closest)[0]:
             # A file that has nothing to do with any layout: what the config says is right of others.
             closest = max(needed, key=likeness)
-        raise problems.get(closest) or misfit(headers[closest], closest, needed, source)
+        raise problems.get(closest) or layout_error(headers[closest], closest, needed, source)
     return max(fitting, key=likeness)
 
 
@@ -134,8 +139,11 @@ _known: dict[tuple[str, str, str], set[str] | UserError] = {}
 
 
 def sources_needed(layout: Layout, settings: SelectionConfig, name: str) -> set[str]:
-    """What the columns that the config needs are called in a file of this layout. Raises UserError as `selection` does. It works
-    that out once, as the Snakefile asks several times, and of each file."""
+    """Return the names that the needed columns of the config have in a file of this layout.
+
+    Raises UserError as `selection` does. The result is cached, because the Snakefile asks for it several times and for each
+    file.
+    """
     key = layout.model_dump_json(), settings.model_dump_json(include=set(SelectionConfig.model_fields)), name
     if key not in _known:
         try:
@@ -157,14 +165,14 @@ def check_expressions(candidates: Mapping[str, Layout], settings: SelectionConfi
         raise UserError(problems.messages[0])
 
 
-def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], source: str) -> UserError:
-    """What to say of a header that fits no layout."""
+def layout_error(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], source: str) -> UserError:
+    """Return the error for a header that fits no layout."""
     absent = [f"  `{name}`{nearest(name, header)}" for name in sorted(needed[closest] - set(header))]
     named = [name for name in header if name]
     if len(header) == 1 and any(mark in header[0] for mark in ",;\t|"):
         return UserError(
-            f"{source}: the layout `{closest}` finds a single column in the header, `{short(header[0])}`; say in the layout what "
-            'stands between the columns, such as `separator: ";"`'
+            f"{source}: the layout `{closest}` finds a single column in the header, `{short(header[0])}`; give the "
+            'separator of the columns in the layout, such as `separator: ";"`'
         )
     others = f" (tried: {', '.join(needed)})" if len(needed) > 1 else ""
     return UserError(
@@ -175,6 +183,6 @@ def misfit(header: Sequence[str], closest: str, needed: Mapping[str, set[str]], 
         + "\n".join(absent)
         + "\n"
         f"  the header has: {', '.join(named[:200])}{', ...' if len(named) > 200 else ''}\n"
-        "  name the layout of the file (data.layout), write one of your own, or remove what needs these columns "
-        "from the config; or leave the file out of data.files, if it came in by a pattern"
+        "  name the layout of the file (data.layout), write your own layout, or remove the uses of these columns "
+        "from the config; if a pattern matched the file by accident, exclude it from data.files"
     )

@@ -1,22 +1,23 @@
-"""Sizes that decide how a file is stored and when it is refused, and those of the pieces in which it is read and shuffled."""
+"""Sizes that decide how a file is stored and when it is refused, and the sizes of the pieces to read and shuffle."""
 
 from dataclasses import dataclass
 
 MOST_CODES = 2**16
-"""A column of numbers with so many distinct values is stored as it is instead of as codes; one of integers as codes too."""
+"""From this number of distinct values on, ingest stores a column of numbers without codes, and a column of integers both
+with and without."""
 
 MOST_LEVELS = 2**22
-"""Distinct values of a column of one file that can be told apart, 4,194,304: ingest holds them all. A text with more is refused,
-an integer with more has no codes, so that no term or cluster can be made of it."""
+"""Most distinct values of a column of one file that can be distinguished: ingest holds them all in memory. A text column
+with more is refused. An integer column with more has no codes, so it cannot be a term or a cluster."""
 
 BLOCK_BYTES = 16 << 20
-"""Bytes of CSV that are parsed at once."""
+"""Bytes of CSV that are parsed together."""
 
 CHUNK_BYTES = 16 << 20
-"""Bytes of rows that are shuffled at once: a column of them stays in the processor's cache meanwhile."""
+"""Bytes of rows that are shuffled together: one column of them then stays in the processor's cache."""
 
 FAR = 1e3
-"""Standard deviations from 0 to the mean of a response, of which float64 would lose too many digits."""
+"""Most standard deviations between 0 and the mean of a response; beyond, float64 would lose too many digits."""
 
 FEW_BAD_ROWS = 100
 """Rows that cannot be read: so many may be dropped of any file. More are no accident, unless the file is large."""

@@ -37,7 +37,7 @@ def permuted(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def ascending(keys: np.ndarray) -> np.ndarray:
-    """The rows, uint32, by keys of 16 bits; equal ones in their order."""
+    """Return the rows, uint32, sorted by keys of 16 bits; rows with equal keys keep their order."""
     return _loops.ascending(keys) if _loops else keys.argsort(kind="stable").astype(np.uint32)
 
 
@@ -53,7 +53,7 @@ def joined(numbers: Sequence[np.ndarray], sizes: Sequence[int]) -> tuple[np.ndar
 
 
 def counted(codes: np.ndarray) -> np.ndarray:
-    """How often each of some small unsigned codes occurs, int64."""
+    """Count the occurrences of some small unsigned codes, int64."""
     if not len(codes):
         return np.zeros(0, np.int64)
     if _loops and codes.itemsize <= 2:

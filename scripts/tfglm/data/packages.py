@@ -7,9 +7,9 @@ from tfglm.errors import UserError
 
 
 def located(source: str, key: str = "data.files") -> Path:
-    """Where a source lies on disk: a path, or `package:<python package>/<path inside it>`.
+    """Return the path of a source: a path, or `package:<python package>/<path inside it>`.
 
-    Raises UserError, which names the `key` with the source, if the package or the file in it does not exist.
+    Raises UserError, which names the `key` of the source, if the package or its file does not exist.
     """
     if not source.startswith("package:"):
         return Path(source)
@@ -17,7 +17,7 @@ def located(source: str, key: str = "data.files") -> Path:
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        # Of a package inside of one that is not there, or of a module without a place.
+        # The parent package is missing, or a module has no location.
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise UserError(f"{key}: `{source}`: no Python package `{package}` is installed; pip install it")

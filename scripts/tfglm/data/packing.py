@@ -1,8 +1,10 @@
-"""What an input file is packed in, told by its first bytes, and its content as a stream of bytes."""
+"""The compression or kind of an input file, recognised by its first bytes, and its content as a stream of bytes."""
 
 import errno
 import gzip
 import lzma
+import re
+import shlex
 import struct
 import zipfile
 import zlib
@@ -13,28 +15,70 @@ from typing import IO, Literal
 
 import pyarrow as pa
 
+from tfglm.data.foreign import ForeignKind, converted, json_lines
 from tfglm.data.unpacking import BZIP2_MAGIC, GZIP_MAGIC, unpacked
 from tfglm.errors import UserError
 
 OTHER_PACKINGS = {b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7-Zip", b"Rar!": "RAR"}
 """By their first bytes."""
 
-Packing = Literal["none", "gzip", "bz2", "zip", "parquet"]
+TABLES = (".tsv", ".tab", ".psv", ".dat", ".data", ".jsonl", ".ndjson", ".json")
+"""Endings of data files in an archive, besides .csv."""
 
-EXPANSION = {"none": 1.0, "gzip": 5.5, "bz2": 7.5, "parquet": 6.0}
+TEXT = re.compile(r"\.(csv|tsv|tab|psv|txt|dat|data)(\.(gz|bz2))?$", re.IGNORECASE)
+"""Endings of text with columns, packed or not."""
+
+NOTES = r"(read[ _-]?me|licen[sc]e|notes?|about|changelog|names?|variables?|codebook|dictionary|description)[^/]*$"
+"""Names of .txt files in an archive that hold no data."""
+
+REFUSED = {
+    b"\xd0\xcf\x11\xe0": "an Excel file of the old kind (.xls), or one with a password; save it as .xlsx without one",
+    b"SQLite format 3": "an SQLite database; write a table as CSV: sqlite3 -csv -header FILE 'SELECT * FROM table' > table.csv",
+    b"\0\0\0\0\0\0\0\0\0\0\0\0\xc2\xea\x81": "a SAS file; write it as CSV (PROC EXPORT), or as Stata's .dta",
+    b"HEADER RECORD*******LIBRARY": "a SAS transport file; write it as CSV (PROC EXPORT), or as Stata's .dta",
+    b"RDX": "an R file; in R: write.csv(DATA, 'data.csv', row.names = FALSE)",
+    b"\x89HDF": "an HDF5 file; write its table as CSV or Parquet",
+    b"ARROW1": "an Arrow (Feather) file; write it as Parquet: pandas.read_feather(FILE).to_parquet('data.parquet')",
+    b"%PDF": "a PDF; look for the data behind its tables, as CSV or Excel",
+    b"<!DOCTYPE html": "a web page and no data; fetch the file that the page links to",
+    b"<html": "a web page and no data; fetch the file that the page links to",
+    b"<?xml": "an XML file; write its table as CSV",
+}
+"""What a file is by its first bytes that no reader here takes, and what to do."""
+
+JSON_OBJECT, JSON_LIST = (
+    re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*(["}]|$)'),
+    re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*([{\[]|$)"),
+)
+
+Packing = Literal["none", "gzip", "bz2", "zip", "parquet", "workbook", "stata", "spss", "json"]
+
+EXPANSION = {
+    "none": 1.0,
+    "gzip": 5.5,
+    "bz2": 7.5,
+    "parquet": 6.0,
+    "workbook": 4.0,
+    "stata": 2.0,
+    "spss": 3.0,
+    "json": 0.6,
+}
 """Bytes of CSV for a byte of the file, of flight data; for an estimate of the space that they need."""
 
 DAMAGES = (
     *(zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError),
     *(struct.error, ValueError, IndexError, pa.ArrowException),
 )
-"""What the libraries raise that unpack."""
+"""The errors of the libraries that unpack."""
 
 
 def packing(path: Path) -> Packing:
-    """How the file is packed, by its first bytes: an ending may be missing or wrong."""
+    """Return the compression or kind of the file from its first bytes: the ending of its name may be missing or wrong.
+
+    Raises UserError for kinds that cannot be read, with what to do.
+    """
     with reported(path), path.open("rb") as file:
-        first = file.read(4)
+        first = file.read(64)
     if first.startswith(GZIP_MAGIC):
         return "gzip"
     if first.startswith(BZIP2_MAGIC):
@@ -44,16 +88,84 @@ def packing(path: Path) -> Packing:
             raise UserError(
                 f"{path}: is compressed with {name}, which cannot be read; unpack it, or compress it with gzip"
             )
-    if first == b"PK\x03\x04":
-        return "zip"
-    if first == b"PAR1":
+    if first.startswith(b"PK\x03\x04"):
+        return kind_of_archive(path)
+    if first.startswith(b"PAR1"):
         return "parquet"
+    if first.startswith((b"$FL2", b"$FL3")):
+        return "spss"
+    # Until version 12 of Stata a file begins with the number of its kind and the order of bytes.
+    is_old = len(first) > 1 and (
+        path.suffix.lower() == ".dta"
+        and first[:1] in b"\x69\x6a\x6b\x6c\x6d\x6e\x6f\x71\x72\x73"
+        and first[1:2] in b"\1\2"
+    )
+    if first.startswith(b"<stata_dta>") or is_old:
+        return "stata"
+    if is_json(path, first):
+        return "json"
+    refuse_others(path, first)
     if path.suffix.lower() in (".parquet", ".pq"):
         raise UserError(
             f"{path}: is no Parquet file, although its name says so (it does not begin with PAR1)\n"
             "  fetch or write it again, or name it .csv if it is text"
         )
     return "none"
+
+
+def kind_of_archive(path: Path) -> Packing:
+    """Whether a .zip archive is an Excel file. Raises UserError for other spreadsheets."""
+    with reported(path), zipfile.ZipFile(path) as archive:
+        names = set(archive.namelist())
+        is_open_document = "mimetype" in names and b"opendocument" in archive.read("mimetype")
+    if "xl/workbook.bin" in names or is_open_document:
+        what = "an OpenDocument spreadsheet" if is_open_document else "a binary Excel file (.xlsb)"
+        command = f"soffice --headless --convert-to xlsx {shlex.quote(str(path))}"
+        raise UserError(f"{path}: is {what}, which cannot be read; save it as .xlsx, or run {command}")
+    return "workbook" if "xl/workbook.xml" in names else "zip"
+
+
+def is_json(path: Path, first: bytes) -> bool:
+    """Whether text begins as JSON lines do. Raises UserError for a list of objects."""
+    if JSON_LIST.match(first):
+        source, target = shlex.quote(str(path)), shlex.quote(str(path.with_suffix(".jsonl")))
+        raise UserError(
+            f"{path}: is a JSON list, and can be read with one object a line:\n  jq -c '.[]' {source} > {target}"
+        )
+    return bool(JSON_OBJECT.match(first))
+
+
+def refuse_others(path: Path, first: bytes) -> None:
+    """Raise UserError for what begins as no data does."""
+    for magic, what in REFUSED.items():
+        if first.lower().startswith(magic.lower()):
+            raise UserError(f"{path}: is {what}")
+
+
+def foreign_kind(path: Path) -> ForeignKind | None:
+    """The kind of a file that is converted to CSV while it is read; None for others.
+
+    Raises UserError for such a file in an archive, unless it is JSON.
+    """
+    kind = packing(path)
+    if kind in ("workbook", "stata", "spss", "json"):
+        return kind
+    # The name inside of an archive spares a look, which takes a tenth of a second for each .bz2 file.
+    if (
+        kind not in ("gzip", "bz2", "zip")
+        or is_images(path)
+        or TEXT.search(entry_of(path) if kind == "zip" else path.name)
+    ):
+        return None
+    with reported(path), _unpacked(path, kind, 1) as stream:
+        first = stream.read(64)
+    if first.startswith((b"PK\x03\x04", b"PAR1", b"$FL", b"<stata_dta>", GZIP_MAGIC)):
+        raise UserError(
+            f"{path}: holds a file that is read unpacked only, such as a workbook; unpack it, and name what is inside"
+        )
+    if kind == "gzip":
+        refuse_others(path, first)
+    return "json" if is_json(path, first) else None
 
 
 def estimated_csv_bytes(path: Path) -> int:
@@ -82,14 +194,25 @@ def reported(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path, threads: int = 1) -> Iterator[IO[bytes]]:
-    """The uncompressed content. Raises UserError for an archive with more than one table."""
-    with reported(path), _stream(path, threads) as stream:
+def opened(path: Path, threads: int = 1, sheet: str = "") -> Iterator[IO[bytes]]:
+    """The uncompressed content, as CSV whatever the kind of the file; `sheet` is that of a workbook.
+
+    Raises UserError for an archive with more than one table, and for a file that cannot be converted.
+    """
+    with reported(path), _stream(path, threads, sheet) as stream:
         yield stream
 
 
-def _stream(path: Path, threads: int) -> IO[bytes]:
-    kind = packing(path)
+def _stream(path: Path, threads: int, sheet: str) -> IO[bytes]:
+    kind, foreign = packing(path), foreign_kind(path)
+    if foreign:
+        return (
+            json_lines(path, _unpacked(path, kind, threads)) if foreign == "json" else converted(path, foreign, sheet)
+        )
+    return _unpacked(path, kind, threads)
+
+
+def _unpacked(path: Path, kind: Packing, threads: int) -> IO[bytes]:
     if kind == "gzip" or kind == "bz2":
         return unpacked(path, kind, threads)
     if kind != "zip":
@@ -105,7 +228,7 @@ def entry_of(path: Path) -> str:
 
 
 def left_out(path: Path) -> list[str]:
-    """The files of an archive that are not read: what stands beside its table."""
+    """Files of an archive that are ignored: they accompany its table."""
     if packing(path) != "zip" or is_images(path):
         return []
     with reported(path), zipfile.ZipFile(path) as archive:
@@ -124,12 +247,21 @@ def files_in(archive: zipfile.ZipFile) -> list[str]:
 
 
 def table_in(path: Path, archive: zipfile.ZipFile) -> str:
-    """The one file in an archive, or the one CSV file beside others, such as a readme. Raises UserError if there is none, or
-    several."""
+    """Return the only file in an archive, or the only data file beside others, such as a readme.
+
+    That is the only .csv file; if there is none, the only one with another ending of TABLES; and then the only .txt file that
+    is no readme. Raises UserError if there is none, or several.
+    """
     files = files_in(archive)
-    tables = [name for name in files if name.lower().endswith(".csv")] if len(files) > 1 else files
+    endings = {name: PurePosixPath(name).suffix.lower() for name in files}
+    texts = [name for name in files if endings[name] == ".txt" and not re.search(NOTES, name, re.IGNORECASE)]
+    choices = [[name for name in files if endings[name] == ".csv"], [name for name in files if endings[name] in TABLES]]
+    tables = next(filter(None, [*choices, texts]), []) if len(files) > 1 else files
     if len(tables) != 1:
         shown = ", ".join(files[:10]) + (", ..." if len(files) > 10 else "")
         what = f"{len(files):,} files ({shown})" if files else "no file"
-        raise UserError(f"{path}: holds {what}; unpack it and name the one you mean in data.files")
+        raise UserError(
+            f"{path}: holds {what}; unpack it and name the file to read in data.files\n"
+            f"  unzip {shlex.quote(str(path))} {shlex.quote((tables or files or ['FILE'])[0])}"
+        )
     return tables[0]

@@ -1,4 +1,4 @@
-"""Parquet files: which columns they have, of which types, and their rows in batches."""
+"""Parquet files: the names and types of their columns, and their rows in batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,20 +11,24 @@ from tfglm.data.packing import reported
 from tfglm.errors import UserError
 
 BATCH_ROWS = 1 << 16
-"""Rows that are read at once."""
+"""Rows that are read together."""
 
 NATURAL = {
     "integer": (pa.types.is_integer, pa.types.is_boolean),
     "number": (pa.types.is_floating, pa.types.is_decimal),
     "date": (pa.types.is_date, pa.types.is_timestamp),
-    "string": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    "string": (
+        *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        # Text that the file does not call text, as some writers leave it.
+        *(pa.types.is_binary, pa.types.is_large_binary),
+    ),
 }
 """The type in a layout that is nearest to each kind of column."""
 
 READABLE_AS = {
     "integer": {"integer", "number", "clock", "string"},
     "number": {"integer", "number", "clock", "string"},
-    "date": {"date", "string"},
+    "date": {"date", "clock", "string"},
     "string": {"string", "integer", "number", "date", "clock"},
 }
 """The types in a layout as which each kind of column can be read, by its natural one; texts as in CSV."""
@@ -43,9 +47,34 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def natural_type(kind: pa.DataType) -> str | None:
-    """The type in a layout that is nearest to that of a column; None for one that cannot be read, such as a list."""
+    """Return the layout type nearest to the type of a column; None for types that cannot be read, such as lists."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return next((name for name, tests in NATURAL.items() if any(test(kind) for test in tests)), None)
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a column has bytes of which the file does not say that they are text."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether a column has dates with a time of day."""
+    return bool(pa.types.is_timestamp(kind))
+
+
+def holds_text(path: Path, column: str) -> bool:
+    """Whether the bytes of a column, in its first rows, are text in UTF-8."""
+    first = next(batches(path, [column]), None)
+    if first is None:
+        return True
+    values = first.column(0)
+    values = values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values
+    try:
+        values.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def check_types(path: Path, columns: Mapping[str, LayoutColumn]) -> None:
@@ -56,6 +85,8 @@ def check_types(path: Path, columns: Mapping[str, LayoutColumn]) -> None:
         kind = schema.field(column.source).type
         # A column of nulls has no type of its own.
         takes = READABLE_AS.get(natural_type(kind) or "", set()) | ({column.type} if pa.types.is_null(kind) else set())
+        if not is_time(kind):
+            takes -= {"clock"} if natural_type(kind) == "date" else set()
         if column.type not in takes:
             others = f"; it can be read as {', '.join(sorted(takes))}" if takes else ""
             problems.append(f"  `{column.source}`: {kind} cannot be read as {column.type}{others}")

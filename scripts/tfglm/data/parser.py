@@ -1,7 +1,7 @@
-"""How a block of an input file becomes columns.
+"""Turn a block of an input file into columns.
 
-What a line is and what its fields stand for is said in `csv_lines` and `values`. Plain lines are split by compiled code of this
-package, all others by pyarrow: unlike polars it refuses a line with too few or too many fields whatever columns are asked for.
+`csv_lines` defines lines, and `values` the meaning of fields. Compiled code of this package splits plain lines, and pyarrow
+all others: unlike polars, pyarrow refuses a line with too few or too many fields, whichever columns are requested.
 """
 
 import codecs
@@ -20,13 +20,13 @@ from xxhash import xxh3_128
 
 from tfglm.config import Layout, LayoutColumn
 from tfglm.data import csv_lines, lookups
-from tfglm.data.blocks import Block, Buffers, csv_blocks, parquet_blocks
-from tfglm.data.csv_lines import Problem
+from tfglm.data.blocks import Buffers, InputBlock, csv_blocks, parquet_blocks
+from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
-from tfglm.data.header import blank_lines
+from tfglm.data.header import skipped_lines
 from tfglm.data.images import Images, has_images
 from tfglm.data.limits import BLOCK_BYTES
-from tfglm.data.packing import estimated_csv_bytes, packing
+from tfglm.data.packing import estimated_csv_bytes, foreign_kind, packing
 from tfglm.data.parquet_files import check_types
 from tfglm.data.sql import FAILURES
 from tfglm.data.values import ARROW_TYPES, Unreadable, decoded, refined, typed_values_of, values_of
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from tfglm.data.plain_csv import PlainCsv
 
 LARGE = 200 * 10**6
-"""Bytes of CSV from which on it pays to load the compiled parser, which takes two seconds."""
+"""From this size of a CSV file (bytes) on, it pays to load the compiled parser, which takes two seconds."""
 
 UNREADABLE = (Unreadable, pa.ArrowInvalid, *FAILURES)
-"""What parsing a block or evaluating an expression on it raises."""
+"""Errors from parsing a block, or from evaluating an expression on it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Parsed:
         return np.arange(self.rows) if self.with_rows is None else self.with_rows
 
     def taken(self, rows: np.ndarray) -> "Parsed":
-        """Some of the rows, with the values that they have alone."""
+        """Some of the rows, with only the values that occur in them."""
         columns = {name: column.take(rows).compact() for name, column in self.columns.items()}
         with_rows = rows if self.with_rows is None else self.with_rows[rows]
         return Parsed(len(rows), columns, self.lines, with_rows)
@@ -65,8 +65,11 @@ class Parsed:
 
 @dataclass
 class Parser:
-    """How the blocks of one file become columns. `columns` are the needed ones, by their tfglm name. With `whole_records`, a
-    quoted text of several lines is not cut by the end of a block. `compiled` splits plain lines, once it is loaded."""
+    """Turns the blocks of one file into columns.
+
+    `columns` are the needed columns, by their tfglm name. With `whole_records`, no block ends within a quoted text of
+    several lines. `compiled` splits plain lines, once it is loaded.
+    """
 
     path: Path
     header: tuple[str, ...]
@@ -76,10 +79,10 @@ class Parser:
     block_bytes: int = BLOCK_BYTES
     compiled: "PlainCsv | None" = field(default=None, init=False)
     checksum: xxh3_128 = field(default_factory=xxh3_128, init=False)
-    """Of a file that is not packed: as far as its blocks have been read."""
+    """Blocks of a file that is not packed: the position up to which they have been read."""
     buffers: Buffers = field(default_factory=Buffers, init=False)
 
-    def blocks(self, threads: int, numbered: bool) -> Iterator[Block]:
+    def blocks(self, threads: int, numbered: bool) -> Iterator[InputBlock]:
         """The file from its first row to its last; `numbered` if it is to be known which rows they are."""
         if self.images:
             return self.images.blocks()
@@ -87,12 +90,12 @@ class Parser:
             return parquet_blocks(self.path, self._sources())
         fields = len(self.header) if self.whole_records else 0
         checksum = self.checksum if packing(self.path) == "none" else None
-        separator = self.layout.separator_bytes
-        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, separator, checksum, self.buffers)
+        dialect = self.layout.dialect
+        return csv_blocks(self.path, self.block_bytes, threads, fields, numbered, dialect, checksum, self.buffers)
 
     @cached_property
     def images(self) -> Images | None:
-        """What the file holds, if it is one of images."""
+        """The content of the file, if it consists of images."""
         return Images.load(self.path) if has_images(self.path) else None
 
     def check_types(self) -> None:
@@ -102,17 +105,32 @@ class Parser:
 
     @cached_property
     def headers(self) -> list[list[bytes]]:
-        """The ways in which the header may be written: as UTF-8, or in the encoding of the layout; and behind a byte order mark,
-        as where files were put one after the other."""
+        """The ways in which the header may be written: in UTF-8 or in the encoding of the layout, and after a byte order
+        mark, which occurs if files were concatenated."""
         encodings = dict.fromkeys(["utf-8", self.layout.encoding])
         written = [[name.encode(encoding, "replace") for name in self.header] for encoding in encodings]
         return [*written, *([codecs.BOM_UTF8 + first, *others] for first, *others in written)]
 
     @cached_property
-    def first_line(self) -> int:
-        """The number of the line behind the header."""
+    def lines_are_shown(self) -> bool:
+        """Whether an editor shows the lines of the file."""
+        return not self.images and packing(self.path) != "parquet" and foreign_kind(self.path) not in ("stata", "spss")
+
+    @cached_property
+    def begins_with_rows(self) -> bool:
+        """Whether the file has no line of names before its rows, as JSON lines and files with types have none."""
+        return not self.lines_are_shown or foreign_kind(self.path) == "json"
+
+    @cached_property
+    def skipped(self) -> int:
+        """How many blank lines and comments the file begins with."""
         is_csv = not self.images and packing(self.path) != "parquet"
-        return 2 + blank_lines(self.path) if is_csv else 2
+        return skipped_lines(self.path, self.layout.dialect) if is_csv else 0
+
+    @property
+    def first_line(self) -> int:
+        """The number of the line of the first row."""
+        return self.skipped + (2 if self.layout.header is True else 1)
 
     def _sources(self) -> list[str]:
         """The needed columns as the file calls them. A query may need none (`train: TRUE`), but the rows are to be counted."""
@@ -173,7 +191,7 @@ class Parser:
         from tfglm.data.plain_csv import PlainCsv
 
         wanted = [self.header.index(column.source) for column in self.columns.values()]
-        whole = [column.type in ("integer", "clock") for column in self.columns.values()]
+        whole = [column.type in ("integer", "clock") and not column.format for column in self.columns.values()]
         separator, missing, encoding = self.layout.separator_bytes, self.layout.missing, self.layout.encoding
         compiled = PlainCsv(len(self.header), wanted, whole, missing, encoding, separator)
         compiled.load()
@@ -199,13 +217,13 @@ class Parser:
                 self._refuse_header(data)
         columns = {}
         for name, how in self.columns.items():
-            columns[name], wrong = self._values(table, how)
+            columns[name], wrong = self._values_of_bytes(self._distinct(table, how.source), how)
             if wrong.any():
                 raise Unreadable(f"column `{name}`")
         return Parsed(table.num_rows, columns, lines, with_rows)
 
     def _read(self, data: memoryview | bytes) -> pa.Table:
-        """The needed columns as they stand in the file, or any if none is."""
+        """The needed columns as the file names them, or any column if none is needed."""
         sources = self._sources()
         if bytes(data[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
             # pyarrow drops one, as if a file began here.
@@ -226,9 +244,8 @@ class Parser:
             return Distinct(pa.nulls(0, pa.binary()), np.zeros(0, np.int32))
         return Distinct.of(column.chunk(0))
 
-    def _values(self, table: pa.Table, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
+    def _values_of_bytes(self, raw: Distinct, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
         """A column, and which of its values are none or not in the encoding (bool)."""
-        raw = self._distinct(table, how.source)
         texts, undecoded = decoded(raw.values, self.layout.encoding)
         absent = pl.Series(texts, dtype=pl.String).is_in(self.layout.missing).to_numpy() & ~undecoded
         values, wrong = values_of(texts, how, self.layout.decimal)
@@ -237,10 +254,10 @@ class Parser:
             indices = np.where(absent, -1, np.arange(len(absent))).astype(np.int32).take(indices)
         return Distinct(values, indices), (wrong & ~absent) | undecoded
 
-    def examine(self, data: memoryview | pa.RecordBatch) -> tuple[dict[int, Problem], Parsed]:
-        """What is wrong with the lines of a block, by their number in it, from 0; and the rows of the others.
+    def examine(self, data: memoryview | pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:
+        """Return the problems of the lines of a block, by their number in it from 0, and the rows of the other lines.
 
-        In one go, as a block may hold many such lines.
+        It examines all lines together, because a block may have many unreadable lines.
         """
         if isinstance(data, pa.RecordBatch):
             return self._examine_batch(data)
@@ -254,16 +271,16 @@ class Parser:
         columns = {}
         bad = np.zeros(len(sound), bool)
         for name, how in self.columns.items():
-            columns[name], wrong = self._values(table, how)
+            columns[name], wrong = self._values_of_bytes(self._distinct(table, how.source), how)
             rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
             for row in np.flatnonzero(rows).tolist():
-                problems[int(sound[row])] = self._problem_of_value(name, how, lines[sound[row]])
+                fields = csv_lines.fields_of(lines[sound[row]], self.layout.separator_bytes) or []
+                problems[int(sound[row])] = self._problem_of_bytes(name, how, fields[self.header.index(how.source)])
             bad |= rows
         parsed = Parsed(len(sound), columns, len(lines), sound)
         return problems, parsed.taken(np.flatnonzero(~bad))
 
-    def _problem_of_value(self, name: str, how: LayoutColumn, line: bytes) -> Problem:
-        raw = (csv_lines.fields_of(line, self.layout.separator_bytes) or [])[self.header.index(how.source)]
+    def _problem_of_bytes(self, name: str, how: LayoutColumn, raw: bytes) -> LineProblem:
         place = f"column `{how.source}`: "
         try:
             value = raw.decode(self.layout.encoding)
@@ -271,16 +288,16 @@ class Parser:
             encoding = self.layout.encoding
             remark = f"{place}bytes that are not {encoding.upper()} ({raw[:100]!r}); set `encoding` in the layout, "
             remark += "such as `latin-1`, to what it is"
-            return Problem(f"value of {name}", remark)
+            return LineProblem(f"value of {name}", remark)
         return self._not_of_type(name, how, value)
 
-    def _not_of_type(self, name: str, how: LayoutColumn, value: str) -> Problem:
-        """What is wrong with a value that is none of its column's type."""
+    def _not_of_type(self, name: str, how: LayoutColumn, value: str) -> LineProblem:
+        """Describe the problem of a value that does not have the type of its column."""
         wanted = {
             "integer": "a whole number",
             "number": "a number" + (" with a comma before its decimals" if self.layout.decimal == "," else ""),
-            "clock": "a time of day (hhmm, from 0 to 2400)",
-            "date": f"a date ({how.format or '%Y-%m-%d'})",
+            "clock": f"a time of day ({' or '.join(how.formats) or 'hhmm, from 0 to 2400'})",
+            "date": f"a date ({' or '.join(how.formats) or '%Y-%m-%d'})",
         }
         shown = value if len(value) <= 100 else f"{value[:100]}..."
         remark = (
@@ -288,7 +305,7 @@ class Parser:
             "  correct the value, add it to `missing` in the layout if it marks a missing one, or change the "
             "column's type there"
         )
-        return Problem(f"value of {name}", remark)
+        return LineProblem(f"value of {name}", remark)
 
     def _typed(self, batch: pa.RecordBatch, how: LayoutColumn) -> tuple[Distinct, np.ndarray]:
         """One column of a Parquet file or of images, which has a type of its own, and which of its values are none (bool)."""
@@ -296,6 +313,8 @@ class Parser:
         if how.type == "image":
             return Distinct(array, np.arange(len(array), dtype=np.int32)), np.zeros(len(array), bool)
         array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+        if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+            return self._values_of_bytes(Distinct.of(array), how)
         if pa.types.is_string_view(array.type):
             array = array.cast(pa.large_string())
         if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
@@ -303,20 +322,26 @@ class Parser:
             array = pc.if_else(pc.is_in(array, missing), pa.nulls(1, array.type)[0], array)
         elif how.type == "date":
             array = array.cast(pa.date32())  # of a time with a zone, the day there
+        elif how.type == "clock" and pa.types.is_timestamp(array.type):
+            array = pc.add(pc.multiply(pc.hour(array), 100), pc.minute(array))
         column = Distinct.of(array)
         values, wrong = typed_values_of(column.values, how, self.layout.decimal)
         return Distinct(values, column.indices), wrong
 
-    def _examine_batch(self, batch: pa.RecordBatch) -> tuple[dict[int, Problem], Parsed]:
-        """As `examine`, of rows that have types."""
-        problems: dict[int, Problem] = {}
+    def _examine_batch(self, batch: pa.RecordBatch) -> tuple[dict[int, LineProblem], Parsed]:
+        """The counterpart of `examine` for rows with types."""
+        problems: dict[int, LineProblem] = {}
         columns = {}
         bad = np.zeros(batch.num_rows, bool)
         for name, how in self.columns.items():
             columns[name], wrong = self._typed(batch, how)
             rows = np.append(wrong, False).take(columns[name].indices, mode="wrap") & ~bad
             for row in np.flatnonzero(rows).tolist():
-                problems[row] = self._not_of_type(name, how, str(batch.column(how.source)[row].as_py()))
+                value = batch.column(how.source)[row].as_py()
+                if isinstance(value, bytes):
+                    problems[row] = self._problem_of_bytes(name, how, value)
+                else:
+                    problems[row] = self._not_of_type(name, how, str(value))
             bad |= rows
         parsed = Parsed(batch.num_rows, columns, batch.num_rows, np.arange(batch.num_rows))
         return problems, parsed.taken(np.flatnonzero(~bad))

@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from tfglm.config import FILE, RANDOM, Layout, SelectionConfig
-from tfglm.data.blocks import Block
-from tfglm.data.csv_lines import Problem
+from tfglm.data.blocks import InputBlock
+from tfglm.data.csv_lines import LineProblem
 from tfglm.data.distinct import Distinct
 from tfglm.data.encoding import ColumnEncoder, Encoder, ImageEncoder, kind_of
 from tfglm.data.limits import DEFAULT_LIMITS, IngestLimits
@@ -29,22 +29,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 SHOWN = 10
-"""Dropped lines that are named one by one."""
+"""Dropped lines that are reported individually."""
 
 READ_AHEAD = 3
-"""Blocks that are read and unpacked while others are parsed: so many that this goes on while the parsing threads shuffle."""
+"""Blocks that are read and unpacked in advance: enough to continue while the parsing threads shuffle."""
 
 LARGEST_SHARE = 0.1
-"""Of the rows of a large file that may be dropped for being unreadable; of a small one, `limits.few_bad_rows`."""
+"""Largest share of unreadable rows of a large file that may be dropped; for a small file see `limits.few_bad_rows`."""
 
 
 @dataclass(frozen=True)
 class KeptRows:
-    """What is kept of a block: the number of the split of each row, [rows], its place in the block, [rows], and the columns in
-    the encoders' order.
+    """The kept rows of a block: the split number of each row [rows], its place in the block [rows], and the columns in the
+    order of the encoders.
 
-    `dropped` counts the rows that are not kept by reason, `read` all rows, and `lines` the lines, of which some may be blank;
-    `first` is the number of the block's first row in the file, from 1.
+    `dropped` counts the rows that are not kept, by reason. `read` is the number of all rows, and `lines` the number of
+    lines, including blank lines. `first` is the number of the block's first row in the file, from 1.
     """
 
     split: np.ndarray
@@ -92,7 +92,7 @@ class InputReader:
         dropped = Counter(dict.fromkeys(selected.reasons, 0))
         reader = cls(file, parser, selected, settings, log, limits, [], dropped)
         try:
-            empty = reader.select(Block(memoryview(b""), 2))
+            empty = reader.select(InputBlock(memoryview(b""), 2))
         except UNREADABLE as error:
             raise UserError(f"{path}: data.derive, data.where or data.split: {str(error).splitlines()[0]}") from error
         for name, column in zip((MISSING, *settings.columns), empty.columns, strict=True):
@@ -108,22 +108,22 @@ class InputReader:
         return reader
 
     def kept_rows(self, executor: ThreadPoolExecutor, threads: int, compiled: bool | None = None) -> Iterator[KeptRows]:
-        """The kept rows, block by block in the order of the file.
+        """Yield the kept rows, block by block in the order of the file.
 
         Parameters
         ----------
         executor
             Parses the blocks.
         threads
-            Blocks that are parsed at the same time; one more is waiting.
+            Blocks that are parsed at the same time; one more block waits.
         compiled
-            Whether plain lines are parsed by compiled code from the first block on. By default that is loaded beside the first
-            blocks of a large file.
+            Whether compiled code parses plain lines from the first block on. By default it is loaded while the first blocks
+            of a large file are parsed.
 
         Raises
         ------
         UserError
-            For what cannot be read.
+            If a line or block cannot be read.
         """
         if compiled:
             self.parser.compile()
@@ -134,7 +134,7 @@ class InputReader:
                 try:
                     kept = future.result()
                 except UNREADABLE:
-                    kept = self.mended(block)
+                    kept = self.repaired(block)
                 yield replace(kept, first=self.read + 1)
                 self.read += kept.read
                 self.lines += kept.lines
@@ -143,7 +143,7 @@ class InputReader:
         if loading:
             loading.result()  # raises what went wrong there
 
-    def select(self, block: Block) -> KeptRows:
+    def select(self, block: InputBlock) -> KeptRows:
         """The kept rows of a block. Raises one of UNREADABLE."""
         parsed = self.parser.parse(block.data)
         kept, infinite = self.kept(parsed, block.first)
@@ -151,17 +151,20 @@ class InputReader:
             raise Unreadable(next(iter(infinite.values())).remark)
         return kept
 
-    def kept(self, parsed: Parsed, first: int) -> tuple[KeptRows, dict[int, Problem]]:
-        """The kept rows of a block whose first line has the number `first`, and among them those with a value that is not
-        finite, by their place in `parsed`. Raises one of UNREADABLE."""
+    def kept(self, parsed: Parsed, first: int) -> tuple[KeptRows, dict[int, LineProblem]]:
+        """Return the kept rows of a block whose first line has the number `first`, and the problems of those with a value
+        that is not finite, by their place in `parsed`.
+
+        Raises one of UNREADABLE.
+        """
         computed, reason, split = self.selection.select(self.operands(parsed, first), parsed.rows)
         kept = np.flatnonzero(reason == len(self.selection.reasons))
         columns: list[Distinct] = []
-        infinite: dict[int, Problem] = {}
+        infinite: dict[int, LineProblem] = {}
         for name in self.settings.columns:
             columns.append((computed if name in computed else parsed.columns)[name].take(kept))
             remark = f"column `{name}` is infinite; drop such rows with a condition in data.where"
-            problem = Problem("expression", remark)
+            problem = LineProblem("expression", remark)
             infinite = dict.fromkeys(kept[infinite_rows(columns[-1])].tolist(), problem) | infinite
         counts = np.bincount(
             reason[reason < len(self.selection.reasons)], minlength=len(self.selection.reasons)
@@ -171,7 +174,8 @@ class InputReader:
         return KeptRows(split.take(kept), kept, [missing, *columns], dropped, parsed.rows, parsed.lines), infinite
 
     def operands(self, parsed: Parsed, first: int) -> dict[str, Distinct]:
-        """What the expressions look at; `first` is the number of the first line, or of the first row of a Parquet file."""
+        """Return the columns that expressions read; `first` is the number of the first line, or of the first row of a
+        Parquet file."""
         operands = dict(parsed.columns)
         if FILE in self.selection.operands:
             operands[FILE] = Distinct(pl.Series([self.file]).to_arrow(), np.zeros(parsed.rows, np.int32))
@@ -181,15 +185,15 @@ class InputReader:
             operands[RANDOM] = Distinct(pl.Series(drawn).to_arrow(), np.arange(parsed.rows, dtype=np.int32))
         return operands
 
-    def mended(self, block: Block) -> KeptRows:
-        """What is kept of a block with lines that cannot be read, if the settings allow to drop them.
+    def repaired(self, block: InputBlock) -> KeptRows:
+        """Return the kept rows of a block with unreadable lines, if the settings allow dropping these.
 
-        Raises UserError, which names the first such line, if they do not; and where they are too many.
+        Raises UserError, which names the first such line, if the settings do not allow it, or if there are too many.
         """
         is_text = not isinstance(block.data, pa.RecordBatch)
         first = self.lines + self.parser.first_line if is_text else block.first
-        place = f"{self.parser.path}, line " if is_text else f"{self.parser.path}, row "
-        number = first if is_text else self.lines + 1
+        place = f"{self.parser.path}, {'line' if self.parser.lines_are_shown else 'row'} "
+        number = self.lines + 1 if self.parser.begins_with_rows else first
         problems, parsed = self.parser.examine(block.data)
         self.report(problems, place, number)
         rows = parsed.rows + len(problems)
@@ -208,9 +212,11 @@ class InputReader:
         dropped = Counter(f"unreadable: {problem.reason}" for problem in problems.values())
         return replace(kept, places=places, dropped=kept.dropped + dropped, read=rows)
 
-    def report(self, problems: dict[int, Problem], place: str, first: int) -> None:
-        """Log what is wrong with lines of a block, by their number in it, or raise UserError, as the settings have it. `place`
-        and the number of a line, of which `first` is that of the block's first one, say where it is."""
+    def report(self, problems: dict[int, LineProblem], place: str, first: int) -> None:
+        """Log the problems of lines of a block, by their number in it, or raise UserError, as the settings require.
+
+        A message locates a line by `place` and the number of the line; `first` is the number of the block's first line.
+        """
         for number in sorted(problems):
             remark = f"{place}{first + number}: {problems[number].remark}"
             if self.settings.bad_rows == "error":
@@ -232,9 +238,12 @@ class InputReader:
                 f"  {shown}"
             )
 
-    def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, Problem]]:
-        """The rows of which no expression can be evaluated or a value is not finite, by their place in `parsed`, with what is
-        wrong. By halves. `bad` of the `rows` of the block are known to be unreadable."""
+    def failing(self, parsed: Parsed, first: int, bad: int, rows: int) -> Iterator[tuple[int, LineProblem]]:
+        """Yield the rows, by their place in `parsed`, for which an expression cannot be evaluated or a value is not finite,
+        with the problem.
+
+        It bisects the block. `bad` of its `rows` are known to be unreadable.
+        """
         waiting = [np.arange(parsed.rows)]
         while waiting:
             places = waiting.pop()
@@ -245,7 +254,7 @@ class InputReader:
                 if len(places) > 1:
                     waiting += [places[len(places) // 2 :], places[: len(places) // 2]]
                     continue
-                infinite = {0: Problem("expression", str(error).splitlines()[0])}
+                infinite = {0: LineProblem("expression", str(error).splitlines()[0])}
             bad += len(infinite)
             self.check_share(bad, rows)
             for row, problem in sorted(infinite.items(), key=itemgetter(0)):
@@ -253,7 +262,7 @@ class InputReader:
 
 
 def read_ahead(executor: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[Item]:
-    """The items, of which the executor, of one thread, makes the next READ_AHEAD ones meanwhile."""
+    """Yield the items, while the executor, which has one thread, prepares the next READ_AHEAD items."""
     following = deque(executor.submit(next, items, None) for _ in range(READ_AHEAD))
     while (item := following.popleft().result()) is not None:
         following.append(executor.submit(next, items, None))
@@ -263,7 +272,7 @@ def read_ahead(executor: ThreadPoolExecutor, items: Iterator[Item]) -> Iterator[
 def in_order(
     executor: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], most: int
 ) -> Iterator[tuple[Item, Future[Result]]]:
-    """Each item with the future of `function(item)`, in order, with at most `most` under way."""
+    """Yield each item with the future of `function(item)`, in order, with at most `most` running."""
     under_way: deque = deque()
     for item in items:
         under_way.append((item, executor.submit(function, item)))
@@ -273,7 +282,7 @@ def in_order(
 
 
 def infinite_rows(column: Distinct) -> np.ndarray:
-    """Which rows hold an infinite value, by their places."""
+    """Return the positions of rows with an infinite value."""
     if not pa.types.is_floating(column.values.type):
         return np.zeros(0, np.int64)
     infinite = np.flatnonzero(np.isinf(pl.Series(column.values).to_numpy()))
@@ -281,7 +290,7 @@ def infinite_rows(column: Distinct) -> np.ndarray:
 
 
 def patterns(names: list[str], columns: list[Distinct], rows: int) -> Distinct:
-    """Which of the columns each row lacks, as the names with commas between: the column MISSING."""
+    """Return the missing columns of each row, as names separated by commas: the column MISSING."""
     lacking = {
         name: column.through(np.append(np.zeros(len(column.values), bool), True))
         for name, column in zip(names, columns, strict=True)

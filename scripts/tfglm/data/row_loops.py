@@ -28,21 +28,21 @@ def permuted(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def ascending(keys: np.ndarray) -> np.ndarray:
-    """The rows, uint32, by keys of 16 bits; equal ones in their order."""
+    """Return the rows, uint32, sorted by keys of 16 bits; rows with equal keys keep their order."""
     rows = np.empty(len(keys), np.uint32)
     sort(keys, np.zeros(2**16, np.uint32), rows)
     return rows
 
 
 def counted(codes: np.ndarray) -> np.ndarray:
-    """How often each code occurs, int64, for codes of 8 or 16 bits."""
+    """Count the occurrences of each code, int64, for codes of 8 or 16 bits."""
     lanes = np.zeros((LANES, 256**codes.itemsize), np.int64)
     count(codes, lanes)
     return np.trim_zeros(lanes.sum(0), "b")
 
 
 def occurring(numbers: np.ndarray, size: int) -> np.ndarray:
-    """Which of the numbers below `size` occur, in order."""
+    """Return the numbers below `size` that occur, in order."""
     occur = np.zeros(size, bool)
     mark(numbers, occur)
     return np.flatnonzero(occur)

@@ -1,6 +1,6 @@
-"""Which rows and columns of a file are kept: the SQL expressions of layout and config over a block of rows.
+"""Select the rows and columns of a file: evaluate the SQL expressions of layout and config over blocks of rows.
 
-An expression looks at one row alone, so one that uses a single column is evaluated once for each distinct value of it.
+An expression reads one row at a time, so an expression of a single column is evaluated once for each distinct value.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,7 +24,7 @@ TYPES = {
     "date": pl.Date(),
     "image": pl.Binary(),
 }
-"""What an expression takes the columns of a layout for, by their type there."""
+"""The types of layout columns in expressions."""
 
 KINDS: dict[type[pl.DataType], Kind] = {
     **dict.fromkeys([pl.String, pl.Date, pl.Datetime, pl.Time], "text"),
@@ -32,10 +32,10 @@ KINDS: dict[type[pl.DataType], Kind] = {
     pl.Float64: "number",
     pl.Binary: "image",
 }
-"""What a kept column holds, by the type of its values."""
+"""The kind of a kept column, by the type of its values."""
 
 MOST_COMBINATIONS = 2**16
-"""Of the values of several columns; an expression is evaluated once for each if there cannot be more."""
+"""Most combinations of values of several columns: up to this number, an expression is evaluated once for each combination."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,17 @@ class Query:
             constants = self._select(pl.DataFrame({"": [None]}))
             return {output.name: column(output).take(np.zeros(rows, np.int32)) for output in constants}
         operand = operands[self.operands[0]]
+        if self.operands == (RANDOM,):  # each row has a value of its own
+            outputs = self._select(pl.DataFrame({RANDOM: pl.Series(operand.values)}))
+            return {output.name: truth(output) or column(output) for output in outputs}
         if operand.table is None:
-            of_values = self._of_values(operand.values)
+            of_values = self._evaluate_values(operand.values)
         else:
-            of_values = self.recent.of([operand.values], lambda: self._of_values(operand.values))
+            of_values = self.recent.of([operand.values], lambda: self._evaluate_values(operand.values))
         return {name: operand.mapped(output) for name, output in of_values.items()}
 
-    def _of_values(self, values: pa.Array) -> dict[str, Distinct]:
-        # Behind the values stands a missing one, which the index -1 takes.
+    def _evaluate_values(self, values: pa.Array) -> dict[str, Distinct]:
+        # The last value is missing; index -1 selects it.
         series = pl.Series(self.operands[0], values).extend_constant(None, 1)
         return {output.name: column(output) for output in self._select(series.to_frame())}
 
@@ -71,10 +74,12 @@ class Query:
         """For each combination of values that occurs, if these are few, else row by row."""
         few = joined(operands, MOST_COMBINATIONS)
         if not few:
-            return self._of_rows(operands)
+            return self._evaluate_rows(operands)
         combinations, numbers, occur = few
         key = tuple(column.numbers.tobytes() for column in combinations)
-        of_values = self.recent.of([column.values for column in operands], lambda: self._of_rows(combinations), key)
+        of_values = self.recent.of(
+            [column.values for column in operands], lambda: self._evaluate_rows(combinations), key
+        )
         evaluated = {}
         for name, output in of_values.items():
             table = np.zeros(int(occur[-1]) + 1, np.int32)
@@ -82,7 +87,7 @@ class Query:
             evaluated[name] = Distinct(output.values, numbers, table)
         return evaluated
 
-    def _of_rows(self, operands: list[Distinct]) -> dict[str, Distinct]:
+    def _evaluate_rows(self, operands: list[Distinct]) -> dict[str, Distinct]:
         series = [operand.decoded() for operand in operands]
         outputs = self._select(pl.DataFrame(dict(zip(self.operands, series, strict=True))))
         return {output.name: column(output) for output in outputs}
@@ -101,18 +106,27 @@ class Query:
 
 
 def column(series: pl.Series) -> Distinct:
-    """A column that a query gave, as one that was read."""
+    """Return a result of a query in the form of a column that was read."""
     if series.dtype == pl.Boolean:
-        series = series.cast(pl.Int64)
+        return Distinct(pl.Series([0, 1]).to_arrow(), series.cast(pl.Int32).fill_null(-1).to_numpy())
     return Distinct.of(series.to_arrow(compat_level=pl.CompatLevel.oldest()))
+
+
+def truth(series: pl.Series) -> Distinct | None:
+    """Return a condition as a column, row by row; None unless it is true or false for every row."""
+    if series.dtype != pl.Boolean or series.null_count() or not len(series):
+        return None
+    bits = series.to_arrow()
+    rows = np.unpackbits(np.frombuffer(bits.buffers()[1], np.uint8), bitorder="little")[bits.offset :][: len(bits)]
+    return Distinct(pl.Series([0, 1]).to_arrow(), rows, np.arange(2, dtype=np.int32))
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What one layout makes of the config.
+    """The config applied to one layout.
 
-    `kinds`: what the kept columns hold, as far as it is known. `needed`: the columns of the layout that must be read. `plain`
-    are the kept columns that are read as they are, and `computed` those that the `queries` give, beside the conditions.
+    `kinds` are the kinds of the kept columns, as far as they are known. `needed` are the columns of the layout to read.
+    `plain` are the kept columns that are read unchanged; the `queries` compute the `computed` columns and the conditions.
     `reasons` are the names under which rows are dropped, in the order in which conditions are tried.
     """
 
@@ -126,12 +140,16 @@ class Selection:
 
     @property
     def operands(self) -> frozenset[str]:
-        """What the expressions look at: columns of the layout, FILE and RANDOM."""
+        """The columns that expressions read: columns of the layout, FILE and RANDOM."""
         return frozenset(name for query in self.queries for name in query.operands)
 
     def select(self, operands: Mapping[str, Distinct], rows: int) -> tuple[dict[str, Distinct], np.ndarray, np.ndarray]:
-        """The computed columns; for each row the number of the first of the `reasons` to drop it, their number if it is kept;
-        and the number of its split in SPLITS; both small unsigned integers [rows]. Raises one of FAILURES."""
+        """Evaluate the queries.
+
+        Returns the computed columns; for each row the number of the first of the `reasons` to drop it, or the number of
+        reasons if it is kept; and the number of its split in SPLITS. Both are small unsigned integers [rows]. Raises one of
+        FAILURES.
+        """
         outputs: dict[str, Distinct] = {}
         for query in self.queries:
             outputs |= query.evaluate(operands, rows)
@@ -150,8 +168,8 @@ _WHERE, _SPLIT = "where {}", "split {}"
 
 
 def note_first(first: np.ndarray, number: int, condition: Distinct, met: bool) -> None:
-    """Set `first`, [rows], to the number of a condition where it was more and the condition is met, or is not; one that comes
-    out missing is not."""
+    """Lower `first`, [rows], to the number of a condition for the rows where the condition is met, or is not met. A
+    condition with a missing result is not met."""
     truth = np.append(pl.Series(condition.values).to_numpy() != 0, False)
     table = np.where(truth == met, number, np.iinfo(first.dtype).max).astype(first.dtype)
     np.minimum(first, condition.through(table), out=first)
@@ -159,8 +177,11 @@ def note_first(first: np.ndarray, number: int, condition: Distinct, met: bool) -
 
 @dataclass
 class _Columns:
-    """The columns that expressions may use: the types of those that are `known`, what each looks at in the end (`roots`), and the
-    expressions of those that are `derived`. `broken` are columns without a meaning; what is made of them is not to blame."""
+    """The columns that expressions may use.
+
+    `known` has their types, `roots` the columns that each finally reads, and `derived` the expressions of derived columns.
+    `broken` are columns whose own expression is wrong; expressions that use them are not reported.
+    """
 
     known: dict[str, pl.DataType]
     roots: dict[str, frozenset[str]]
@@ -213,7 +234,8 @@ def _conditions(settings: SelectionConfig, columns: _Columns, problems: Problems
 
 
 def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -> Selection:
-    """Raises UserError with every expression that is none, or about a column that is not there; `name` is that of the layout."""
+    """Raise UserError with every invalid expression, or expression of a column that does not exist; `name` is the name of
+    the layout."""
     problems = Problems()
     columns = _columns(layout, settings, name, problems)
     conditions = _conditions(settings, columns, problems)
@@ -242,7 +264,7 @@ def selection(layout: Layout, settings: SelectionConfig, name: str = "layout") -
 
 
 def uses(sql: str, columns: Collection[str]) -> bool:
-    """Whether an expression, as far as it is one, looks at some of these columns."""
+    """Return whether an expression, as far as it can be parsed, reads some of these columns."""
     try:
         return bool(columns) and not set(columns).isdisjoint(parsed(sql, "").meta.root_names())
     except UserError:
@@ -250,16 +272,16 @@ def uses(sql: str, columns: Collection[str]) -> bool:
 
 
 def condition(sql: str, where: str, known: Mapping[str, pl.DataType]) -> pl.Expr:
-    """A condition as 1 and 0. Raises UserError, as `expression` does, and for what is neither true nor false."""
+    """A condition, true or false. Raises UserError, as `expression` does, and for what is neither true nor false."""
     value = expression(sql, where, known)
     dtype = dtype_of(value, known)
     if not (dtype == pl.Boolean or dtype.is_numeric() or dtype == pl.Null):
         raise UserError(f"{where}: `{sql}` is neither true nor false, but {dtype}; compare it with something")
-    return value.cast(pl.Boolean).cast(pl.Int64)
+    return value.cast(pl.Boolean)
 
 
 def operands_of(value: pl.Expr, roots: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """What an expression looks at in the end. `roots` has that of all columns that it may use."""
+    """Return the columns that an expression finally reads. `roots` has these for all columns that it may use."""
     return frozenset().union(*(roots[name] for name in value.meta.root_names()))
 
 

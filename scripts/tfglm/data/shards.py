@@ -1,12 +1,15 @@
-"""The shard format: one folder a shard, one file of raw little-endian values a column.
+"""The shard format: one folder per shard, with one file of raw little-endian values per column.
 
-A pass reads only the columns that its model uses, a block at a time. TFRecord was measured at 40 to 50 ns a row of 30 bytes on
-one core and this at 7, where a whole gradient pass may cost 50. Arrow IPC with dictionaries, a record batch a block, at 14 to
-16 for eight columns where this took 4, checksums included.
-Beside the shards of an input file stand `levels.parquet` (what the codes mean), `checksums.npy` (uint64 [blocks of all shards in
-the manifest's order, columns]), `predicted_rows.npy` (int64: the number in the file, from 1, of each row of the split `predict`,
-whose rows stay in order), and `manifest.json`: what is in all of them, and their digests. So it differs if anything differs,
-and whatever depends on the data depends on the content of the manifest.
+A pass reads only the columns that its model uses, a block at a time. Reading a row of 30 bytes on one core took 7 ns, and
+40 to 50 ns with TFRecord; a whole gradient pass may cost 50 ns a row. For eight columns it took 4 ns, checksums included,
+and 14 to 16 ns with Arrow IPC with dictionaries and one record batch per block.
+
+The folder of an input file also has these files: `levels.parquet` (the meaning of the codes, in one row group per
+column), `checksums.npy` (uint64
+[blocks of all shards in the manifest's order, columns]), `predicted_rows.npy` (int64: the number in the file, from 1, of
+each row of the split `predict`, whose rows keep their order), and `manifest.json`. The manifest describes all of them and
+has their digests. So it changes if anything changes, and everything that depends on the data depends on the content of the
+manifest.
 """
 
 import hashlib
@@ -16,6 +19,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 BLOCK_ROWS = 8192
-"""Rows that a pass handles at once; a capacity is a multiple of it."""
+"""Rows that a pass handles together; a capacity is a multiple of it."""
 
 LARGEST_CAPACITY = 2**19
 SHARDS_PER_FILE = 8
@@ -45,8 +49,8 @@ MISSING = "__missing__"
 
 
 def codes_name(column: str) -> str:
-    """The name of the column that holds the codes of an integer column which is stored as it is. No column of the data can have
-    it."""
+    """Return the name of the column with the codes of an integer column that is also stored without codes. No column of the
+    data can have this name."""
     return f"{column}.codes"
 
 
@@ -91,11 +95,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an ingested file consists of. `capacity` is the number of rows a reader allots for each shard.
+    """The description of an ingested file. `capacity` is the number of rows that a reader allocates for each shard.
 
-    `xxh128` is the checksum of the file, as `xxh128sum` prints it; `read` is the number of data rows in it, `dropped` counts by
-    reason those that no shard holds. `digests` has the sha256 of the files that stand beside the manifest, by name; of these
-    CHECKSUMS knows the shards.
+    `xxh128` is the checksum of the file, as `xxh128sum` prints it. `read` is the number of its data rows, and `dropped`
+    counts by reason the rows that no shard holds. `digests` has the sha256 of the files beside the manifest, by name; among
+    these, CHECKSUMS has the checksums of the shards.
     """
 
     file: str
@@ -111,7 +115,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """That of all that the file was made into, and of the file itself, wherever it lies."""
+        """The digest of everything made from the file, and of the file itself, independent of its location."""
         return hashlib.sha256(json.dumps(asdict(self) | {"source": ""}, sort_keys=True).encode()).hexdigest()
 
     def write(self, path: Path) -> None:
@@ -128,38 +132,52 @@ class Manifest:
 
 @dataclass(frozen=True)
 class IngestedFile:
-    """The manifest of one input file with the meaning of its codes, and the folder that both lie in."""
+    """The manifest of one input file with the meaning of its codes, and their folder."""
 
     folder: Path
     manifest: Manifest
-    levels: "pl.DataFrame"
     checksums: np.ndarray
     _values: dict[str, "pl.Series"] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _read: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def load(cls, manifest_path: Path) -> "IngestedFile":
         """Raises UserError if the manifest, or what it says of its codes and shards, has changed since it was written."""
-        # Here and below: workers read shards alone, and it starts threads, before which processes are to be forked.
-        import polars as pl
-
         path = Path(manifest_path)
         manifest = Manifest.load(path)
-        levels, checksums = (
-            io.BytesIO(digests.read(path.with_name(name), manifest.digests[name], delete=path))
-            for name in (LEVELS, CHECKSUMS)
-        )
-        return cls(path.parent, manifest, pl.read_parquet(levels), np.load(checksums))
+        digests.check(path.with_name(LEVELS), manifest.digests[LEVELS], delete=path)
+        checksums = digests.read(path.with_name(CHECKSUMS), manifest.digests[CHECKSUMS], delete=path)
+        return cls(path.parent, manifest, np.load(io.BytesIO(checksums)))
+
+    def levels(self, name: str) -> "pl.DataFrame":
+        """The rows of `levels.parquet` of a stored column. Raises UserError if the file has changed since it was loaded."""
+        # Here and below: workers read shards alone, and these start threads, before which processes are to be forked.
+        import polars as pl
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        path = self.folder / LEVELS
+        try:
+            if "footer" not in self._read:
+                self._read["footer"] = parquet.read_metadata(path)
+            with parquet.ParquetFile(path, metadata=self._read["footer"], page_checksum_verification=True) as file:
+                table = file.read_row_group(list(self._columns).index(name), use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise digests.changed(path, str(error).splitlines()[0], delete=self.folder / MANIFEST) from error
+        return pl.DataFrame(table)
 
     def shard_checksums(self) -> Iterator[tuple[Shard, np.ndarray]]:
-        """Each shard with the checksums of its blocks, uint64 [blocks, columns]."""
+        """Yield each shard with the checksums of its blocks, uint64 [blocks, columns]."""
         first = 0
         for shard in self.manifest.shards:
             yield shard, self.checksums[first : first + shard.blocks]
             first += shard.blocks
 
     def stored(self, shard: Shard, name: str, rows: int | None = None) -> np.ndarray:
-        """The first values of a column of a shard as they are stored, `rows` of them or all. Raises UserError if they are not
-        there, or not what was written."""
+        """Return the first values of a column of a shard in their stored form: `rows` values, or all.
+
+        Raises UserError if they are missing, or differ from the values that were written.
+        """
         column, rows = self.column(name), shard.rows if rows is None else rows
         path = self.folder / shard.path / name
         expected = next(sums for other, sums in self.shard_checksums() if other == shard)
@@ -179,17 +197,20 @@ class IngestedFile:
         digests.check(path, self.manifest.digests[PREDICTED_ROWS], delete=self.folder / MANIFEST)
         return np.load(path)
 
+    @cached_property
+    def _columns(self) -> dict[str, StoredColumn]:
+        return {column.name: column for column in self.manifest.columns}
+
     def column(self, name: str) -> StoredColumn:
-        return next(column for column in self.manifest.columns if column.name == name)
+        return self._columns[name]
 
     @property
     def names(self) -> list[str]:
         """The columns of the data."""
-        stored = [column.name for column in self.manifest.columns]
-        return [name for name in stored if name != MISSING and name.isidentifier()]
+        return [name for name in self._columns if name != MISSING and name.isidentifier()]
 
     def has_codes(self, name: str) -> bool:
-        """Whether the values of a column of the data are told apart, by codes."""
+        """Whether codes distinguish the values of a column of the data."""
         return self._identified(name).coded
 
     def codes(self, name: str) -> StoredColumn:
@@ -200,16 +221,13 @@ class IngestedFile:
         return column
 
     def _identified(self, name: str) -> StoredColumn:
-        stored = {column.name: column for column in self.manifest.columns}
-        return stored.get(codes_name(name), stored[name])
+        return self._columns.get(codes_name(name), self._columns[name])
 
     def values(self, name: str) -> "pl.Series":
-        """What the codes 1, 2, ... of a stored column stand for, in the order of the codes."""
-        import polars as pl
-
+        """Return the values of the codes 1, 2, ... of a stored column, in the order of the codes."""
         if name not in self._values:
-            rows = self.levels.filter(pl.col("column") == name, pl.col("code") > 0).unique("code").sort("code")
-            self._values[name] = rows[self.column(name).kind]
+            levels = self.levels(name)
+            self._values[name] = levels.filter(levels["code"] > 0).unique("code").sort("code")[self.column(name).kind]
         return self._values[name]
 
 
@@ -222,8 +240,8 @@ def capacity_for(rows: int) -> int:
 
 
 def estimated_stored_bytes(csv_bytes: int, columns: int) -> int:
-    """About how much disk space ingest needs, with what it spills meanwhile: flight data have 80 bytes or more a row, and
-    a value takes 2 bytes or fewer, but for few columns."""
+    """Estimate the disk space for ingest in bytes, including temporary files. Flight data have 80 bytes or more a row, and
+    a value takes at most 2 bytes, except in few columns."""
     return 2 * (csv_bytes // 80) * (2 * columns + 1)
 
 
@@ -271,7 +289,7 @@ def changed_block(path: str | Path, number: int) -> UserError:
 
 
 def remedy(path: Path) -> str:
-    """What to do about a file of a shard that is not what was written: a folder of shards is made anew with its manifest."""
+    """Say what to do about a damaged file of a shard: delete the manifest, so that the next run writes the folder again."""
     return digests.remedy(path.parents[2] / MANIFEST)
 
 
@@ -287,13 +305,6 @@ def write_values(path: Path, values: np.ndarray) -> None:
     """Write what an array contains, and nothing else. Raises OSError; `ndarray.tofile` writes through a buffer of C's, and says
     nothing when a full disk refuses the last of it."""
     path.write_bytes(np.ascontiguousarray(values).data)
-
-
-def write_table(path: Path, table: "pl.DataFrame") -> None:
-    """Write a table as Parquet. Raises OSError; polars itself has an error of its own for a full disk."""
-    stream = io.BytesIO()
-    table.write_parquet(stream)
-    path.write_bytes(stream.getbuffer())
 
 
 def save(path: Path, values: np.ndarray) -> None:

@@ -1,8 +1,7 @@
-"""The permutation of the rows of a file, out of core: chunks are permuted and spilled to disk, then dealt to the shards.
+"""Permute the rows of a file out of core: permute chunks, spill them to disk, and deal them to the shards.
 
-Each shard takes an equal part of every chunk, which is a random sample of it, and takes from all these parts at an even
-pace, so that its first blocks are a fair sample of the whole file too. Only a few chunks, or a column of a few shards, are
-ever held in memory.
+Each shard takes an equal part of every chunk, which is a random sample of it, at an even pace. So the first blocks of a
+shard are a fair sample of the whole file too. Memory holds only a few chunks, or one column of a few shards.
 """
 
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ IN_ORDER = frozenset({SPLITS.index("predict")})
 
 @dataclass(frozen=True)
 class Chunk:
-    """Spilled rows: how many there are of each split, which lie one after the other, and the types of the columns."""
+    """Spilled rows: the number of rows of each split, which follow each other, and the types of the columns."""
 
     sizes: np.ndarray
     dtypes: list[np.dtype]
@@ -50,10 +49,10 @@ class Shuffler:
         self.chunks: list[Future[Chunk]] = []
 
     def add(self, split: np.ndarray, columns: list[np.ndarray]) -> None:
-        """Some rows: the number of their split, and what the encoders made of them."""
+        """Some rows: the number of their split, and the results of the encoders."""
         kinds = [column.dtype.kind for column in columns]
         if self.waiting and kinds != [column.dtype.kind for column in self.waiting[-1][1:]]:
-            self._send()  # codes and plain values cannot stand in one array
+            self._send()  # one array cannot hold codes and plain values
         self.waiting.append([split, *columns])
         self.waiting_bytes += sum(column.nbytes for column in self.waiting[-1])
         if self.waiting_bytes >= self.chunk_bytes:
@@ -66,7 +65,7 @@ class Shuffler:
         self.waiting, self.waiting_bytes = [], 0
 
     def _spill(self, chunk: int, rows: list[list[np.ndarray]]) -> "Chunk":
-        """Permute rows, those of each split among themselves, and write them."""
+        """Permute the rows of each split, and write them."""
         split, *columns = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         random = np.random.default_rng([self.seed, chunk])
         order = []
@@ -153,7 +152,7 @@ class ShuffledShard:
         return lookups.ascending(np.concatenate(progress))
 
     def column(self, number: int, order: np.ndarray) -> np.ndarray:
-        """The column with that number as it is stored, [rows]."""
+        """Return the column with this number in its stored form, [rows]."""
         column, source, chunks = self.file.columns[number], self.file.sources[number], []
         for chunk, rows in enumerate(self.slices):
             dtype, size = self.file.chunks[chunk].dtypes[source], rows.stop - rows.start

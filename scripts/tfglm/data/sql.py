@@ -1,11 +1,15 @@
-"""SQL expressions over the columns of one row: which are refused, and how their numbers stay exact.
+"""SQL expressions over the columns of one row: refuse unsafe expressions, and keep numbers exact.
 
-polars translates SQL to expressions of its own, whose nodes say what is meant; it is these that are judged, never the words of
-the text. Two things differ from what polars would do:
+polars translates SQL to its own expressions. This module checks the nodes of these expressions, never the words of the
+text. Two things differ from polars:
 
-- A number written with decimals is a float64 (polars has decimals of a fixed number of digits, in which 7 / 60.0 is 0.116667).
-- Whole numbers are int64, and arithmetic that leaves them is an error (polars has some of 8 bits, which start over at 128:
+- A number written with decimals is a float64 (polars uses decimals of a fixed number of digits, so that 7 / 60.0 is
+  0.116667).
+- Whole numbers are int64, and an overflow is an error (polars has whole numbers of 8 bits, which overflow silently:
   `EXTRACT(MONTH FROM date) * 100`).
+
+Other libraries were tried on the cases of the tests. DuckDB accepts 24 of the 29 expressions that this module refuses, and
+refuses 4 of the 60 calls. sqlglot parses 28 of the 29, and does not know the types of polars. Both would need these checks.
 """
 
 import io
@@ -25,9 +29,9 @@ LONGEST = 10_000
 """Characters of an expression. A condition of that length is a list of values, which IN (...) takes."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What polars raises. A panic is no Exception."""
+"""The errors of polars. A panic is no Exception."""
 
-# Nodes whose value in a row is made of that row alone. What is not listed here is refused.
+# Nodes whose value in a row depends on this row alone. All others are refused.
 NODES = {"Column", "Literal", "BinaryExpr", "Cast", "Ternary", "Function"}
 FUNCTIONS = {
     *("Abs", "Atan2", "Ceil", "Clip", "Coalesce", "Erf", "Exp", "FillNull", "Floor", "Log", "Log1p", "MaxHorizontal"),
@@ -64,7 +68,7 @@ FAMILIES = {
 
 TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/|\w+\s*\(?|.""", re.DOTALL)
 CLOCKS = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "now("}
-"""Functions that polars replaces by their value at once, so that its expression does not tell them."""
+"""Functions that polars replaces by their value immediately, so that its expression does not show them."""
 
 EXACT = {"Plus": "Plus", "Minus": "Minus", "Multiply": "Multiply", "Mul": "Multiply"}
 """Operations on whole numbers that can leave int64, and what polars calls them in a BinaryExpr."""
@@ -107,7 +111,7 @@ def _expression(sql: str, where: str, columns: tuple[tuple[str, pl.DataType], ..
 
 
 def parsed(sql: str, where: str) -> pl.Expr:
-    """What polars makes of `sql`. Raises UserError if it is no SQL."""
+    """Return polars' expressions for `sql`. Raises UserError if it is no SQL."""
     if len(sql) > LONGEST:
         raise UserError(
             f"{where}: an expression of {len(sql):,} characters; {LONGEST:,} are the most\n"
@@ -200,7 +204,7 @@ def function_of(function: str | dict) -> tuple[str, str]:
 
 
 def check_clock(sql: str, where: str) -> None:
-    """Raise UserError for a function that tells the time of day at which it is asked."""
+    """Raise UserError for a function that returns the current time."""
     for token in TOKENS.findall(sql):
         word = "".join(token.split()).lower()
         if word in CLOCKS or word.removesuffix("(") in CLOCKS:
@@ -249,7 +253,7 @@ def exact_operation(tree: dict, operation: str, left: dict, right: dict, frame: 
 
 
 def widened(tree: dict, dtype: pl.DataType) -> dict:
-    """The same values, as int64 or float64 if they are numbers."""
+    """Return the same values; numbers become int64 or float64."""
     if dtype.is_integer() and dtype != pl.Int64:
         return cast(tree, "Int64")
     return cast(tree, "Float64") if dtype.is_numeric() and dtype not in (pl.Int64, pl.Float64) else tree

@@ -17,8 +17,9 @@ WORD = 2**62
 
 
 @dataclass
-class Tally:
-    """The keys that occur, int64 [words, room], of which there are `count`, and what is summed of the rows of each, [room]."""
+class KeyTally:
+    """The distinct keys, int64 [words, room], the first `count` of which are filled, and the sums over the rows of each
+    key, [room]."""
 
     words: int
     room: int = 2**16
@@ -66,7 +67,7 @@ class Keys:
 
     @classmethod
     def of(cls, settings: CollapseConfig, files: Sequence[IngestedFile], dictionary: Dictionary) -> "Keys":
-        """Each number is that of a value, from 1, or 0 where there is none; or that of a fold."""
+        """Each number is the number of a value, from 1; 0 means no value. Or it is the number of a fold."""
         values = {
             name: training_values(files, name, dictionary.columns[name].kind, dictionary.required)
             for name in settings.columns

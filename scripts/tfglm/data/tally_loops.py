@@ -21,7 +21,7 @@ def hashed(keys, row):
 
 @compiled
 def hash_all(keys, hashes):
-    """Set `hashes`, uint64 [rows], to those of the keys."""
+    """Set `hashes`, uint64 [rows], to the hashes of the keys."""
     for row in range(len(hashes)):
         hashes[row] = hashed(keys, row)
 
@@ -40,8 +40,11 @@ def place(keys, first, last, places):
 
 @compiled
 def number(keys, known, count, places, numbers):
-    """Set `numbers`, int32 [rows], to those of the rows' keys among the `known` ones, int64 [words, room], of which there are
-    `count`; new keys are added. Returns how many there are then."""
+    """Set `numbers`, int32 [rows], to the positions of the rows' keys in `known`, int64 [words, room], whose first `count`
+    keys are filled.
+
+    Appends new keys, and returns the new count.
+    """
     mask = np.uint64(len(places) - 1)
     for row in range(len(numbers)):
         at = hashed(keys, row) & mask

@@ -1,4 +1,4 @@
-"""What the dictionary does not know of the training rows, read from the shards: which values occur together, and samples of
+"""Facts about the training rows that the dictionary lacks, read from the shards: combinations of values, and samples of
 columns with too many values to count."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ MOST_SAMPLED = 2**18
 
 
 def combinations(file: IngestedFile, columns: Sequence[str], required: Collection[str]) -> np.ndarray:
-    """Which codes occur together in the training rows of one file.
+    """Return the combinations of codes that occur in the training rows of one file.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
     columns
         Columns of the data that have codes.
     required
-        Columns without a value of which a row does not count.
+        Required columns: a row without a value in one of them does not count.
 
     Returns
     -------
@@ -43,20 +43,21 @@ def combinations(file: IngestedFile, columns: Sequence[str], required: Collectio
 def sample(
     files: Sequence[IngestedFile], column: str, required: Collection[str], most_rows: int = MOST_SAMPLED
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a column in a sample of the training rows.
+    """Return the values of a column in a sample of the training rows.
 
-    The sample consists of the first rows of each shard, which are a fair sample of their file, in proportion to its rows.
+    The sample consists of the first rows of each shard, in proportion to the rows of its file. They are a fair sample of
+    the file.
 
     Parameters
     ----------
     files
-        All that are ingested.
+        All ingested files.
     column
         A column of numbers.
     required
-        Columns without a value of which a row does not count.
+        Required columns: a row without a value in one of them does not count.
     most_rows
-        Rows of the sample, about.
+        The approximate number of rows of the sample.
 
     Returns
     -------
@@ -78,12 +79,42 @@ def sample(
     return np.unique(values[~np.isnan(values)], return_counts=True)
 
 
+def sampled_rows(
+    files: Sequence[IngestedFile], columns: Sequence[str], required: Collection[str], most_rows: int = MOST_SAMPLED
+) -> dict[str, np.ndarray]:
+    """Return the values of several columns in the same sample of the training rows, which `sample` describes.
+
+    Returns
+    -------
+    By column, [rows]: float64 numbers, or text as objects; NaN or '' if missing. Text without codes is absent.
+    """
+    shards = [(file, shard) for file in files for shard in training_shards(file)]
+    share = min(1.0, most_rows / max(sum(shard.rows for _, shard in shards), 1))
+    kept = [
+        name
+        for name in columns
+        if all(file.column(name).kind in ("integer", "number") or file.column(name).coded for file in files)
+    ]
+    drawn: dict[str, list[np.ndarray]] = {name: [] for name in kept}
+    for file, shard in shards:
+        rows = int(np.ceil(share * shard.rows))
+        good = usable(file, shard, required, rows)
+        for name in kept:
+            column, values = file.column(name), file.stored(shard, name, rows)[good]
+            if column.kind == "text":
+                values = np.array(["", *file.values(name)], object)[values]
+            else:
+                values = number_table(file, name)[values] if column.coded else values.astype(float)
+            drawn[name].append(values)
+    return {name: np.concatenate(parts) for name, parts in drawn.items() if parts}
+
+
 def training_shards(file: IngestedFile) -> Iterator[Shard]:
     return (shard for shard in file.manifest.shards if shard.split == "train")
 
 
 def usable(file: IngestedFile, shard: Shard, required: Collection[str], rows: int | None = None) -> np.ndarray:
-    """Which of the rows lack no required value."""
+    """Return which rows lack no required value."""
     good = np.array([False, *(not lacks(pattern, required) for pattern in file.values(MISSING))])
     return good[file.stored(shard, MISSING, rows)]
 
@@ -91,8 +122,8 @@ def usable(file: IngestedFile, shard: Shard, required: Collection[str], rows: in
 def repeated(
     files: Sequence[IngestedFile], column: str, frequency: str, required: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a column (sorted) in the training rows, and how often each occurs if each row counts as often as the column
-    `frequency` says."""
+    """Return the sorted values of a column in the training rows, and the frequency of each: each row counts as often as the
+    column `frequency` says."""
     counts: dict[float, float] = {}
     for file in files:
         for shard in training_shards(file):
@@ -112,25 +143,25 @@ def moments(
     required: Collection[str],
     columns_of: Callable[[np.ndarray], np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of what becomes of a column of numbers, where a row counts as often as the product of `multiplicities`.
+    """Return mean and variance of a transformed column of numbers. A row has the product of `multiplicities` as its weight.
 
     Parameters
     ----------
     files
-        All that are ingested.
+        All ingested files.
     column
         A column of numbers.
     multiplicities
         Columns of weights, frequencies or trials.
     required
-        Columns without a value of which a row does not count.
+        Required columns: a row without a value in one of them does not count.
     columns_of
-        Makes [values, columns] of values.
+        Transforms values to [values, columns].
 
     Returns
     -------
     mean, variance : float64 arrays [columns]
-        With the sum of the weights as divisor; the variance of a column that does not vary is 0. NaN if no row has a weight.
+        The divisor is the sum of the weights. The variance of a constant column is 0. NaN if no row has a weight.
     """
     weight_sum, mean, squares, low, high = 0.0, np.zeros(1), np.zeros(1), np.full(1, np.inf), np.full(1, -np.inf)
     for file in files:

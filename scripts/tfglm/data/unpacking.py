@@ -11,23 +11,24 @@ import indexed_bzip2
 from isal import isal_zlib
 
 GZIP_MAGIC, BZIP2_MAGIC = b"\x1f\x8b", b"BZh"
-"""What members of a .gz file, and streams of a .bz2 file, begin with."""
+"""The first bytes of members of a .gz file, and of streams of a .bz2 file."""
 
 NOTHING = re.compile(rb"(?:\0|BZh[1-9]\x17rE8P\x90\0{4})+")
 """Empty streams of a .bz2 file, and zeros that pad it."""
 
 GZIP = 16 + zlib.MAX_WBITS
-"""What zlib calls members of a .gz file."""
+"""zlib's number for the format of members of a .gz file."""
 
 AT_ONCE = 1 << 18
-"""Bytes of a .gz file that one call unpacks: other threads have the interpreter meanwhile, and it waits for them between two."""
+"""Bytes of a .gz file that one call unpacks. During a call other threads run Python; between two calls this thread waits
+for the interpreter."""
 
 END_BITS = 80
 """The end of a stream of bzip2: a mark of 48 bits, and the checksum of all blocks."""
 
 
 class PackedStream(io.RawIOBase):
-    """The content of a packed file, of which `_file` is what is closed with it."""
+    """The content of a packed file; `_file` is closed with it."""
 
     _file: Any
 
@@ -58,7 +59,7 @@ class GzipStream(PackedStream):
         self._read = 0
 
     def readinto(self, buffer: Any, /) -> int:
-        """As a raw stream does: some bytes, or none at the end."""
+        """Read as a raw stream does: some bytes, or none at the end."""
         while packed := self._waiting or self._next():
             if self._member.eof:
                 self._waiting = packed = packed.lstrip(b"\0")  # what pads a file
@@ -85,14 +86,15 @@ class GzipStream(PackedStream):
         return packed
 
     def _place(self, packed: bytes) -> str:
-        return f"behind byte {self._read - len(packed):,}"
+        return f"after byte {self._read - len(packed):,}"
 
 
 class Bzip2Stream(PackedStream):
-    """The content of a .bz2 file of one or several streams, unpacked by so many threads, whose checksums are compared.
+    """The content of a .bz2 file of one or several streams, unpacked by several threads, with checked checksums.
 
-    By indexed_bzip2, of which one thread takes 0.7 of the time of the standard library; each holds some 7 MB. It accepts whatever
-    follows the last stream, and with several threads a later one that is cut within its first bytes: so that is looked at here.
+    indexed_bzip2 does this; with one thread it takes 0.7 of the time of the standard library. Each thread holds some 7 MB.
+    The package accepts anything after the last stream, and with several threads also a later stream that is cut within its
+    first bytes. So this function checks both.
 
     Raises
     ------
@@ -106,12 +108,12 @@ class Bzip2Stream(PackedStream):
         self._unended = END_BITS if threads == 1 else 0
 
     def readinto(self, buffer: Any, /) -> int:
-        """As a raw stream does: some bytes, or none at the end."""
+        """Read as a raw stream does: some bytes, or none at the end."""
         try:
             size = self._file.readinto(buffer)
         except (RuntimeError, ValueError, IndexError) as error:
             place = max(self._file.available_block_offsets(), default=0) // 8
-            raise OSError(f"its compressed data end, or make no sense, behind byte {place:,}") from error
+            raise OSError(f"its compressed data end, or make no sense, after byte {place:,}") from error
         if not size:
             self._check_end()
         return size
@@ -128,9 +130,9 @@ class Bzip2Stream(PackedStream):
                 packed.seek(place)
                 rest = packed.read(AT_ONCE)
         if BZIP2_MAGIC.startswith(rest[:3]) and rest:
-            raise EOFError(f"it ends within its compressed data, behind byte {place:,}")
+            raise EOFError(f"it ends within its compressed data, after byte {place:,}")
         if rest:
-            raise OSError(f"something else follows its compressed data, behind byte {place:,}")
+            raise OSError(f"something else follows its compressed data, after byte {place:,}")
 
 
 def unpacked(path: Path, kind: Literal["gzip", "bz2"], threads: int) -> io.BufferedReader:

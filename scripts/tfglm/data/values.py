@@ -1,10 +1,10 @@
-"""What the text of a field stands for: the same, whichever parser split the lines.
+"""The meaning of the text of a field, independent of the parser that split the lines.
 
-Texts are taken as they are. Around numbers and times of day, blanks and tabs are ignored. A number is decimal: digits with an
-optional sign, point and exponent, or `inf`; neither `nan` nor 0x1F nor 1_000 is one. A whole number may be written with decimals
-that are zero (15.00), or with an exponent, and is exact up to 64 bits. With `decimal: ","` in the layout a comma takes the place
-of the point, and 1.5 is no number. A date is YYYY-MM-DD, or as its `format` has it.
-What the layout lists as `missing` is compared with the whole field, quoted or not, before all this.
+Texts stay unchanged. Around numbers and times of day, blanks and tabs are ignored. A number is decimal: digits with an
+optional sign, point and exponent, or `inf`; `nan`, 0x1F and 1_000 are no numbers. A whole number may have decimals that are
+zero (15.00), or an exponent, and is exact up to 64 bits. With `decimal: ","` in the layout a comma replaces the point, and
+1.5 is no number. A date is YYYY-MM-DD, or follows the `format` of its column; a time of day may follow one, too. Before all
+this, the whole field, quoted or not, is compared with the `missing` entries of the layout.
 """
 
 import codecs
@@ -27,7 +27,7 @@ ARROW_TYPES = {
     "date": pa.date32(),
     "image": pa.binary(),
 }
-"""What the values of a column are, by its type in the layout."""
+"""The kind of a column, by its type in the layout."""
 
 DECIMAL = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
 NUMBER = rf"^({DECIMAL}|[+-]?(?i:inf|infinity))$"
@@ -41,19 +41,29 @@ class Unreadable(ValueError):
 
 
 def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tuple[pa.Array, np.ndarray]:
-    """The values of some texts, one of ARROW_TYPES, and which texts are none (bool, [texts]); there, any value may stand.
-    `decimal` stands before the decimals of a number."""
+    """Parse texts as one of ARROW_TYPES. Return the values, and which texts are invalid (bool, [texts]); values there are
+    arbitrary.
+
+    `decimal` is the character before the decimals of a number.
+    """
     if column.type == "string":
         return texts.cast(pa.string()), np.zeros(len(texts), bool)
     series = pl.Series(texts, dtype=pl.String)
     if column.type == "date":
-        dates = series.str.to_date(column.format or "%Y-%m-%d", strict=False)
+        dates = series.str.to_date((column.formats or ["%Y-%m-%d"])[0], strict=False)
+        for form in column.formats[1:]:
+            dates = dates.fill_null(series.str.to_date(form, strict=False))
         wrong = dates.is_null()
         # The library reads ` 06-01-02` so, too, which is no date but a damaged one.
         return dates.to_arrow(), (wrong if column.format else wrong | ~series.str.contains(ISO_DATE)).to_numpy()
     series = series.str.strip_chars(" \t")
     if decimal == ",":
         series = series.str.replace_many([",", "."], [".", ","])  # 1.5 is no number then
+    if column.type == "clock" and column.format:
+        clock = clock_of(series, column.formats[0])
+        for form in column.formats[1:]:
+            clock = clock.fill_null(clock_of(series, form))
+        return clock.fill_null(0).to_arrow(), clock.is_null().to_numpy()
     if column.type == "number":
         numbers = series.cast(pl.Float64, strict=False)
         unreadable = ~series.str.contains(NUMBER) | numbers.is_null()
@@ -64,10 +74,20 @@ def values_of(texts: pa.Array, column: LayoutColumn, decimal: str = ".") -> tupl
     return pl.Series(whole).to_arrow(), none
 
 
-def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[pa.Array, np.ndarray]:
-    """The same of values that have a type already, such as those of a Parquet file: texts are read as in CSV.
+def clock_of(texts: pl.Series, form: str) -> pl.Series:
+    """The time of day, hours and minutes (741 is 07:41), of texts in a format; null for texts in another."""
+    if form.endswith(("%z", "%:z")):  # the time as it is written, whatever the zone
+        form, texts = form.rpartition("%")[0], texts.str.replace(r"([+-][0-9]{2}:?[0-9]{2}|Z)$", "")
+    if "%d" not in form:  # a time alone is read with a day before it
+        form, texts = f"%Y-%m-%d {form}", "2000-01-01 " + texts
+    times = texts.str.to_datetime(form, strict=False)
+    return times.dt.hour().cast(pl.Int64) * 100 + times.dt.minute()
 
-    Raises Unreadable or pa.ArrowInvalid for a column none of whose values can be read.
+
+def typed_values_of(values: pa.Array, how: LayoutColumn, decimal: str) -> tuple[pa.Array, np.ndarray]:
+    """The same for values that already have a type, such as those of a Parquet file: texts are read as in CSV.
+
+    Raises Unreadable or pa.ArrowInvalid if no value of the column can be read.
     """
     none = np.zeros(len(values), bool)
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
@@ -116,12 +136,12 @@ def whole_number(text: str) -> int | None:
 
 
 def is_no_clock(numbers: np.ndarray) -> np.ndarray:
-    """Which whole numbers are no time of day, hours and minutes from 0 to 2400."""
+    """Return which whole numbers are no time of day (hours and minutes, from 0 to 2400)."""
     return (numbers < 0) | (numbers > 2400) | (numbers % 100 >= 60)
 
 
 def decoded(raw: pa.Array, encoding: str) -> tuple[pa.Array, np.ndarray]:
-    """Binary values as texts, and which ones are not in the encoding (bool)."""
+    """Return binary values as texts, and which values are not in the encoding (bool)."""
     if codecs.lookup(encoding).name == "utf-8":
         try:
             return raw.cast(pa.string()), np.zeros(len(raw), bool)

@@ -1,5 +1,5 @@
-"""What is to be fitted: the formula, what its functions learn from the data, the design of the coefficients, and its other
-parametrisations. NumPy alone; no rows.
+"""From a formula to the coefficients to fit: parsing, functions that learn from the data, the design and its
+parametrisations. It needs NumPy alone and reads no rows.
 
 May import: config, data, families.
 """

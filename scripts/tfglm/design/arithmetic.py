@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
 COLUMN = "x"
 """Stands for the column in a tree."""
@@ -89,7 +88,7 @@ def folded(symbol: str, first: Any, second: Any) -> Any:
 
 
 def value(xp: Any, tree: Any, x: Any) -> Any:
-    """What an expression comes to; `xp` is NumPy or TensorFlow's version of it."""
+    """Evaluate an expression; `xp` is NumPy or TensorFlow's version of it."""
     if isinstance(tree, float | int):
         return float(tree)
     if tree == COLUMN:
@@ -116,6 +115,8 @@ def slope(tree: Any, x: np.ndarray) -> np.ndarray:
         return du * v + u * dv
     if symbol == "/":
         return du / v - u / v * (dv / v)
+    from scipy.special import xlogy  # slow to import, and the Snakefile checks formulas
+
     # What does not change has no part, though the logarithm of a negative base, or a root's slope at 0, is not finite.
     with np.errstate(all="ignore"):
         of_base = np.where(du == 0, 0.0, v * u ** (v - 1) * du)

@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 
 from tfglm.config import DesignConfig
+from tfglm.config.responses import computed_response, reason_of
 from tfglm.config.std_errors import StdErrors
 from tfglm.data import training_rows
-from tfglm.data.dictionary import Column, Dictionary, labels, training_values
+from tfglm.data.dictionary import Column, Dictionary, counted_levels, labels
 from tfglm.data.shards import IngestedFile
 from tfglm.design import transforms
 from tfglm.design.by_class import by_class
 from tfglm.design.checks import (
     check_classes,
+    check_dot,
     check_information_size,
     check_levels,
     check_leverages,
@@ -32,16 +34,17 @@ from tfglm.design.factors import IMAGE, LARGEST_PIXEL, Categorical, Clusters, Fo
 from tfglm.design.formula import FormulaFactor, FormulaTerm, parse, parse_factor
 from tfglm.design.kinds import MULTIPLICITIES, check_kinds
 from tfglm.design.levels import levels_by_code
+from tfglm.design.origin import from_mean
 from tfglm.design.parametrisation import apart
 from tfglm.design.penalties import penalty_factors
-from tfglm.design.references import there_are
+from tfglm.design.references import levels_in_words
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError, nearest
 from tfglm.families import FAMILIES, family_of
 
 WIDEST_OFFSET = 20.0
-"""Standard deviation of an offset of which the mean is an exponential, or nearly so: two rows then differ by a factor of e^20,
-half a billion, and the information of all rows but a few is lost in that of these."""
+"""Largest standard deviation of an offset whose mean is its exponential (or nearly so). At this size two rows differ by a
+factor of e^20, half a billion, and the information of a few rows swamps the information of all others."""
 
 MOST_COMBINATIONS = 2**26
 """Possible combinations of the levels of an interaction; a pass holds a table of them, 4 bytes each."""
@@ -63,17 +66,17 @@ def build_design(
     model
         Its name in the config, for messages.
     settings
-        Formula, family, and what else the config says that the fit depends on.
+        Formula, family and the other settings that the fit depends on.
     dictionary
         Columns and levels of all files together.
     files
-        All ingested files, for what the dictionary does not hold: occurring interactions, quantiles of a column.
+        All ingested files. They hold what the dictionary lacks: occurring interactions, quantiles of a column.
     known_late
         Columns that are known only after departure.
     section
-        Where in the config it is. A network has neither an information matrix nor scores by cluster, which could be too large.
+        The section of the config. The checks of the sizes of the information matrix and of cluster scores skip networks.
     most_sampled
-        Rows from which quantiles of a column are taken that has too many values to count.
+        Rows to sample for the quantiles of a column with too many values to count.
 
     Returns
     -------
@@ -95,15 +98,17 @@ def build_design(
         )
     late = tuple(name for name in design.columns[1:] if name in known_late)
     check_codings(design, where)
+    if section == "networks":
+        design = from_mean(design, dictionary)
     if section == "models" and design.classes:
         design = by_class(design, settings.reference_class, where)
     # A penalty on what is left of a number would be another one; Firth's tests leave out single terms.
-    if section == "models" and not (design.penalised or design.firth):
+    if section == "models" and not (design.has_penalties or design.firth):
         design = replace(design, numeric=builder.apart(design.numeric))
     if section == "models":
         check_information_size(design, where)
         check_scores_size(design, where)
-        check_leverages(design, dictionary, where)
+        check_leverages(design, dictionary, files, where)
     return replace(design, known_after_departure=late)
 
 
@@ -132,6 +137,7 @@ class _DesignBuilder:
         kinds = {name: column.kind for name, column in self.dictionary.columns.items()}
         with_level = [name for name, column in self.dictionary.columns.items() if column.missing_rows is not None]
         check_kinds(self.where, settings, formula, kinds, with_level)
+        self.check_computed(where)
         response = self.column(formula.response, where)
         if FAMILIES[settings.family].of_classes:
             check_classes(response, self.where)
@@ -142,6 +148,7 @@ class _DesignBuilder:
         for term in formula.terms:
             for factor in term.factors:
                 self.column(factor.column, where)
+        check_dot([self.column(name, where) for name in settings.dot], where)
         # Before the terms, whose numbers are standardised with each row as often as these say.
         multiplicities = {key: self.multiplicity(key) for key in MULTIPLICITIES}
         self.multiplicities = list(filter(None, multiplicities.values()))
@@ -186,6 +193,19 @@ class _DesignBuilder:
             power=settings.shape["power"],
         )
 
+    def check_computed(self, where: str) -> None:
+        """Raise UserError if a function of the response has no finite value in some rows."""
+        computed = computed_response(self.settings.formula)
+        for function, condition in computed.conditions.items() if computed else ():
+            reason = f"where: {reason_of(function)}"
+            lost = sum(file.manifest.dropped.get(reason, 0) for file in self.files)
+            if lost:
+                rows = f"{lost:,} row{'' if lost == 1 else 's'}"
+                raise UserError(
+                    f"{where}: `{function}` of the response has no value in {rows}, which do not meet `{condition}`\n"
+                    f"  correct the response, or leave these rows out: `data: {{where: {{valid: {condition}}}}}`"
+                )
+
     def column(self, name: str, where: str) -> Column:
         """The column `name`. Raises UserError if it was not kept."""
         if name not in self.dictionary.columns:
@@ -206,7 +226,7 @@ class _DesignBuilder:
                 if factor.name not in self.numeric:
                     self.numeric[factor.name] = self.numeric_factor(factor, column, where)
                 numeric.append(factor.name)
-        # In one order, for two terms may have the same factors in different orders.
+        # Sort the factors, because two terms may have the same factors in different orders.
         categorical.sort(key=list(self.categorical).index)
         numeric.sort(key=list(self.numeric).index)
         combinations = self.combinations(tuple(categorical), where) if len(categorical) > 1 else ()
@@ -237,8 +257,8 @@ class _DesignBuilder:
             learnt_shape = ({"function": IMAGE, "shape": shape},)
             return Numeric(factor.name, column.name, learnt_shape, (0.0,) * pixels, (LARGEST_PIXEL,) * pixels)
         learnt, center, variance = self.learnt(factor, column, where)
-        # Of functions of a sample they are not exact, and penalties act on them.
-        sampled = column.levels is None and bool(factor.calls)
+        # Functions learnt from a sample have inexact moments, and penalties depend on these.
+        sampled = bool(factor.calls) and self.counted(column) is None
         if self.multiplicities or (sampled and (self.settings.l1 or self.settings.l2 or self.settings.path)):
             moments_of = partial(training_rows.moments, self.files, column.name, self.multiplicities)
             of_rows = moments_of(
@@ -251,11 +271,13 @@ class _DesignBuilder:
         return Numeric(factor.name, column.name, tuple(learnt), tuple(center.tolist()), tuple(spread.tolist()))
 
     def learnt(self, factor: FormulaFactor, column: Column, where: str) -> tuple[list[dict], np.ndarray, np.ndarray]:
-        """What the functions of a factor have learnt, and mean and variance (divisor n) of its numbers in the training rows."""
-        if column.levels is None and not factor.calls:
+        """Return what the functions of a factor have learnt, and the mean and variance (divisor n) of its numbers in the
+        training rows."""
+        counted = self.counted(column)
+        if counted is None and not factor.calls:
             mean, variance = column.moments
             return [], np.array([mean]), np.array([variance])
-        if column.levels is None:
+        if counted is None:
             values, rows = training_rows.sample(self.files, column.name, self.dictionary.required, self.most_sampled)
             if rows.sum() < self.dictionary.rows["train"] and any(
                 call.function in transforms.LEARNING for call in factor.calls
@@ -265,22 +287,28 @@ class _DesignBuilder:
                     f"many distinct values to count"
                 )
         else:
-            values, rows = np.array(column.levels, float), np.array(column.train_rows)
-            values, rows = values[rows > 0], rows[rows > 0]
+            values, rows = counted
         if self.settings.frequency and any(call.function in transforms.LEARNING for call in factor.calls):
             values, rows = training_rows.repeated(
                 self.files, column.name, self.settings.frequency, self.dictionary.required
             )
-        # Of a plain column these are known exactly, while values and rows are those of a sample.
-        moments = (self.dictionary.rows["train"], *column.moments) if column.levels is None else None
+        # For a plain column these are known exactly, while values and rows come from a sample.
+        moments = (self.dictionary.rows["train"], *column.moments) if counted is None else None
         learnt, columns = transforms.learn(
             factor.calls, values, rows, where, None if self.settings.frequency else moments
         )
         center = np.average(columns, axis=0, weights=rows)
         return learnt, center, np.average((columns - center) ** 2, axis=0, weights=rows)
 
+    def counted(self, column: Column) -> tuple[np.ndarray, np.ndarray] | None:
+        """The values of a number in the training rows and the rows of each; None if a file stores it as plain numbers."""
+        if column.levels is None and not all(file.column(column.name).coded for file in self.files):
+            return None
+        counted = counted_levels(column, self.files, self.dictionary.required)
+        return counted["value"].to_numpy().astype(float), counted["rows"].to_numpy()
+
     def apart(self, factors: tuple[Numeric, ...]) -> tuple[Numeric, ...]:
-        """Numbers that others of the same column nearly determine, such as powers of a year, apart from these."""
+        """Separate numbers that others of the same column nearly determine, such as powers of a year."""
         of_column: dict[str, list[Numeric]] = {}
         for factor in factors:
             of_column.setdefault(factor.column, []).append(factor)
@@ -288,12 +316,9 @@ class _DesignBuilder:
         for name, several in of_column.items():
             if sum(factor.width for factor in several) < 2:
                 continue
-            column = self.dictionary.columns[name]
-            if column.levels is None:
-                values, rows = training_rows.sample(self.files, name, self.dictionary.required, self.most_sampled)
-            else:
-                values, rows = np.array(column.levels, float), np.array(column.train_rows)
-                values, rows = values[rows > 0], rows[rows > 0]
+            values, rows = self.counted(self.dictionary.columns[name]) or training_rows.sample(
+                self.files, name, self.dictionary.required, self.most_sampled
+            )
             numbers = [np.stack(transforms.apply(np, factor.learnt, values), axis=1) for factor in several]
             changed |= {factor.name: factor for factor in apart(list(zip(several, numbers, strict=True)), rows)}
         return tuple(changed.get(factor.name, factor) for factor in factors)
@@ -341,14 +366,15 @@ class _DesignBuilder:
         if not (family.quadratic or family.positive_predictor) and offset.scale[0] > WIDEST_OFFSET:
             logarithm = f"`offset: log({factor.name})`" if not factor.calls else "the logarithm of it"
             raise UserError(
-                f"{where}: `{factor.name}` is added to the linear predictor as it is, and with link {family.link_name} its "
-                f"standard deviation, {offset.scale[0]:,.0f}, is too large for that\n  an exposure, such as people or hours, "
-                f"belongs there as {logarithm}"
+                f"{where}: `{factor.name}` is added to the linear predictor unchanged, and its standard deviation, "
+                f"{offset.scale[0]:,.0f}, is too large for link {family.link_name}\n"
+                f"  for an exposure, such as people or hours, write {logarithm}"
             )
         return offset
 
     def folds(self) -> Folds | None:
-        """Those of a cross-validation. Raises UserError if a row may belong to none, and for fewer groups than folds."""
+        """Return the folds of a cross-validation. Raises UserError if a row may have no fold, or if there are fewer groups
+        than folds."""
         path = self.settings.path
         if path is None or path.select != "cross_validation":
             return None
@@ -379,21 +405,17 @@ class _DesignBuilder:
     def categorical_factor(self, factor: FormulaFactor, column: Column, where: str) -> Categorical:
         """The factor with its levels. Raises UserError if there are too many or too few."""
         check_levels(factor.name, column, where)
-        if column.levels is None:
-            counted = training_values(self.files, column.name, column.kind, self.dictionary.required)
-            levels, rare = labels(column, counted)
-        else:
-            levels, rare = column.labels, column.rare
+        levels, rare = labels(column, counted_levels(column, self.files, self.dictionary.required))
         if len(levels) < 2:
             raise UserError(
                 f"{where}: `{factor.name}` has only the level `{levels[0]}` in the training rows, so it has no "
-                "effect to estimate; remove it there"
+                "effect to estimate; remove it from the formula"
             )
         if factor.reference is not None and factor.reference not in levels:
             raise UserError(
                 f"{where}: `{factor.name}`: no level `{factor.reference}` in the training rows"
-                f"{there_are(factor.reference, levels)}"
+                f"{levels_in_words(factor.reference, levels)}"
             )
         missing = bool(column.missing_rows)
-        kept = tuple(levels), tuple(rare), missing, factor.reference, factor.coding
+        kept = tuple(levels), tuple(rare), missing, factor.reference, factor.coding, factor.is_random
         return Categorical(factor.name, column.name, column.kind, *kept)

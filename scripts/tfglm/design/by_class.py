@@ -1,20 +1,24 @@
-"""A regression of classes: each term once for every class but the reference class, which the others are compared with; a term
-that penalties act on once for every class, so that the fit does not depend on which class that is."""
+"""Repeat the terms of a multinomial regression for each class.
+
+Unpenalised terms are repeated for every class but the reference class. Penalised terms are repeated for every class, so
+that the fit does not depend on the choice of the reference class.
+"""
 
 from dataclasses import replace
 
 from tfglm.design.design import Design
-from tfglm.design.references import there_are
+from tfglm.design.references import levels_in_words
 from tfglm.errors import UserError
 
 
 def by_class(design: Design, reference: str | None, where: str) -> Design:
-    """The design with a linear predictor for each class but one, the reference class; that has the penalised terms alone.
+    """Give each class but the reference class a linear predictor of its own; the reference class gets only the penalised
+    terms.
 
     Parameters
     ----------
     design
-        Whose response is a factor, with the terms of one linear predictor.
+        A design with a categorical response and the terms of one linear predictor.
     reference
         The reference class; by default the first one.
     where
@@ -30,7 +34,7 @@ def by_class(design: Design, reference: str | None, where: str) -> Design:
     if reference is not None and reference not in labels:
         raise UserError(
             f"{where}.reference_class: `{design.response}` has no class `{reference}` in the training rows"
-            f"{there_are(reference, labels)}"
+            f"{levels_in_words(reference, labels)}"
         )
     against = labels[0] if reference is None else reference
     # No penalty acts on these: with one for every class they would not be unique.

@@ -1,12 +1,16 @@
-"""What is refused before training for its values: a response that the family cannot take, too many levels, a matrix too large
-to hold. What is refused for the kind of a column is in `kinds`."""
+"""Refuse models because of values in the data: impossible responses, too many levels, matrices that are too large.
+
+`kinds` refuses columns of the wrong kind.
+"""
 
 import math
 from collections.abc import Sequence
 
+import polars as pl
+
 from tfglm.config import DesignConfig
 from tfglm.config.std_errors import BY_LEVERAGE
-from tfglm.data.dictionary import Column, Dictionary
+from tfglm.data.dictionary import Column, Dictionary, counted_levels, written
 from tfglm.data.limits import MOST_CODES, MOST_LEVELS
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
@@ -15,20 +19,23 @@ from tfglm.families import family_of
 from tfglm.families.family import Response
 
 LARGEST_INFORMATION = 4e9
-"""Bytes of the dense part of the information matrix and its coupling to the eliminated term, from which on a model is refused:
-the chief holds several of such size, each worker at least two."""
+"""Largest size in bytes of the dense part of the information matrix and its coupling to the eliminated term. The chief
+holds several arrays of this size, each worker at least two."""
 
 LARGEST_COUPLING = 5e8
-"""Bytes of a number for each coefficient and absorbed level, from which on a model is refused: the chief holds about six of such
-size, each worker two."""
+"""Largest size in bytes of one number for each pair of a coefficient and an absorbed level. The chief holds about six
+arrays of this size, each worker two."""
 
 LARGEST_SCORES = 2e9
-"""Bytes of a number for each cluster and coefficient, from which on a model is refused: the chief holds a few of such size, each
-worker one or two, and TensorFlow sends no more than 2^31 at once."""
+"""Largest size in bytes of one number for each pair of a cluster and a coefficient. The chief holds a few arrays of this
+size, each worker one or two; TensorFlow sends at most 2^31 bytes in one message."""
 
+
+MOST_UNDER_DOT = 1_000
+"""Most levels of a text column that a formula does not name itself."""
 
 MOST_CLASSES = 100
-"""Of a response: of each row that is evaluated there is a number for every class in memory, a shard at a time."""
+"""Largest number of classes of a response. Evaluation keeps one number per row and class in memory, a shard at a time."""
 
 
 def check_rows(dictionary: Dictionary) -> None:
@@ -51,8 +58,20 @@ def check_classes(column: Column, where: str) -> None:
         )
     if len(column.labels) < 2:
         raise UserError(
-            f"{name} has only the class `{column.labels[0]}` in the training rows, so there is nothing to learn"
+            f"{name} has only the class `{column.labels[0]}` in the training rows, so there is nothing to learn\n"
+            "  choose another response, or widen data.where or data.split.train"
         )
+
+
+def check_dot(columns: Sequence[Column], where: str) -> None:
+    """Raise UserError if one of the columns that `.` stands for is a factor with too many levels to have been meant."""
+    for column in columns:
+        if column.kind == "text" and (column.distinct is None or column.distinct > MOST_UNDER_DOT):
+            number = "countless" if column.distinct is None else f"{column.distinct:,}"
+            raise UserError(
+                f"{where}: `.` includes the text column `{column.name}` with {number} levels, a coefficient each; "
+                f"leave it out, `. - {column.name}`, or name it, `. + {column.name}`, if you want them"
+            )
 
 
 def check_response(column: Column, settings: DesignConfig, where: str) -> None:
@@ -79,14 +98,14 @@ def multiplicity_problem(column: Column) -> str | None:
 
 
 def check_levels(name: str, column: Column, where: str) -> int:
-    """How many values the column has. Raises UserError if they cannot be told apart."""
+    """Return how many values the column has. Raises UserError if they cannot be told apart."""
     if column.distinct is not None:
         return column.distinct
     if column.kind == "number":
         raise UserError(
-            f"{where}: `{name}`: `{column.name}` is a number with more than {MOST_CODES - 1:,} distinct values in one file; use "
-            f"it as a number, without C()\n"
-            f"  if it is an identifier, read it as one, with `type: integer` or `string` in the layout"
+            f"{where}: `{name}`: `{column.name}` is a number with more than {MOST_CODES - 1:,} distinct values in "
+            "one file; use it as a number, without C()\n"
+            "  if it is an identifier, give it `type: integer` or `type: string` in the layout"
         )
     raise UserError(
         f"{where}: `{name}`: `{column.name}` has more than {MOST_LEVELS:,} distinct values in one file, too many to tell apart"
@@ -106,11 +125,12 @@ def check_information_size(design: Design, where: str) -> None:
     if needed > LARGEST_INFORMATION:
         widest = max(design.parts, key=lambda part: part.size).term.name
         raise UserError(
-            f"{where}.formula: {design.size:,} coefficients, of which all but the {eliminated:,} of `{widest}` are "
-            f"dense: the information matrix needs {needed / 1e9:,.1f} GB, and {LARGEST_INFORMATION / 1e9:,.1f} GB "
-            f"are the limit (about {math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense coefficients)\n"
-            "  merge rare levels with data.rare, leave out an interaction, or absorb factors whose coefficients nobody wants "
-            "to see (absorb)"
+            f"{where}.formula: the model has {design.size:,} coefficients, all dense except the {eliminated:,} of "
+            f"`{widest}`: the information matrix needs {needed / 1e9:,.1f} GB; the limit is "
+            f"{LARGEST_INFORMATION / 1e9:,.1f} GB (about {math.isqrt(int(LARGEST_INFORMATION / 8)):,} dense "
+            "coefficients)\n"
+            "  merge rare levels with data.rare, leave out an interaction, or absorb factors whose coefficients "
+            "nobody wants to see (absorb)"
         )
 
 
@@ -120,9 +140,9 @@ def check_absorbed_size(design: Design, where: str) -> None:
     needed = 8.0 * dense * design.size
     if needed > LARGEST_COUPLING:
         raise UserError(
-            f"{where}.formula: {dense:,} coefficients beside {design.size - dense:,} levels that are absorbed: they need "
-            f"{needed / 1e9:,.1f} GB, and {LARGEST_COUPLING / 1e9:,.1f} GB are the limit\n"
-            f"  absorb the factor with the most levels in the formula too, or leave out an interaction"
+            f"{where}.formula: {dense:,} coefficients and {design.size - dense:,} absorbed levels need "
+            f"{needed / 1e9:,.1f} GB; the limit is {LARGEST_COUPLING / 1e9:,.1f} GB\n"
+            "  absorb also the factor of the formula that has the most levels, or leave out an interaction"
         )
 
 
@@ -135,29 +155,31 @@ def check_scores_size(design: Design, where: str) -> None:
     if needed > LARGEST_SCORES:
         columns = " + ".join(clusters.column for clusters in design.clusters)
         raise UserError(
-            f"{where}.std_errors: {count:,} clusters of `{columns}` times "
-            f"{size:,} coefficients are {needed / 1e9:,.1f} GB of scores, and {LARGEST_SCORES / 1e9:,.1f} GB "
-            "are the limit\n"
+            f"{where}.std_errors: the scores of {count:,} clusters of `{columns}` times {size:,} coefficients need "
+            f"{needed / 1e9:,.1f} GB; the limit is {LARGEST_SCORES / 1e9:,.1f} GB\n"
             "  cluster by a coarser column, or merge rare levels of the terms with data.rare"
         )
 
 
-def check_leverages(design: Design, dictionary: Dictionary, where: str) -> None:
-    """Raise UserError if standard errors divide by 1 less the leverage of a row that alone has a level. (Of a family whose
-    coefficients may be infinite such a row can leave the likelihood, which only its response tells.)"""
+def check_leverages(design: Design, dictionary: Dictionary, files: Sequence[IngestedFile], where: str) -> None:
+    """Raise UserError if standard errors divide by 1 - leverage and a row is the only one of its level.
+
+    Families with infinite coefficients are not checked: such a row may leave the likelihood, which depends on its response.
+    """
     if design.std_errors not in BY_LEVERAGE or design.distribution.separates or design.frequency:
         return
     for term in design.terms:
         if len(term.categorical) != 1 or term.numeric:
             continue
         column = dictionary.columns[design.categorical_by_name[term.categorical[0]].column]
-        rows = [count for count in column.train_rows or () if count >= column.fewest]
-        alone = [column.labels[place] for place, count in enumerate(rows) if count == 1]
+        counted = counted_levels(column, files, dictionary.required).filter(pl.col("rows") >= column.fewest)
+        alone = written(counted.filter(pl.col("rows") == 1)["value"]).to_list()
         if alone:
             raise UserError(
-                f"{where}.std_errors: {design.std_errors} divides by 1 less the leverage of a row, and that is 0 for the one "
-                f"training row of `{term.name}[{alone[0]}]`{f' and of {len(alone) - 1:,} more levels' if alone[1:] else ''}\n"
-                "  merge rare levels with data.rare, leave such rows out in data.where, or use `std_errors: HC1`"
+                f"{where}.std_errors: {design.std_errors} divides by 1 - leverage of a row, which is 0 for the only "
+                "training row of "
+                f"`{term.name}[{alone[0]}]`{f' and of {len(alone) - 1:,} more levels' if alone[1:] else ''}\n"
+                "  merge rare levels with data.rare, drop such rows with data.where, or use `std_errors: HC1`"
             )
 
 
@@ -167,6 +189,7 @@ def check_groups(where: str, files: Sequence[IngestedFile], by: Sequence[str]) -
         for file in files:
             if not file.column(name).coded:
                 raise UserError(
-                    f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to "
-                    f"group rows by\n  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and name that one"
+                    f"{where}.by: `{name}` has more than 65,535 values in {file.manifest.source}, too many to group "
+                    "rows by\n"
+                    f"  derive a coarser column under data.derive, e.g. `floor({name} / 100)`, and use it instead"
                 )

@@ -14,17 +14,17 @@ from tfglm.data import training_rows
 from tfglm.data.dictionary import Column, Dictionary, training_values
 from tfglm.data.shards import IngestedFile
 from tfglm.design.checks import check_levels
-from tfglm.design.factors import Cells, Clusters
+from tfglm.design.factors import ClusterIntersections, Clusters
 from tfglm.errors import UserError
 
 MOST_JOINT = 2**62
 """Combinations of clusters that can be numbered."""
 
 MOST_CELLS = 10_000_000
-"""Of them that occur: the design names them all."""
+"""Most combinations of clusters that occur: the design lists them all."""
 
 YEAR_FIRST = re.compile(r"\d{4}($|\D|\d{4}($|\D))")
-"""How text begins whose order is that of time."""
+"""The start of texts whose alphabetical order is the order of time."""
 
 NONE = -1
 """The number of no cluster."""
@@ -34,7 +34,7 @@ class ClustersOf(NamedTuple):
     """The clusters of each column, and of rows that agree in several."""
 
     of_columns: tuple[Clusters, ...] = ()
-    cells: tuple[Cells, ...] = ()
+    cells: tuple[ClusterIntersections, ...] = ()
 
 
 def clusters_of(
@@ -45,16 +45,16 @@ def clusters_of(
     Parameters
     ----------
     errors, columns
-        The standard errors that are asked for, and the columns that they name.
+        The standard errors of the config, and the columns that they name.
     files, dictionary
         The data.
     where
-        The key, which messages begin with.
+        The key that messages begin with.
 
     Raises
     ------
     UserError
-        For a column that cannot tell which rows belong together, or in which order dates are.
+        If a column does not determine which rows belong together, or the order of dates.
     """
     of_columns = tuple(clusters_in(column, where) for column in columns)
     if errors.kind in SERIAL:
@@ -68,10 +68,10 @@ def clusters_in(column: Column, where: str) -> Clusters:
     name = column.name
     if column.missing_rows:
         raise UserError(
-            f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no cluster, but "
-            f"data.missing keeps them\n"
-            f"  take `{name}` out of data.missing, so that they are dropped and counted, or derive a column under data.derive "
-            "that puts them into a cluster"
+            f"{where}: {column.missing_rows:,} training rows have no value of `{name}`, so they belong to no "
+            "cluster, but data.missing keeps them\n"
+            f"  remove `{name}` from data.missing to drop and count them, or derive a column under data.derive that "
+            "assigns them to a cluster"
         )
     distinct = check_levels(name, column, where)
     if distinct < 2:
@@ -91,8 +91,10 @@ def cluster_numbers(clusters: Clusters, files: Sequence[IngestedFile], required:
 def numbers_by_code(
     clusters: Clusters, numbers: pl.DataFrame, file: IngestedFile, missing: int = NONE, unseen: int = NONE
 ) -> np.ndarray:
-    """The number of the cluster of each code of a file, of which the first is that of no value: `missing` for that, `unseen` for
-    a value that no training row has. `numbers` are those of `cluster_numbers`."""
+    """Return the cluster number of each code of a file; the first code means no value.
+
+    It is `missing` for no value, and `unseen` for a value that no training row has. `numbers` come from `cluster_numbers`.
+    """
     values = file.values(file.codes(clusters.column).name).alias("value")
     codes = values.cast(numbers.schema["value"]).to_frame()
     of_codes = codes.join(numbers, on="value", how="left", maintain_order="left")["cluster"]
@@ -101,19 +103,19 @@ def numbers_by_code(
 
 def cells_of(
     clusters: Sequence[Clusters], files: Sequence[IngestedFile], required: Collection[str], where: str
-) -> tuple[Cells, ...]:
+) -> tuple[ClusterIntersections, ...]:
     """The clusters of training rows that agree in two or more columns.
 
     Parameters
     ----------
     clusters
-        Those of each column.
+        The clusters of each column.
     files
-        All that are ingested.
+        All ingested files.
     required
-        Columns without a value of which a row does not count.
+        Required columns: a row without a value in one of them does not count.
     where
-        The key, which messages begin with.
+        The key that messages begin with.
 
     Raises
     ------
@@ -139,7 +141,7 @@ def cells_of(
                         f"{where}: {names} have more than {MOST_CELLS:,} combinations in the training rows\n"
                         "  cluster by coarser columns"
                     )
-            found.append(Cells(of, tuple(joint.tolist())))
+            found.append(ClusterIntersections(of, tuple(joint.tolist())))
     return tuple(found)
 
 
@@ -165,6 +167,6 @@ def check_dates(
     wrong = [value for value in values if not YEAR_FIRST.match(value) or len(value) != len(values[0])]
     if wrong:
         raise UserError(
-            f"{where}: `{column}` has the value `{wrong[0]}`, and text is ordered as time is only if it is like `2013-01-31`\n"
-            "  derive a column of such text, or of whole numbers, under data.derive"
+            f"{where}: `{column}` has the value `{wrong[0]}`, and only text such as `2013-01-31` is in the order of time\n"
+            "  derive a column with such text, or with whole numbers, under data.derive"
         )

@@ -1,11 +1,13 @@
-"""Codings of factors besides reference levels: sum, Helmert, polynomial and successive differences, as R's contrasts have them.
+"""Codings of factors besides reference levels: sum, Helmert, polynomial and successive differences, as R's contrasts define
+them.
 
-A fit has a coefficient for each level, and a coding is other coordinates for the same model. Where a factor with K levels is
-coded by the contrasts C [K, K - 1], coefficients g [K] mean those of the levels b = [C, 1] g: one of them is left out of the
-table, as its column of ones is redundant with the term that lacks the factor. So g are held at zero there, as b are at reference
-levels (design.parametrisation).
+A fit has a coefficient for each level; a coding describes the same model in other coordinates. For a factor with K levels
+and contrasts C [K, K - 1], the coefficients g [K] of the table give the level coefficients b = [C, 1] g. The table leaves
+out one entry of g, because its column of ones repeats the term without the factor. So this entry of g is held at zero, just
+as b is zero at reference levels (design.parametrisation).
 
-Of an interaction each coded factor is, as in R, unless the term without it is not in the formula: then all its levels are.
+In an interaction every coded factor uses its contrasts, as in R, unless the formula lacks the term without this factor;
+then the table has all its levels.
 """
 
 from collections.abc import Mapping
@@ -21,17 +23,23 @@ from tfglm.design.terms import Part
 from tfglm.errors import UserError
 
 MOST_LEVELS = 500
-"""Of a coded factor: its coefficients are made of all its levels."""
+"""Codings whose coefficients depend on all levels of the factor."""
 
 MOST_LEVELS_OF_POLY = 95
-"""As in R's contr.poly: beyond, the contrasts cannot be told apart."""
+"""As in R's contr.poly: with more levels, the contrasts are numerically indistinguishable."""
 
 DEGREES = {1: ".L", 2: ".Q", 3: ".C"}
-"""What R calls polynomial contrasts; from the fourth on `^4`."""
+"""R's names of polynomial contrasts; from the fourth on `^4`."""
 
 
 def contrasts(coding: str, size: int) -> np.ndarray:
-    """R's contr.sum, contr.helmert and contr.poly, and MASS's contr.sdif, [levels, levels - 1]."""
+    """R's contr.sum, contr.helmert and contr.poly, and MASS's contr.sdif, [levels, levels - 1].
+
+    >>> contrasts("contr.sum", 3)
+    array([[ 1.,  0.],
+           [ 0.,  1.],
+           [-1., -1.]])
+    """
     number = np.arange(size)
     if coding == "contr.sum":
         return np.vstack([np.eye(size - 1), -np.ones(size - 1)])
@@ -51,7 +59,8 @@ def contrasts(coding: str, size: int) -> np.ndarray:
 
 
 def names_of(factor: Categorical) -> list[str]:
-    """What the coefficient in the place of each level is called, as formulaic calls it; polynomial ones have no levels."""
+    """Return the name of the coefficient in the place of each level, as formulaic names it; polynomial contrasts have no
+    levels."""
     if factor.coding == "contr.poly":
         return ["constant", *(DEGREES.get(degree, f"^{degree}") for degree in range(1, len(factor.levels)))]
     letter = {"contr.sum": "S", "contr.helmert": "H", "contr.diff": "D"}[str(factor.coding)]
@@ -59,8 +68,10 @@ def names_of(factor: Categorical) -> list[str]:
 
 
 def coded_factors(design: Design, part: Part) -> list[str]:
-    """The factors of a part that are coded by contrasts there: those without which an earlier part, with the same numbers, has
-    its levels or finer ones."""
+    """Return the factors of a part that are coded by contrasts.
+
+    For such a factor, an earlier part with the same numbers has the levels of all other factors, or finer ones.
+    """
     if not any(design.categorical_by_name[name].coding for name in part.grouping):
         return []
     earlier = [other for other in design.parts if other.where.start < part.where.start]
@@ -99,8 +110,11 @@ def table_names(design: Design) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Recoding:
-    """`matrix` takes coefficients of levels to those of a table, [p, p]; `left_out` is the level of each coded factor in whose
-    place stands the coefficient that the table leaves out; `is_left_out` are the places of these, [p]."""
+    """How a table codes the factors of a model.
+
+    `matrix` [p, p] converts coefficients of levels to coefficients of the table. `left_out` is, for each coded factor, the
+    level whose place holds the coefficient that the table leaves out; `is_left_out` [p] marks these places.
+    """
 
     matrix: scipy.sparse.csr_array
     left_out: dict[str, int]
@@ -110,7 +124,8 @@ class Recoding:
 def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Recoding:
     """How a table codes the factors of a model.
 
-    Levels whose coefficient is not finite are left out of the contrasts, which are those of a fit without their rows.
+    Contrasts ignore levels whose coefficient is not finite: they equal the contrasts of a fit without the rows of these
+    levels.
 
     Parameters
     ----------
@@ -119,7 +134,7 @@ def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Rec
     known
         Which coefficients of levels are finite, [p].
     asked
-        Reference levels by factor; of `contr.sum` the level whose coefficient is left out, by default the last.
+        Reference levels by factor; with `contr.sum`, the level whose coefficient is left out (by default the last).
 
     Raises
     ------
@@ -134,7 +149,7 @@ def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Rec
         if factor.coding:
             present[factor.name] = np.flatnonzero(design.by_level(factor.name, known.astype(float)) > 0)
             left_out[factor.name] = left_out_level(design, factor, present[factor.name], asked)
-            of_factor[factor.name] = of_levels(factor, present[factor.name], left_out[factor.name])
+            of_factor[factor.name] = coding_of_levels(factor, present[factor.name], left_out[factor.name])
     for part in design.parts:
         coded, block = coded_factors(design, part), scipy.sparse.eye_array(1, format="csr")
         if not coded:
@@ -152,9 +167,11 @@ def recoding(design: Design, known: np.ndarray, asked: Mapping[str, str]) -> Rec
     return Recoding(scipy.sparse.block_diag(blocks, format="csr"), left_out, is_left_out)
 
 
-def of_levels(factor: Categorical, present: np.ndarray, left_out: int) -> scipy.sparse.csr_array:
-    """[C, 1]^-1 of a factor, with the coefficient of ones in the place of the level left out, [levels, levels]; levels that are
-    not `present` stay as they are."""
+def coding_of_levels(factor: Categorical, present: np.ndarray, left_out: int) -> scipy.sparse.csr_array:
+    """Return [C, 1]^-1 of a factor, [levels, levels].
+
+    The coefficient of the ones takes the place of the level left out. Levels that are not `present` stay unchanged.
+    """
     size = len(factor.levels)
     coded = contrasts(str(factor.coding), len(present))
     places = present[present != left_out]
@@ -166,8 +183,11 @@ def of_levels(factor: Categorical, present: np.ndarray, left_out: int) -> scipy.
 
 
 def left_out_level(design: Design, factor: Categorical, present: np.ndarray, asked: Mapping[str, str]) -> int:
-    """The level in whose place stands what the table leaves out. Raises UserError if it cannot be that one, and if a level
-    without a finite coefficient leaves no polynomial."""
+    """Return the level whose place holds the coefficient that the table leaves out.
+
+    Raises UserError if this level is impossible, or if a level without a finite coefficient makes polynomial contrasts
+    impossible.
+    """
     where = f"models.{design.model}.formula: `{factor.name}`"
     if factor.coding == "contr.poly" and len(present) < len(factor.levels):
         missing = np.setdiff1d(np.arange(len(factor.levels)), present)
@@ -186,7 +206,7 @@ def left_out_level(design: Design, factor: Categorical, present: np.ndarray, ask
 
 
 def check_complete(design: Design, part: Part, known: np.ndarray, present: Mapping[str, np.ndarray]) -> None:
-    """Raise UserError if a combination of levels that contrasts are made of has no finite coefficient."""
+    """Raise UserError if the contrasts need a combination of levels that has no finite coefficient."""
     if part.multiplier or len(part.grouping) < 2:
         return
     groups = design.levels(part.grouping)
@@ -213,9 +233,9 @@ def check_codings(design: Design, where: str) -> None:
             )
         if factor.coding != "contr.sum" and (factor.rare or factor.missing):
             raise UserError(
-                f"{where}.formula: `{factor.name}`: {factor.coding} is of levels in their order, and levels that stand for rare "
-                f"or missing values have no place in it\n  take `{factor.column}` out of data.rare and data.missing, or write "
-                f"C({factor.column}, contr.sum)"
+                f"{where}.formula: `{factor.name}`: {factor.coding} compares levels in their order, and levels for "
+                "rare or missing values have no place in this order\n"
+                f"  take `{factor.column}` out of data.rare and data.missing, or write C({factor.column}, contr.sum)"
             )
     for part in design.parts:
         sizes = [len(design.categorical_by_name[name].levels) for name in part.grouping]

@@ -30,8 +30,8 @@ def _elementwise(name: str) -> Callable[[np.ndarray, Learnt], list[np.ndarray]]:
     return lambda x, _: [arithmetic.SLOPES[name](x)]
 
 
-def _of_poly(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
-    """That of the recurrence, step by step."""
+def _poly_slopes(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
+    """Differentiate the recurrence, step by step."""
     if "alpha" not in learnt:
         return [power * x ** (power - 1) for power in range(1, learnt["degree"] + 1)]
     norm, columns = learnt["norm"], []
@@ -46,18 +46,19 @@ def _of_poly(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     return columns
 
 
-def _of_scale(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
+def _scale_slopes(x: np.ndarray, learnt: Learnt) -> list[np.ndarray]:
     return [np.full_like(x, 1.0 / learnt["divisor"])]
 
 
 DERIVATIVES: dict[str, Callable[[np.ndarray, Learnt], list[np.ndarray]]] = {
     **{name: _elementwise(name) for name in arithmetic.FUNCTIONS},
     "I": lambda x, learnt: [arithmetic.slope(learnt["expression"], x)],
-    "scale": _of_scale,
-    "center": _of_scale,
-    "poly": _of_poly,
+    "scale": _scale_slopes,
+    "center": _scale_slopes,
+    "poly": _poly_slopes,
     "bs": splines.slopes_of_bs,
     "ns": splines.slopes_of_ns,
     "cc": splines.slopes_of_cc,
+    "s": splines.slopes_of_s,
 }
-"""Of the columns that each of TRANSFORMS makes of numbers, given these and what it has learnt."""
+"""The derivatives of the columns of each function in TRANSFORMS, from numbers and what the function has learnt."""

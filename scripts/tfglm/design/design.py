@@ -1,8 +1,8 @@
-"""A model ready to be fitted: its factors, terms and coefficients, as a record that is written and read.
+"""A model ready to be fitted: its factors, terms and coefficients, as a record that JSON stores.
 
-A term is a product of factors. A categorical factor chooses a level; a numeric one multiplies, by one number or, as
-`poly(x, 3)`, by one of several. So a term consists of *parts*, each a table of coefficients by level and one number to
-multiply with, and the linear predictor is a sum of lookups: eta = sum over parts of number * table[level].
+A term is a product of factors. A categorical factor selects a level. A numeric factor multiplies by one number, or by
+several as `poly(x, 3)` does. So a term consists of *parts*: each is a table of coefficients by level, and one number to
+multiply by. The linear predictor is a sum of lookups: eta = sum over parts of number * table[level].
 """
 
 import json
@@ -17,9 +17,10 @@ import numpy as np
 
 from tfglm import digests
 from tfglm.config import PathConfig
-from tfglm.design.factors import Categorical, Cells, Clusters, Folds, Numeric
-from tfglm.design.terms import INTERCEPT, Part, Term
+from tfglm.design.factors import Categorical, ClusterIntersections, Clusters, Folds, Numeric
+from tfglm.design.terms import INTERCEPT, Part, Smooth, Term
 from tfglm.families import Family, family_of
+from tfglm.families.gaussian import Gaussian
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Design:
     remarks: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     crossed: tuple[Clusters, ...] = ()
-    cells: tuple[Cells, ...] = ()
+    cells: tuple[ClusterIntersections, ...] = ()
     lags: int | None = None
     tests: str = "wald"
     profile: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
@@ -71,12 +72,12 @@ class Design:
     theta: float | None = None
     """The shape of a negative binomial; None if the fit is to estimate it."""
     power: float | None = None
-    """That of a Tweedie distribution."""
+    """The power of a Tweedie distribution; None if the fit is to estimate it."""
     class_labels: tuple[str, ...] = ()
-    """Of a regression of classes, all of them; the others are compared with the `reference_class`."""
+    """All classes of a multinomial response; each is compared with the `reference_class`."""
     reference_class: str | None = None
     origin: float = 0.0
-    """What passes subtract from the response (solvers.origin)."""
+    """The number that passes subtract from the response (solvers.origin)."""
 
     @cached_property
     def distribution(self) -> Family:
@@ -89,6 +90,10 @@ class Design:
             return self
         return replace(self, theta=fit.get("theta"), power=fit.get("power"))
 
+    def as_linear(self) -> "Design":
+        """The linear regression on the same columns and rows."""
+        return replace(self, family=Gaussian.name, link=None, theta=None, power=None)
+
     @cached_property
     def categorical_by_name(self) -> dict[str, Categorical]:
         return {factor.name: factor for factor in self.categorical}
@@ -99,7 +104,7 @@ class Design:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """In the order of the coefficient vector."""
+        """The parts in the order of the coefficient vector."""
         parts, start = [], 0
         for term in self.terms:
             size = self.levels_of(term.categorical)
@@ -153,7 +158,7 @@ class Design:
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        """Where each term lies in the coefficient vector."""
+        """Return the slice of each term in the coefficient vector."""
         where: dict[str, slice] = {}
         for part in self.parts:
             before = where.get(part.term.name, part.where)
@@ -167,12 +172,12 @@ class Design:
 
     @cached_property
     def absorbed_parts(self) -> tuple[int, ...]:
-        """The numbers of the parts that are absorbed, the last ones."""
+        """Return the numbers of the absorbed parts, which come last."""
         return tuple(k for k, part in enumerate(self.parts) if part.term.name in self.absorbed)
 
     @property
     def reported_size(self) -> int:
-        """How many coefficients come before those of absorbed factors."""
+        """The number of coefficients before those of absorbed factors."""
         return self.parts[self.absorbed_parts[0]].where.start if self.absorbed_parts else self.size
 
     @cached_property
@@ -210,6 +215,32 @@ class Design:
         return bool(self.l1 or self.l2 or self.path)
 
     @property
+    def has_penalties(self) -> bool:
+        """Whether the config gives penalties, or the fit estimates them for smooth terms and random effects."""
+        return self.penalised or bool(self.smooths)
+
+    @cached_property
+    def smooths(self) -> tuple[Smooth, ...]:
+        """The smooth terms, each level of a factor apart, and the random effects."""
+        smooths = []
+        for term in self.terms:
+            parts = [part for part in self.parts if part.term is term]
+            if any(self.categorical_by_name[name].random for name in term.categorical):
+                places = np.arange(parts[0].where.start, parts[0].where.stop)
+                smooths.append(Smooth(term.name, "", places, np.ones(len(places)), is_random=True))
+            for factor in (self.numeric_by_name[name] for name in term.numeric):
+                if factor.learnt and factor.learnt[-1]["function"] == "s":
+                    # b of the data is b of the fit over the scale.
+                    penalty = np.array(factor.learnt[-1]["penalty"]) / np.array(factor.scale) ** 2
+                    levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
+                    starts = np.array([part.where.start for part in parts])
+                    smooths += [
+                        Smooth(term.name, level, starts + number, penalty, is_random=False)
+                        for number, level in enumerate(levels)
+                    ]
+        return tuple(smooths)
+
+    @property
     def by_cluster(self) -> bool:
         """Whether standard errors and tests are by cluster, or by date as clusters are; a penalised fit has none."""
         return self.cluster is not None and not self.penalised
@@ -221,7 +252,7 @@ class Design:
 
     @cached_property
     def cluster_counts(self) -> tuple[int, ...]:
-        """How many clusters there are: of each column, then of rows that agree in several (`cells`)."""
+        """The numbers of clusters: of each column, then of rows that agree in several columns (`cells`)."""
         return (*(clusters.count for clusters in self.clusters), *(len(cells.joint) for cells in self.cells))
 
     @property
@@ -231,7 +262,13 @@ class Design:
 
     @property
     def penalised_coefficients(self) -> np.ndarray:
-        """By what the penalties of each coefficient are multiplied: 0 for the intercept, 1 unless the config says otherwise."""
+        """The factor that multiplies the penalties of each coefficient: 0 for the intercept, 1 unless the config says
+        otherwise. With smooth terms, 1 for the coefficients that have a smoothing parameter."""
+        if self.smooths:
+            factors = np.zeros(self.size)
+            for smooth in self.smooths:
+                factors[smooth.places] = smooth.penalty > 0
+            return factors
         by_term, factors = {INTERCEPT: 0.0, **dict(self.penalty_factors)}, np.ones(self.size)
         for term in self.terms:
             factors[self.slices[term.name]] = by_term.get(term.base, 1.0)
@@ -241,7 +278,10 @@ class Design:
     def unpenalised_terms(self) -> tuple[str, ...]:
         """The terms, the intercept among them, whose coefficients no penalty draws to 0."""
         free = {INTERCEPT, *(term for term, factor in self.penalty_factors if factor == 0)}
-        return tuple(term.name for term in self.terms if not self.penalised or term.base in free)
+        random = {smooth.term for smooth in self.smooths if smooth.is_random}
+        return tuple(
+            term.name for term in self.terms if (not self.penalised or term.base in free) and term.name not in random
+        )
 
     @property
     def classes(self) -> Categorical | None:
@@ -269,14 +309,14 @@ class Design:
 
     @property
     def number_columns(self) -> frozenset[str]:
-        """Those whose values it reads as numbers."""
+        """The columns whose values are read as numbers."""
         used = [None if self.classes else self.response, self.weights, self.frequency, self.trials]
         numeric = (*self.numeric, self.offset) if self.offset else self.numeric
         return frozenset([*filter(None, used), *(factor.column for factor in numeric)])
 
     @property
     def identified_columns(self) -> frozenset[str]:
-        """Those whose values it tells apart, as levels, clusters or groups of a fold."""
+        """The columns whose values are distinguished, as levels, clusters or groups of a fold."""
         groups = [*self.clusters, *([self.groups_of_folds] if self.groups_of_folds else [])]
         return frozenset([*(factor.column for factor in self.categorical), *(each.column for each in groups)])
 
@@ -291,19 +331,19 @@ class Design:
 
     @cached_property
     def by_levels(self) -> "Design":
-        """The same model with a coefficient for each level, or reference levels, in tables too (design.codings)."""
+        """The same model without codings: tables have a coefficient for each level, or reference levels (design.codings)."""
         factors = tuple(replace(factor, coding=None) for factor in self.categorical)
         return replace(self, categorical=factors)
 
     @property
     def warnings(self) -> list[str]:
-        """What whoever reads the results should know of the model."""
+        """Remarks on the model for readers of the results."""
         if not self.known_after_departure:
             return list(self.remarks)
         names = ", ".join(f"`{name}`" for name in self.known_after_departure)
         return [
-            f"the model uses {names}, known only after departure: it cannot predict before a flight departs, and its metrics "
-            f"are better than those of a prediction made then would be",
+            f"the model uses {names}, known only after departure: it cannot predict before a flight departs, and its "
+            "metrics look better than any such prediction",
             *self.remarks,
         ]
 
@@ -348,12 +388,12 @@ class Design:
         raw["cluster"] = raw["cluster"] and Clusters(**raw["cluster"])
         raw["folds"] = Folds.of(raw["folds"]) if raw.get("folds") else None
         raw["crossed"] = tuple(Clusters(**clusters) for clusters in raw.get("crossed", ()))
-        raw["cells"] = tuple(Cells(**cells) for cells in raw.get("cells", ()))
+        raw["cells"] = tuple(ClusterIntersections(**cells) for cells in raw.get("cells", ()))
         return cls(**raw)
 
 
 def _plain(value: Any) -> dict:
-    """What JSON has of an object."""
+    """The fields of an object for JSON."""
     return (
         value.model_dump()
         if isinstance(value, PathConfig)

@@ -1,4 +1,4 @@
-"""What is wrong with models, as far as config, layouts and the headers of the files tell: found before any row is read."""
+"""Find mistakes in models from the config, the layouts and the file headers, before any row is read."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -10,7 +10,14 @@ from tfglm.config.comparisons import EQUALS
 from tfglm.data.kinds import Kind
 from tfglm.data.selection import selection
 from tfglm.design.formula import ParsedFormula, parse
-from tfglm.design.kinds import check_absorbed, check_compared, check_kinds, check_names, check_tables
+from tfglm.design.kinds import (
+    check_absorbed,
+    check_compared,
+    check_kinds,
+    check_names,
+    check_not_smooth,
+    check_tables,
+)
 from tfglm.design.penalties import penalty_factors
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import Problems, UserError
@@ -19,20 +26,20 @@ from tfglm.families import FAMILIES
 
 @dataclass(frozen=True)
 class ModelProblems:
-    """Messages, each of which begins with the key; and the places of the formulas that could not be read."""
+    """Messages, each beginning with its key, and the places of formulas that could not be parsed."""
 
     messages: list[str]
     unparsed: frozenset[str]
 
 
 def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProblems:
-    """What is wrong with the models that are to be made; `layouts` are those of the files, by name."""
+    """Return the mistakes in the models to fit; `layouts` are the layouts of the files, by name."""
     kinds = agreed(kinds_in(layout, config, name) for name, layout in layouts.items())
     with_level = [column for column, what in config.data.missing.items() if what == "level"]
-    # By the message without its place, the places.
+    # By message without its place, the places.
     by_message: dict[str, list[str]] = {}
     unparsed: set[str] = set()
-    for place, model in config.to_be_made.items():
+    for place, model in config.models_to_fit.items():
         problems, formula = Problems(), None
         with problems.collected():
             check_tables(place, model.by, model.identity, kinds)
@@ -51,6 +58,7 @@ def model_problems(config: Config, layouts: Mapping[str, Layout]) -> ModelProble
                 combinations = combinations_of(model, formula)
                 named = {"reference": model.reference, "pairwise": model.pairwise, **combinations}
                 check_absorbed(place, model.absorb, named)
+                check_not_smooth(place, formula, named)
                 with problems.collected():
                     check_names(place, formula, kinds, model.reference, combinations, bool(model.absorb))
                 with problems.collected():
@@ -78,8 +86,10 @@ def combinations_of(model: ModelConfig, formula: ParsedFormula) -> dict[str, Map
 
 
 def without_class(coefficient: str, terms: Collection[str]) -> str:
-    """A coefficient of a regression of classes without the class that it is of, which may have colons and brackets too; `terms`
-    are those of the formula, with `Intercept`."""
+    """Return a coefficient of a multinomial regression without its class, which may contain colons and brackets too.
+
+    `terms` are the terms of the formula and `Intercept`.
+    """
     rests = [coefficient[match.end() :] for match in re.finditer(": ", coefficient)]
     of_terms = [
         rest for rest in (coefficient, *rests) if rest in terms or any(rest.startswith(f"{term}[") for term in terms)
@@ -88,7 +98,7 @@ def without_class(coefficient: str, terms: Collection[str]) -> str:
 
 
 def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None]:
-    """What the kept columns of files of a layout hold; nothing is said of them if the expressions are wrong."""
+    """Return the kinds of the kept columns for a layout; nothing if the expressions are wrong."""
     offered = {*layout.columns, *layout.derive, *config.data.derive}
     kept = [column for column in config.data.columns if column in offered]
     try:
@@ -98,7 +108,7 @@ def kinds_in(layout: Layout, config: Config, name: str) -> dict[str, Kind | None
 
 
 def agreed(by_layout: Iterable[Mapping[str, Kind | None]]) -> dict[str, Kind | None]:
-    """The kinds in which all layouts agree."""
+    """Return the kinds on which all layouts agree."""
     tables = list(by_layout)
     columns = {column for table in tables for column in table}
     kinds = {column: {table.get(column) for table in tables} for column in columns}

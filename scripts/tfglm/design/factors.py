@@ -6,16 +6,19 @@ from functools import cached_property
 from tfglm.data.kinds import ABSENT, RARE, Kind
 
 IMAGE = "image"
-"""What `Numeric.learnt` calls the function that makes numbers of an image."""
+"""The name in `Numeric.learnt` of the function that turns an image into numbers."""
 
 LARGEST_PIXEL = 255.0
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """A factor with levels. The last ones may stand for others: RARE for the values in `rare`, if there are any, and ABSENT for
-    a missing value, if `missing`. `reference` is the level that the formula asks for, if it does, and `coding` the contrasts by
-    which tables code it (design.codings)."""
+    """A factor with levels.
+
+    The last levels may represent several values: RARE the values in `rare`, if there are any, and ABSENT a missing value,
+    if `missing`. `reference` is the reference level that the formula names, if any. `coding` are the contrasts that tables
+    use (design.codings). The effects of `random` levels are normal with mean 0 and a variance that the fit estimates.
+    """
 
     name: str
     column: str
@@ -25,6 +28,7 @@ class Categorical:
     missing: bool = False
     reference: str | None = None
     coding: str | None = None
+    random: bool = False
 
     @cached_property
     def numbers(self) -> dict[str | None, int]:
@@ -43,11 +47,13 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A factor that multiplies, by one or several numbers: the columns that `learnt` makes of its column.
+    """A factor that multiplies by one or several numbers: the columns that its functions (`learnt`) compute from its
+    column.
 
-    A fit uses (number - center) / scale, or number / scale where that would change the model, so that the information matrix
-    is well conditioned. Of a number that earlier ones of the same column nearly determine, as years their squares, it uses what
-    is left of that once the `earlier` numbers of the fit (factor, place and weight, for each number) are subtracted, over `left`.
+    A fit uses (number - center) / scale, which keeps the information matrix well conditioned. It uses number / scale if
+    centring would change the model. Earlier numbers of the same column may nearly determine a number, as years determine
+    their squares. Then the fit subtracts the `earlier` numbers (factor, place and weight, for each number) and divides the
+    rest by `left`.
     """
 
     name: str
@@ -67,15 +73,17 @@ class Numeric:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Height and width of an image, of which each pixel is one of the numbers, a row after the other; of others ()."""
+        """Height and width of an image, whose pixels are the numbers, row by row; () for other factors."""
         return tuple(self.learnt[0]["shape"]) if self.learnt and self.learnt[0]["function"] == IMAGE else ()
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """The clusters of the standard errors: training rows with the same value of `column`, as it is in the data. What data.rare
-    makes of it for categorical terms does not concern them. `count` is how many there are; they have the numbers 0 to
-    count - 1 in the order of their values (`data.dictionary.training_values`)."""
+    """The clusters of the standard errors: training rows with the same value of `column` in the data.
+
+    Merging levels by data.rare does not change clusters. `count` is their number; clusters are numbered from 0 to count - 1
+    in the order of their values (`data.dictionary.training_values`).
+    """
 
     column: str
     column_kind: Kind
@@ -94,14 +102,17 @@ class Folds:
 
     @classmethod
     def of(cls, stored: dict) -> "Folds":
-        """From what JSON has of it."""
+        """Return the object from its JSON form."""
         return cls(**stored | {"groups": stored["groups"] and Clusters(**stored["groups"])})
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The clusters of rows that agree in several columns: `of` are the numbers of these columns among those of the design's
-    clusters, `joint` the combinations of clusters that occur, each as `numpy.ravel_multi_index` counts it, ascending."""
+class ClusterIntersections:
+    """Clusters of rows that agree in several columns, for errors clustered by several columns.
+
+    `of` are the positions of these columns among the clusters of the design. `joint` are the combinations that occur,
+    ascending, encoded as by `numpy.ravel_multi_index`.
+    """
 
     of: tuple[int, ...]
     joint: tuple[int, ...]

@@ -1,20 +1,21 @@
-"""R-style formulas, parsed by formulaic. What the engine cannot fit is refused here by name."""
+"""Parse R-style formulas with formulaic, and refuse by name what the engine cannot fit."""
 
 import ast
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfglm.config.responses import computed_response
 from tfglm.design import arithmetic
 from tfglm.design.hints import QUOTED, hints
 from tfglm.design.terms import INTERCEPT
-from tfglm.design.transforms import TRANSFORMS, Call
+from tfglm.design.transforms import TRANSFORMS, FormulaCall
 from tfglm.errors import Problems, UserError, short
 
 MOST_TERMS, MOST_PRODUCTS = 1_000, 100_000
-"""Terms of a formula, and those that are multiplied out on the way to them, before equal ones fall together."""
+"""Most terms of a formula while products are multiplied out, before equal terms are merged."""
 
 CODINGS = ("contr.sum", "contr.helmert", "contr.poly", "contr.diff")
 """Contrasts of the levels of a factor (design.codings)."""
@@ -28,16 +29,24 @@ class FormulaFactor:
     """One factor of a term: `name` as it was written, its column, and what is done with the column's values.
 
     `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
-    functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference.
+    functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference. The levels of
+    `s(g, bs=re)` have random effects, `is_random`. `is_by` is the factor of `s(x, by=g)`.
     """
 
     name: str
     column: str
     categorical: bool = False
     reference: str | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[FormulaCall, ...] = ()
     coding: str | None = None
     is_indicator: bool = field(default=False, compare=False)
+    is_random: bool = False
+    is_by: bool = field(default=False, compare=False)
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether it is a penalised spline."""
+        return bool(self.calls) and self.calls[-1].function == "s"
 
 
 @dataclass(frozen=True)
@@ -67,11 +76,17 @@ def parse(formula: str, where: str, whole: bool = True) -> ParsedFormula:
 
     Raises UserError for what is not a formula, and for what the engine cannot fit, with what to write for what other programs
     would take.
+
+    >>> [term.name for term in parse("late ~ carrier * origin + log(distance)", "models.m.formula").terms]
+    ['carrier', 'origin', 'log(distance)', 'carrier:origin']
+    >>> parse("late ~ 0 + C(month)", "models.m.formula").intercept
+    False
     """
     try:
         parsed = _parsed(formula, where)
         if whole:
             check_indicators(parsed.terms, parsed.intercept, where)
+            parsed = replace(parsed, terms=tuple(smooth_terms(parsed.terms, where)))
         return parsed
     except UserError as error:
         raise UserError("\n  ".join([str(error), *hints(formula)])) from error
@@ -84,6 +99,12 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     from formulaic.parser.types import Factor as ParsedFactor
 
     shown = short(formula)
+    try:
+        computed = computed_response(formula)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}") from None
+    if computed:
+        formula = f"{computed.column} ~{formula.partition('~')[2]}"
     # Before formulaic formats calls as Python, where ^ binds weaker than + and loses the parentheses of (x - 1)^2.
     formula = in_python(formula)
     try:
@@ -102,7 +123,7 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
         raise UserError(f"{where}: `{shown}` needs one response, as in `late ~ carrier + distance`")
     response = parsed.lhs[0].factors
     if len(response) != 1 or response[0].eval_method is not ParsedFactor.EvalMethod.LOOKUP:
-        raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column; define it under data.derive")
+        raise UserError(f"{where}: the response `{parsed.lhs[0]}` must be a column")
     intercept = "1" in map(str, parsed.rhs)
     terms: list[FormulaTerm] = []
     problems = Problems()
@@ -120,9 +141,9 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
                         "its layout or under data.derive"
                     )
     problems.check()
-    terms = once_each(terms, where)
-    if not terms:
-        raise UserError(f"{where}: `{shown}` has no terms besides the intercept; add a column, as in `late ~ carrier`")
+    terms = unique_terms(terms, where)
+    if not (terms or intercept):
+        raise UserError(f"{where}: `{shown}` has no terms; add a column, as in `late ~ carrier`, or write `late ~ 1`")
     return ParsedFormula(response[0].expr, intercept, tuple(terms))
 
 
@@ -155,7 +176,7 @@ def most_products(tree: Any) -> float:
 
 
 def power(terms: float, exponent: str) -> float:
-    """How many products of so many terms each there are; one term has as many factors, too."""
+    """Return the number of products of so many terms; one term has as many factors."""
     if not exponent.isdecimal():
         raise ValueError(f"the exponent of `**` must be a whole number, not `{exponent}`")
     try:
@@ -165,7 +186,9 @@ def power(terms: float, exponent: str) -> float:
 
 
 def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]:
-    """One factor; of fixest's `i(month, distance, ref=1)` the two that it stands for."""
+    """One factor; of fixest's `i(month, distance, ref=1)`, or of `s(distance, by=carrier)`, the two that it stands for."""
+    if expression.startswith("s("):
+        return parse_smooth(expression, term, where)
     if not expression.startswith("i("):
         return [parse_factor(expression, term, where)]
     try:
@@ -184,6 +207,76 @@ def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]
     )
 
 
+def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
+    """The factors of `s(x, k=20, bs=cr)`, `s(x, by=g)` or `s(g, bs=re)`."""
+    try:
+        node = ast.parse(in_python(expression), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise not_supported(term, where) from None
+    if not isinstance(node, ast.Call) or len(node.args) != 1:
+        raise UserError(
+            f"{where}: `{short(term)}`: s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr)"
+        )
+    by = [keyword.value for keyword in node.keywords if keyword.arg == "by"]
+    node.keywords = [keyword for keyword in node.keywords if keyword.arg != "by"]
+    name = as_in_r(ast.unparse(node)).replace("'", "")
+    for keyword in node.keywords:
+        if keyword.arg == "bs" and isinstance(keyword.value, ast.Name):
+            keyword.value = ast.Constant(keyword.value.id)
+    if [ast.unparse(keyword) for keyword in node.keywords] == ["bs='re'"] and not by:
+        if not isinstance(node.args[0], ast.Name):
+            raise UserError(
+                f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, as in s(carrier, bs=re)"
+            )
+        return [FormulaFactor(name, node.args[0].id, categorical=True, is_random=True)]
+    factor = replace(parse_factor(ast.unparse(node), term, where), name=name)
+    if not by:
+        return [factor]
+    if not isinstance(by[0], ast.Name):
+        raise UserError(f"{where}: `{short(term)}`: by is a column, a factor, as in s(distance, by=carrier)")
+    return [factor, FormulaFactor(by[0].id, by[0].id, is_by=True)]
+
+
+def smooth_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
+    """The terms, with the factor of each `by` under the name of its own term.
+
+    Raises UserError for a smooth in a product, for one whose factor has no term, and for a number that is also a term of its own.
+    """
+    alone = [term.factors[0] for term in terms if len(term.factors) == 1]
+    smooths = [(term, factor) for term in terms for factor in term.factors if factor.is_smooth]
+    result = {term.name: term for term in terms}
+    for term, smooth in smooths:
+        others = [factor for factor in term.factors if factor is not smooth]
+        if len(others) > 1 or any(not factor.is_by for factor in others):
+            raise UserError(
+                f"{where}: `{term.name}`: a smooth is no factor of a product; for a curve at each level of a factor write "
+                f"s({smooth.column}, by=factor)"
+            )
+        same = [
+            other.name
+            for other in [*alone, *(factor for _, factor in smooths)]
+            if other is not smooth
+            and other.column == smooth.column
+            and other.calls[: -1 if other.is_smooth else None] == smooth.calls[:-1]
+        ]
+        if same:
+            raise UserError(
+                f"{where}: `{same[0]}` and `{term.name}` are both of `{smooth.column}`, and a smooth contains the straight line; "
+                "keep one"
+            )
+        for by in others:
+            main = next(
+                (other for other in alone if other.column == by.column and not (other.calls or other.is_random)), None
+            )
+            if main is None:
+                raise UserError(
+                    f"{where}: `{term.name}`: the curve of each level of `{by.column}` has the mean 0, so their means differ by "
+                    f"the term `{by.column}`; add it to the formula"
+                )
+            result[term.name] = FormulaTerm((smooth, main))
+    return list(result.values())
+
+
 def level_of(node: ast.expr, term: str, where: str) -> str:
     """A level that a formula names."""
     try:
@@ -195,7 +288,7 @@ def level_of(node: ast.expr, term: str, where: str) -> str:
     return str(level)
 
 
-def once_each(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
+def unique_terms(terms: Sequence[FormulaTerm], where: str) -> list[FormulaTerm]:
     """Terms by the number of their factors, each once: `C(month) + i(month, ref=1)` are one. Raises UserError for one with two
     reference levels."""
     by_name: dict[str, FormulaTerm] = {}
@@ -218,13 +311,13 @@ def check_indicators(terms: Sequence[FormulaTerm], intercept: bool, where: str) 
     for term in terms:
         for factor in (factor for factor in term.factors if factor.is_indicator):
             others = [other.name for other in term.factors if other.name != factor.name]
-            # Without an intercept the first factor has a coefficient for each level.
+            # Without an intercept, the first factor has a coefficient for every level.
             has_constant = intercept or (len(terms[0].factors) == 1 and terms[0] is not term)
             if set(others) not in names and not (has_constant and not others):
                 effect = ":".join(others) or "1"
                 raise UserError(
-                    f"{where}: `{term.name}`: i() with ref={factor.reference} compares with the effect of `{effect}` at that "
-                    f"level, which no term has; add `{effect}`, or leave ref out for an effect at each level"
+                    f"{where}: `{term.name}`: i() with ref={factor.reference} compares with the effect at that level, "
+                    f"which needs the term `{effect}`; add `{effect}`, or leave ref out for an effect at each level"
                 )
 
 
@@ -237,13 +330,13 @@ def parse_factor(expression: str, term: str, where: str) -> FormulaFactor:
         name = as_in_r(ast.unparse(node))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
-    calls: list[Call] = []
+    calls: list[FormulaCall] = []
     while isinstance(node, ast.Call):
         function, arguments = called(node, term, where)
         if function == "C":
             if calls or not isinstance(node.args[0], ast.Name):
-                raise UserError(f"{where}: `{short(term)}`: C() takes a column and stands alone")
-            return of_levels(node, node.args[0].id, term, where)
+                raise UserError(f"{where}: `{short(term)}`: C() takes a column and must be a factor of its own")
+            return parse_factor_call(node, node.args[0].id, term, where)
         node = node.args[0]
         if function != "I" and not arithmetic.is_arithmetic(node):
             calls.append(arguments)
@@ -265,7 +358,7 @@ def as_in_r(name: str) -> str:
     return name.replace(" ** ", "^").replace(" / ", "/")
 
 
-def arithmetic_of(node: ast.expr, term: str, where: str) -> tuple[Call, ast.Name]:
+def arithmetic_of(node: ast.expr, term: str, where: str) -> tuple[FormulaCall, ast.Name]:
     """Arithmetic as a function of its column, and the column. Raises UserError for anything else."""
     try:
         tree, columns = arithmetic.tree_of(node)
@@ -277,16 +370,16 @@ def arithmetic_of(node: ast.expr, term: str, where: str) -> tuple[Call, ast.Name
             "under data.derive for all else"
         )
         raise UserError(f"{where}: `{short(term)}`: arithmetic {several if columns else 'needs a column'}")
-    return Call("I", {"expression": tree}), ast.Name(columns.pop())
+    return FormulaCall("I", {"expression": tree}), ast.Name(columns.pop())
 
 
-def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
+def called(node: ast.Call, term: str, where: str) -> tuple[str, FormulaCall]:
     """The name of the function that is called, and the call without its first argument, which is what it is applied to."""
     name = ast.unparse(node.func).removeprefix("np.")
     if name in ("C", "I") and node.args:
         if name == "I" and (len(node.args) > 1 or node.keywords):
             raise UserError(f"{where}: `{short(term)}`: I() takes one expression, as in I(distance^2)")
-        return name, Call(name, {})
+        return name, FormulaCall(name, {})
     if name not in TRANSFORMS:
         lower = name.lower()
         raise not_supported(term, where, f"; did you mean `{lower}`?" if lower in TRANSFORMS else "")
@@ -309,10 +402,10 @@ def called(node: ast.Call, term: str, where: str) -> tuple[str, Call]:
     problem = TRANSFORMS[name].problem(given)
     if problem:
         raise UserError(f"{where}: `{short(term)}`: {problem}")
-    return name, Call(name, given)
+    return name, FormulaCall(name, given)
 
 
-def of_levels(node: ast.Call, column: str, term: str, where: str) -> FormulaFactor:
+def parse_factor_call(node: ast.Call, column: str, term: str, where: str) -> FormulaFactor:
     """The factor of `C(column)`, `C(column, Treatment("level"))` or `C(column, contr.sum)`. Raises UserError for any other."""
     match node:
         case ast.Call(args=[_], keywords=[]):

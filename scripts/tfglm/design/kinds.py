@@ -1,4 +1,4 @@
-"""What a model takes its columns for: refused where they hold something else, as soon as their kinds are known."""
+"""Refuse models that use a column as something it is not, as soon as the kinds of columns are known."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -22,23 +22,23 @@ def check_kinds(
     kinds: Mapping[str, Kind | None],
     with_level: Collection[str] = (),
 ) -> None:
-    """Check what a model takes its columns for.
+    """Check that a model uses each column according to its kind.
 
     Parameters
     ----------
     where
-        Its place in the config, which messages begin with.
+        The place of the model in the config; messages begin with it.
     settings, formula
         Its keys, and its formula.
     kinds
-        By column, what it holds; a column that is not there, or of which that is not known, is taken for right.
+        The kind of each column. Columns that are absent or of unknown kind pass.
     with_level
         The columns whose missing values are a level (data.missing).
 
     Raises
     ------
     UserError
-        With every column that holds something else.
+        If columns have the wrong kind; the message lists them all.
     """
     problems = Problems()
     with problems.collected():
@@ -49,6 +49,9 @@ def check_kinds(
             check_factor(f"{where}.formula", factor, formula.response, kinds, with_level)
     with problems.collected():
         check_codings(f"{where}.formula", settings, formula.terms, kinds)
+    for term in formula.terms:
+        with problems.collected():
+            check_smooth(f"{where}.formula", settings, term, kinds)
     for key, whole in MULTIPLICITIES.items():
         name = getattr(settings, key)
         with problems.collected():
@@ -66,7 +69,7 @@ def check_kinds(
 def refuse_image(where: str, name: str, kinds: Mapping[str, Kind | None]) -> None:
     """Raise UserError for an image where none can be."""
     if kinds.get(name) == "image":
-        raise UserError(f"{where}: `{name}` is an image, which stands in a formula as it is, right of the ~")
+        raise UserError(f"{where}: `{name}` is an image; write its plain name in the formula, right of the ~")
 
 
 def check_response(
@@ -103,7 +106,9 @@ def check_factor(
     if factor.calls or factor.categorical:
         refuse_image(where, factor.column, kinds)
     if factor.column == response:
-        raise UserError(f"{where}: `{response}` is the response and stands on the right-hand side too; remove it there")
+        raise UserError(
+            f"{where}: `{response}` is the response and cannot be on the right-hand side too; remove it there"
+        )
     if factor.calls and kind == "text":
         raise UserError(
             f"{where}: `{factor.name}`: `{factor.column}` is text, and {factor.calls[0].function}() takes numbers; write "
@@ -128,18 +133,34 @@ def check_codings(
         if not factor.categorical and (factor.calls or kinds.get(factor.column) != "text"):
             continue
         other = by_column.setdefault(factor.column, factor)
-        # A column of text may be C() in an interaction, as i() writes it, and not by itself; but not both by itself.
+        # A text column may be C() in an interaction, as i() writes it, or alone, but not both.
         is_twice = FormulaTerm((factor,)) in terms and alone.setdefault(factor.column, factor.name) != factor.name
         if is_twice or other.coding != factor.coding:
             raise UserError(
                 f"{where}: `{factor.column}` is coded in two ways, `{other.name}` and `{factor.name}`; choose one"
             )
         if factor.coding and not isinstance(settings, DesignConfig):
-            raise UserError(f"{where}: `{factor.name}`: a network codes no levels; write C({factor.column})")
+            raise UserError(
+                f"{where}: `{factor.name}`: a network has no contrasts between levels; write C({factor.column})"
+            )
         if factor.coding and isinstance(settings, DesignConfig) and (settings.l1 or settings.l2 or settings.path):
             raise UserError(
                 f"{where}: `{factor.name}`: a penalised fit has a coefficient for each level, whatever the coding; write "
                 f"C({factor.column})"
+            )
+
+
+def check_smooth(where: str, settings: RowsConfig, term: FormulaTerm, kinds: Mapping[str, Kind | None]) -> None:
+    """Raise UserError for a smooth term in a network, and for a smooth at each level of a number."""
+    if not any(factor.is_smooth or factor.is_random for factor in term.factors):
+        return
+    if not isinstance(settings, DesignConfig):
+        raise UserError(f"{where}: `{term.name}`: a network has no smooth terms; write ns(column, df=5) or C(column)")
+    for factor in term.factors:
+        if not factor.is_smooth and has_levels([factor], kinds) is False:
+            raise UserError(
+                f"{where}: `{term.name}`: `by` takes a factor, and `{factor.column}` is a number; write the term "
+                f"C({factor.column}) for its levels"
             )
 
 
@@ -240,6 +261,23 @@ def check_absorbed(where: str, absorbed: Collection[str], named: Mapping[str, It
     problems.check()
 
 
+def check_not_smooth(where: str, formula: ParsedFormula, named: Mapping[str, Iterable[str]]) -> None:
+    """Raise UserError for coefficients and levels of smooth terms, whose penalties leave no test of single ones; `named` are
+    those that each key names."""
+    smooth = [
+        term.name for term in formula.terms if any(factor.is_smooth or factor.is_random for factor in term.factors)
+    ]
+    problems = Problems()
+    for key, names in named.items():
+        for name in names:
+            if any(name == term or name.startswith(f"{term}[") for term in smooth):
+                problems.messages.append(
+                    f"{where}.{key}: `{name}` is of a smooth term or random effects, which have no tests of single coefficients "
+                    f"and no reference level\n  take it out, or write ns() or C() in the formula"
+                )
+    problems.check()
+
+
 def check_compared(
     where: str, formula: ParsedFormula, kinds: Mapping[str, Kind | None], pairwise: Sequence[str]
 ) -> None:
@@ -256,7 +294,7 @@ def check_compared(
 
 
 def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None]) -> bool | None:
-    """Whether a product of factors has a coefficient for each level of something; None if that cannot be told."""
+    """Return whether a product of factors has a coefficient for each level of something; None if unknown."""
     if any(factor.categorical or kinds.get(factor.column) == "text" for factor in factors):
         return True
     plain = all(kinds.get(factor.column) in ("integer", "number") for factor in factors)
@@ -265,7 +303,7 @@ def has_levels(factors: Sequence[FormulaFactor], kinds: Mapping[str, Kind | None
 
 
 def check_coefficient(where: str, coefficient: str, terms: Mapping[str, bool | None]) -> None:
-    """Raise UserError unless a coefficient is written as those of the terms are, `term` or `term[level]`."""
+    """Raise UserError unless a coefficient has the form of the terms, `term` or `term[level]`."""
     if coefficient in terms:
         if terms[coefficient] is True:
             raise UserError(f"{where}: `{coefficient}` has a coefficient for each level; write `{coefficient}[level]`")
@@ -286,5 +324,5 @@ def check_coefficient(where: str, coefficient: str, terms: Mapping[str, bool | N
 
 
 def listed(words: str, names: Collection[str]) -> str:
-    """What a message says of the names that there are."""
+    """Say in a message which names exist."""
     return f"{words}: {', '.join(names)}" if names else f"{words} none"

@@ -11,16 +11,16 @@ from tfglm.design.factors import Categorical
 
 
 def levels_by_code(factor: Categorical, file: IngestedFile, otherwise: int) -> np.ndarray:
-    """The number of the level of each code of a column of a file, int32; the code 0 is a missing value.
+    """Return the level number of each code of a column of a file, int32; code 0 is a missing value.
 
     Parameters
     ----------
     factor
-        The factor that is made of the column.
+        The factor of the column.
     file
         The file with the codes.
     otherwise
-        The number for a value that has no level.
+        The number for values without a level.
     """
     values = file.values(file.codes(factor.column).name)
     texts = written(values.cast(VALUE_TYPES[factor.column_kind])).alias("value").to_frame()

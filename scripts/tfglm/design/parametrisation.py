@@ -1,12 +1,14 @@
-"""Coefficients in other coordinates: the scale of the fit and that of the data; and the directions that change no prediction.
+"""Coefficients in other coordinates: the scale of the fit and the scale of the data; and the directions that change no
+prediction.
 
-A coefficient vector has every level of every factor, so many vectors mean the same model. Let the rows of N span the
-directions that change no linear predictor. A set of coefficients, as many as N has rows, that determines a direction in
-this span can be held at zero; then the others are unique, and L = I - N' (N_C')^-1 C, where C picks the coefficients held,
-takes any vector to the one with zeros there.
+A coefficient vector has every level of every factor, so many vectors describe the same model. Let the rows of N span the
+directions that change no linear predictor. Choose as many coefficients as N has rows, such that they determine a direction
+in this span. If these are held at zero, the others are unique. With C the matrix that picks the coefficients held, L = I -
+N' (N_C')^-1 C converts any vector to the equivalent vector with zeros there.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, product
@@ -28,26 +30,22 @@ RAW, CENTRED, APART = range(3)
 column make of them, too."""
 
 DETERMINED_BELOW = 1e-3
-"""1 - R^2 of a number on earlier ones of its column, below which the fit has it apart from them: what is lost to cancellation in
-an information matrix is a few digits at most then."""
+"""Smallest 1 - R^2 of a number on earlier numbers of its column; below it the fit separates the number from them. Then
+cancellation in an information matrix loses a few digits at most."""
 
 OF_ROUNDING = 1e3
-"""What is left of a number, in rounding errors of its values, if it is more than these."""
+"""Smallest rest of a number after subtracting earlier numbers, in rounding errors of its values."""
 
 Number = tuple[str, int]
 """A numeric factor and which of its numbers."""
 
 
-def is_centred(design: Design, part: Part) -> bool:
-    """Whether the numbers that multiply the part are centred in the fit."""
-    return form_of(design, part) != RAW
-
-
 def form_of(design: Design, part: Part) -> int:
-    """How the fit has the numbers that multiply a part.
+    """How the fit transforms the numbers that multiply a part.
 
-    (x - c) * table[level] is no other model than x * table[level] if there is a table[level] too, and x^2 less a multiple of x
-    none if there is a part for x; of a product, if there is one for each product that it expands to.
+    (x - c) * table[level] describes the same model as x * table[level] if the design has table[level] too. x^2 minus a
+    multiple of x is equivalent to x^2 if the design has a part for x. For a product this holds if the design has every
+    product that it expands to.
     """
     present = {(other.grouping, other.multiplier) for other in design.parts}
     if design.absorbed:
@@ -62,7 +60,7 @@ def form_of(design: Design, part: Part) -> int:
 
 
 def apart(numbers: Sequence[tuple[Numeric, np.ndarray]], rows: np.ndarray) -> list[Numeric]:
-    """The numeric factors of one column, each number less what earlier ones make of it, if they nearly determine it.
+    """Subtract from each number of a column what earlier numbers explain, if they nearly determine it.
 
     Parameters
     ----------
@@ -92,7 +90,7 @@ def apart(numbers: Sequence[tuple[Numeric, np.ndarray]], rows: np.ndarray) -> li
                 tuple((*place, share) for place, share in zip(places, shares.tolist(), strict=True)) if is_apart else ()
             )
             left.append(size if is_apart else 1.0)
-            if is_apart or not is_determined:  # what earlier ones make is aliased
+            if is_apart or not is_determined:  # the rest is aliased with earlier numbers
                 basis = np.column_stack([basis, rest / size if is_apart else number])
                 places.append((factor.name, position))
         result.append(replace(factor, earlier=tuple(earlier), left=tuple(left)) if any(earlier) else factor)
@@ -100,7 +98,7 @@ def apart(numbers: Sequence[tuple[Numeric, np.ndarray]], rows: np.ndarray) -> li
 
 
 def together(design: Design) -> Design:
-    """The design in which no number is apart from earlier ones: one of which any term can be left out."""
+    """Return the design without separated numbers, so that any term can be left out."""
     return replace(design, numeric=tuple(replace(factor, earlier=(), left=()) for factor in design.numeric))
 
 
@@ -123,7 +121,7 @@ def standardised(
 
 
 def to_data_scale(design: Design) -> scipy.sparse.csr_array:
-    """The matrix that takes coefficients from the scale of the fit to that of the data."""
+    """Return the matrix that converts coefficients from the scale of the fit to the scale of the data."""
     return _rescaling(design, _on_data_scale)
 
 
@@ -133,7 +131,7 @@ def to_fit_scale(design: Design) -> scipy.sparse.csr_array:
 
 
 def _on_data_scale(design: Design, number: Number, form: int) -> dict[Number | None, float]:
-    """What a number of the fit consists of: multiples of numbers of the data, and of 1."""
+    """Express a number of the fit in multiples of numbers of the data, and of 1."""
     name, position = number
     factor = design.numeric_by_name[name]
     center, scale = factor.center[position], factor.scale[position]
@@ -149,7 +147,7 @@ def _on_data_scale(design: Design, number: Number, form: int) -> dict[Number | N
 
 
 def _on_fit_scale(design: Design, number: Number, form: int) -> dict[Number | None, float]:
-    """What a number of the data consists of: multiples of numbers of the fit, and of 1."""
+    """Express a number of the data in multiples of numbers of the fit, and of 1."""
     name, position = number
     factor = design.numeric_by_name[name]
     center, scale = factor.center[position], factor.scale[position]
@@ -225,23 +223,23 @@ def null_space(design: Design, present: np.ndarray, terms: Collection[str]) -> n
 
 
 def hold(null: np.ndarray, order: np.ndarray, sizes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Choose coefficients that are held at zero, so that the others are unique.
+    """Choose coefficients to hold at zero so that the others are unique.
 
-    An entry is 0 if it is rounding error of what it was summed from, so that no unit of a coefficient changes the choice.
+    An entry within the rounding error of its summands counts as 0, so the units of coefficients do not change the choice.
 
     Parameters
     ----------
     null
         Directions that change no prediction, [directions, coefficients].
     order
-        The positions of coefficients, those to be held first.
+        The positions of coefficients, in the order of preference for holding.
     sizes
-        How large the numbers were that each entry of `null` was summed from; by default it is exact.
+        The size of the summands of each entry of `null`; by default the entries are exact.
 
     Returns
     -------
-    The first coefficients in that order that can all be held at zero, and a basis of the directions, one for each of them, that
-    is 1 there and 0 at the others held.
+    The first coefficients in this order that can all be held at zero, and a basis of the directions. Each basis vector
+    belongs to one of these coefficients: it is 1 there and 0 at the other held coefficients.
     """
     unit = np.abs(null).max(0, initial=0.0)
     unit[unit == 0] = 1.0
@@ -295,7 +293,7 @@ class Summed:
 
 
 def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
-    """The matrix L that takes a coefficient vector to the one that means the same and is zero at `held`."""
+    """Return the matrix L that converts a coefficient vector to the equivalent vector that is zero at `held`."""
     size = basis.shape[1]
     identity = scipy.sparse.eye_array(size, format="csr")
     if not len(held):
@@ -305,23 +303,36 @@ def holding_zero(held: np.ndarray, basis: np.ndarray) -> scipy.sparse.csr_array:
 
 
 def at_reference(design: Design, references: Mapping[str, int]) -> np.ndarray:
-    """How many of its factors each coefficient has at their reference level."""
+    """Return for each coefficient the number of its factors at their reference level.
+
+    None in a term such as `t:g` beside which no other has the number t: each level of g has a slope of its own, as in R, and no
+    coefficient of the term is 0 for a reason but aliasing.
+    """
     counts = np.zeros(design.size, int)
+    with_number = Counter((part.term.equation, part.multiplier) for part in design.parts)
     for part in design.parts:
+        if part.multiplier and with_number[part.term.equation, part.multiplier] == 1:
+            continue
         numbers = np.array([references[name] for name in part.grouping], int)
         counts[part.where] = (design.levels(part.grouping) == numbers).sum(1)
     return counts
 
 
 def references_first(design: Design, references: Mapping[str, int]) -> np.ndarray:
-    """The order in which coefficients are held at zero in a table: those with the most factors at their reference level first, of
-    a later term before an earlier one; then, as R drops what is redundant, the last in formula order."""
+    """Return the order in which a table holds coefficients at zero.
+
+    Coefficients with the most factors at their reference level come first, those of later terms before those of earlier
+    terms. Within a term the last in formula order comes first, because R drops redundant columns so.
+    """
     backwards = np.arange(design.size)[::-1]
     return backwards[np.argsort(-at_reference(design, references)[backwards], kind="stable")]
 
 
 def most_frequent_first(design: Design, rows: np.ndarray) -> np.ndarray:
-    """The order in which a fit holds coefficients at zero: of the last term the group with the most rows first, so that the rest
-    is well conditioned; the intercept last."""
+    """Return the order in which a fit holds coefficients at zero.
+
+    It starts with the group with the most rows in the last term, which keeps the rest well conditioned, and ends with the
+    intercept.
+    """
     term = np.concatenate([np.full(part.size, number) for number, part in enumerate(design.parts)])
     return np.lexsort((-rows, -term))

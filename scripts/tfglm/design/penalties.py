@@ -1,4 +1,4 @@
-"""Which terms penalties act on, and by how much."""
+"""The terms that penalties act on, and their factors."""
 
 from tfglm.config import DesignConfig
 from tfglm.design.formula import ParsedFormula, parse
@@ -34,7 +34,7 @@ def penalty_factors(where: str, settings: DesignConfig, formula: ParsedFormula) 
                         f"  the terms are: {', '.join(names)}"
                     )
                 if term.name in factors:
-                    raise UserError(f"{where}.{key}: the penalty of `{term.name}` is said twice; keep one")
+                    raise UserError(f"{where}.{key}: the penalty of `{term.name}` is given twice; keep one")
                 factors[term.name] = factor
     problems.check()
     if factors and all(factors.get(name, 1.0) == 0 for name in names):

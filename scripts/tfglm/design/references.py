@@ -1,4 +1,4 @@
-"""The levels that a config names, in reference levels and contrasts, against those of the design."""
+"""Check the levels that a config names in reference levels and contrasts against the levels of the design."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,10 +7,10 @@ from tfglm.design.design import Design
 from tfglm.errors import UserError, nearest
 
 MANY_LEVELS = 1000
-"""From which on a message does not list them."""
+"""Number of levels from which on a message does not list them."""
 
 MOST_COMPARED = 300
-"""Levels of which all pairs are compared: 44,850 rows of a table."""
+"""Most levels for pairwise comparisons: they make a table of 44,850 rows."""
 
 
 def check_reference(design: Design, reference: dict[str, str]) -> None:
@@ -24,7 +24,9 @@ def check_reference(design: Design, reference: dict[str, str]) -> None:
                 f"{where}: no categorical term `{name}`{nearest(name, levels)}\n  there are: {', '.join(levels)}"
             )
         if level not in levels[name]:
-            raise UserError(f"{where}.{name}: no level `{level}` in the training rows{there_are(level, levels[name])}")
+            raise UserError(
+                f"{where}.{name}: no level `{level}` in the training rows{levels_in_words(level, levels[name])}"
+            )
 
 
 def check_contrasts(
@@ -33,8 +35,8 @@ def check_contrasts(
     section: str = "contrasts",
     besides: Sequence[str] = (),
 ) -> None:
-    """Raise UserError with every coefficient of a contrast, or of what stands under another section, that the design has not;
-    keys `besides` are none."""
+    """Raise UserError that lists the coefficients of a contrast (or another section) which the design lacks; keys `besides`
+    are no coefficients."""
     from tfglm.design.codings import table_names  # which takes SciPy, and the check of reference levels does not
 
     names = [coefficient_name(*names) for names in table_names(design.reported)] if contrasts else []
@@ -50,7 +52,7 @@ def check_contrasts(
 
 
 def check_hypotheses(design: Design, hypotheses: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
-    """The same of all rows of hypotheses."""
+    """Check all rows of hypotheses in the same way."""
     rows = {f"{name}.{place}": row for name, listed in hypotheses.items() for place, row in enumerate(listed, 1)}
     check_contrasts(design, rows, "hypotheses", [EQUALS])
 
@@ -88,24 +90,25 @@ def check_pairwise(design: Design, pairwise: Sequence[str]) -> None:
         again = [factor.name for factor in factors.values() if factor.column == column and factor.name != name]
         if again:
             raise UserError(
-                f"{where}: the levels of `{column}` are in the model as `{name}` and as `{again[0]}`, and differ by both\n"
-                f"  write `{name}` in all terms, also in place of i()"
+                f"{where}: the levels of `{column}` are in the model as `{name}` and as `{again[0]}`, and differ by "
+                "both\n"
+                f"  write `{name}` in all terms, also instead of i()"
             )
         for term in design.terms:
             if name in term.categorical and term.numeric:
                 raise UserError(
-                    f"{where}: the levels of `{name}` differ by another amount at each value of `{term.numeric[0]}` "
-                    f"(`{term.name}`)\n  compare them at some of its values by `contrasts`"
+                    f"{where}: the levels of `{name}` differ by an amount that depends on `{term.numeric[0]}` "
+                    f"(`{term.name}`)\n  compare them at chosen values of it with `contrasts`"
                 )
 
 
 def coefficient_name(term: str, level: str) -> str:
-    """How a config names a coefficient."""
+    """Return the name of a coefficient in a config."""
     return f"{term}[{level}]" if level else term
 
 
-def there_are(name: str, levels: Sequence[str]) -> str:
-    """What a message says of the levels that there are, where one is not."""
+def levels_in_words(name: str, levels: Sequence[str]) -> str:
+    """Say in a message which levels exist, if a level does not."""
     if len(levels) > MANY_LEVELS:
         return f"\n  there are {len(levels):,}, from {levels[0]} to {levels[-1]}"
     return f"{nearest(name, levels)}\n  there are: {', '.join(levels)}"

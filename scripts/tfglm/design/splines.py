@@ -1,7 +1,7 @@
-"""Splines of formulas: `bs`, `ns` and `cc`.
+"""Splines of formulas: `bs`, `ns`, `cc`, and the penalised splines `s`.
 
-All are B-splines, of `bs` as they are, of the others times a matrix: what is linear beyond the outer knots, or goes on where it
-began, is a subspace of the cubic splines on the same knots.
+All use B-splines. `bs` uses them unchanged. The others multiply them by a matrix: splines that are linear beyond the outer
+knots (`ns`, `s`), or periodic (`cc`), are a subspace of the cubic splines on the same knots.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,10 +12,7 @@ import numpy as np
 MOST_KNOTS = 200
 """Inner knots of a spline. Each is a coefficient, and a function to be evaluated for every row."""
 
-SPLINES = ("bs", "ns", "cc")
-
-WITH_RANGE = ("bs", "ns")
-"""Those that have learnt a range, beyond which nothing is known of them."""
+SPLINES = ("bs", "ns", "cc", "s")
 
 
 def is_whole(value: Any) -> bool:
@@ -27,13 +24,14 @@ def is_finite(value: Any) -> bool:
 
 
 def no_flag(options: Mapping[str, Any], function: str, *names: str) -> str | None:
-    """What is wrong with options that switch something."""
+    """Return what is wrong with options that are true or false."""
     wrong = next((name for name in names if type(options.get(name, False)) is not bool), None)
     return f"{wrong} of {function}() must be True or False" if wrong else None
 
 
 def problem_of(function: str, fewest: Callable[[int, bool], int]) -> Callable[[Mapping[str, Any]], str | None]:
-    """What is wrong with the options of a spline; `fewest` is the smallest df for a degree, with an intercept or without."""
+    """Return what is wrong with the options of a spline; `fewest` is the smallest df for a degree, with or without an
+    intercept."""
 
     def problem(options: Mapping[str, Any]) -> str | None:
         df, knots, degree = options.get("df"), options.get("knots"), options.get("degree", 3)
@@ -76,6 +74,33 @@ def problem_of_cc(options: Mapping[str, Any]) -> str | None:
     return problem_of("cc", lambda _, intercept: 2 + intercept)(options)
 
 
+FEWEST_COEFFICIENTS = {"cr": 3, "ps": 4, "cc": 4}
+"""The smallest k of the bases of `s`."""
+
+
+SEEN_ABOVE = 1e-12
+"""The share that the training rows have in the length of a column of `s`. Below it they tell nothing of the column: the penalty
+holds its coefficient at 0, and it is left out."""
+
+
+def problem_of_s(options: Mapping[str, Any]) -> str | None:
+    basis, k = options.get("bs", "cr"), options.get("k", 10)
+    if basis not in FEWEST_COEFFICIENTS:
+        return f"bs of s() is cr, ps or cc for a number, and re for a factor, received {basis}"
+    least = FEWEST_COEFFICIENTS[basis]
+    if not is_whole(k) or not least <= k <= MOST_KNOTS:
+        return f"k of s() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {k}"
+    limits = [name for name in ("lower_bound", "upper_bound") if name in options]
+    if basis != "cc" and limits:
+        return f"s() takes {limits[0]} with bs=cc alone"
+    if basis == "cc" and not (len(limits) == 2 and all(is_finite(options[name]) for name in limits)):
+        return (
+            "s() with bs=cc takes lower_bound and upper_bound, where a period begins and ends, as the same point: for hours from "
+            "0 to 23 s(hour, bs=cc, lower_bound=0, upper_bound=24)"
+        )
+    return None
+
+
 def quantiles(values: np.ndarray, rows: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Quantiles (type 7, NumPy's and R's default) of values (sorted) that occur `rows` times."""
     ends = np.cumsum(rows)
@@ -94,21 +119,24 @@ def bounds(function: str, values: np.ndarray, options: Mapping[str, Any]) -> tup
     low = float(options.get("lower_bound", values[0]))
     high = float(options.get("upper_bound", values[-1]))
     if not low < high:
-        raise ValueError(f"{function}() of a column that does not vary")
+        raise ValueError(
+            f"{function}() needs a range of values, and its range is from {low:g} to {high:g}; remove the term, or correct its "
+            "bounds"
+        )
     return low, high
 
 
 def checked(function: str, inner: list[float], low: float, high: float) -> list[float]:
-    """The inner knots. Raises ValueError for one that does not lie between the outer ones."""
+    """Return the inner knots. Raises ValueError for a knot outside the range of the outer knots."""
     if inner and not low < inner[0] <= inner[-1] < high:
         raise ValueError(
-            f"the inner knots of {function}(), {inner}, must lie between {low:g} and {high:g}; choose a smaller df"
+            f"the inner knots of {function}(), {inner}, must be between {low:g} and {high:g}; choose a smaller df"
         )
     return inner
 
 
 def within(values: np.ndarray, rows: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """The values between the outer knots, which inner ones are quantiles of."""
+    """Return the values between the outer knots; the inner knots are their quantiles."""
     inside = (values >= low) & (values <= high)
     if not inside.any():
         raise ValueError(f"no training row has a value from {low:g} to {high:g}")
@@ -116,7 +144,8 @@ def within(values: np.ndarray, rows: np.ndarray, low: float, high: float) -> tup
 
 
 def learn_bs(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
-    """Knots as in R's bs(): the inner ones at the quantiles (type 7) of the training rows, the outer ones at their ends."""
+    """Return knots as in R's bs(): the inner knots at quantiles (type 7) of the training rows, the outer knots at the
+    extremes."""
     degree, intercept = options.get("degree", 3), bool(options.get("include_intercept", False))
     low, high = bounds("bs", values, options)
     if options.get("knots") is not None:
@@ -145,8 +174,11 @@ def slopes_of_bs(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
 
 
 def learn_ns(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
-    """Knots and basis of R's ns(): cubic B-splines times the Q of the QR decomposition of their second derivatives at the outer
-    knots, which are zero in its last columns (R's splines package)."""
+    """Return knots and basis of R's ns().
+
+    The basis is cubic B-splines times the Q of the QR decomposition of their second derivatives at the outer knots; these
+    derivatives are zero in its last columns (R's splines package).
+    """
     intercept = bool(options.get("include_intercept", False))
     low, high = bounds("ns", values, options)
     if options.get("knots") is not None:
@@ -180,10 +212,10 @@ def slopes_of_ns(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
 
 
 def learn_cc(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
-    """The periodic cubic splines of mgcv's "cc" and formulaic's cc(): each is 1 at one knot and 0 at the others.
+    """Learn the periodic cubic splines of mgcv's "cc" and formulaic's cc(): each is 1 at one knot and 0 at the others.
 
-    Inner knots are quantiles of the distinct values. Without an intercept, they are multiplied by the last columns of the Q of
-    their means, so that every spline has the mean 0 over the training rows (Wood, Generalized Additive Models, 2017, 5.3.2)."""
+    Inner knots are quantiles of the distinct values. Without an intercept, multiplying by the last columns of the Q of
+    their means gives every spline the mean 0 over the training rows (Wood, Generalized Additive Models, 2017, 5.3.2)."""
     intercept = bool(options.get("include_intercept", False))
     low, high = bounds("cc", values, options)
     wrapped = wrap(values, {"low": low, "high": high})
@@ -197,11 +229,7 @@ def learn_cc(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -
     if not np.all(np.diff(knots) > 0):
         raise ValueError(f"the knots of cc(), {knots.tolist()}, must differ; choose a smaller df")
     learnt = {"degree": 3, "low": low, "high": high, "knots": inner}
-    # Where B-splines are known at as many points as there are, they are known (de Boor 1978, chapter XIII).
-    all_knots = np.array(knots_of(learnt))
-    points = np.stack([all_knots[first : len(all_knots) - 4 + first] for first in (1, 2, 3)]).mean(0)
-    at_points = np.stack(splines(np, points, learnt, 3), axis=1)
-    matrix = np.linalg.solve(at_points, periodic(points, knots))
+    matrix = np.linalg.solve(_at_points(learnt), periodic(_points(learnt), knots))
     if not intercept:
         mean = np.average(np.stack(splines(np, wrapped, learnt, 3), axis=1), axis=0, weights=rows) @ matrix
         matrix = matrix @ np.linalg.qr(mean[:, None], mode="complete")[0][:, 1:]
@@ -229,7 +257,7 @@ def periodic(x: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 def wrap(x: Any, learnt: Mapping[str, Any]) -> Any:
-    """The same point of the first period."""
+    """Return the same point in the first period."""
     return (x - learnt["low"]) % (learnt["high"] - learnt["low"]) + learnt["low"]
 
 
@@ -239,6 +267,128 @@ def apply_cc(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
 
 def slopes_of_cc(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
     return combined(spline_slopes(wrap(x, learnt), learnt), learnt["matrix"])
+
+
+def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
+    """Learn a penalised spline with mean 0 over the training rows (docs/statistics.md: Smooth terms).
+
+    The space and the penalty are those of mgcv's s(x, bs = "cr"), "ps" and "cc". Its columns have the mean 0, the variance 1 and
+    no correlation over the training rows, and their penalty is diagonal (Demmler & Reinsch, Numerische Mathematik 24, 1975). The
+    first column is linear, with penalty 0, unless the smooth is periodic; `penalty` has those of all columns.
+
+    Raises ValueError for a column with fewer than k distinct values.
+    """
+    basis, k = options.get("bs", "cr"), options.get("k", 10)
+    if len(values) < k:
+        raise ValueError(
+            f"s() has k={k} coefficients, and the training rows have {len(values):,} distinct values; choose a k of at most "
+            f"{len(values)}"
+        )
+    learnt, matrix, penalty = BASES[basis](values, k, options)
+    share = rows / rows.sum()
+    inside = wrap(values, learnt) if basis == "cc" else values
+    columns = np.stack(splines(np, inside, learnt, 3), axis=1) @ matrix
+    constant, line = np.linalg.lstsq(_at_points(learnt) @ matrix, _lines(learnt), rcond=None)[0].T
+    plain = np.stack([constant] if basis == "cc" else [constant, line - constant * (share @ values)])
+    moments = columns.T @ (share[:, None] * columns)
+    # The complement of constants and lines, orthogonal to both over the training rows.
+    wiggly = np.linalg.qr((plain @ moments).T, mode="complete")[0][:, len(plain) :]
+    moments, penalty = (wiggly.T @ each @ wiggly for each in (moments, penalty))
+    # Both are diagonal in the coordinates where a mix of them is the identity. It is positive definite, though no row may
+    # tell anything of a P-spline between two values.
+    mix = np.trace(moments) / np.trace(penalty)
+    root = np.linalg.inv(np.linalg.cholesky(moments + mix * penalty))
+    sizes, vectors = np.linalg.eigh(root @ penalty @ root.T)
+    variances = 1.0 - mix * sizes
+    seen = variances > SEEN_ABOVE
+    vectors = root.T @ vectors[:, seen] / np.sqrt(variances[seen])
+    lines = plain[1:].T / np.sqrt(share @ (columns @ plain[1:].T) ** 2)
+    matrix = matrix @ np.column_stack([lines, wiggly @ vectors])
+    learnt["penalty"] = [*[0.0] * lines.shape[1], *(sizes / variances)[seen].tolist()]
+    if basis == "cc":
+        return {**learnt, "periodic": True, "matrix": matrix.tolist()}
+    ends = np.array([learnt["low"], learnt["high"]])
+    matrix = matrix * np.where((np.stack(splines(np, ends, learnt, 3), axis=1) @ matrix)[1] < 0, -1.0, 1.0)
+    slopes = np.stack(spline_slopes(ends, learnt), axis=1) @ matrix
+    of_ends = {"slope_below": slopes[0].tolist(), "slope_above": slopes[1].tolist()}
+    return {**learnt, "matrix": matrix.tolist(), **of_ends}
+
+
+def apply_s(xp: Any, x: Any, learnt: Mapping[str, Any]) -> list:
+    return apply_cc(xp, x, learnt) if learnt.get("periodic") else apply_ns(xp, x, learnt)
+
+
+def slopes_of_s(x: np.ndarray, learnt: Mapping[str, Any]) -> list[np.ndarray]:
+    return slopes_of_cc(x, learnt) if learnt.get("periodic") else slopes_of_ns(x, learnt)
+
+
+def _cubic(values: np.ndarray, k: int, _: Mapping[str, Any]) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Natural cubic splines with knots at quantiles of the distinct values, by B-splines, and the integral of the squared
+    second derivative (Wood, Generalized Additive Models, 2017, 5.3.1)."""
+    knots = quantiles(values, np.ones(len(values)), np.linspace(0, 1, k))
+    learnt = {"degree": 3, "low": float(knots[0]), "high": float(knots[-1]), "knots": knots[1:-1].tolist()}
+    ends = np.stack(spline_slopes(knots[[0, -1]], learnt, order=2), axis=1)
+    matrix = np.linalg.qr(ends.T, mode="complete")[0][:, 2:]
+    return learnt, matrix, _bending(knots, learnt, matrix)
+
+
+def _periodic_cubic(values: np.ndarray, k: int, options: Mapping[str, Any]) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Periodic cubic splines, with knots at quantiles of the distinct values and the ends of the period, and the same penalty."""
+    low, high = bounds("s", values, options)
+    distinct = np.unique([low, high, *wrap(values, {"low": low, "high": high})])
+    knots = quantiles(distinct, np.ones(len(distinct)), np.linspace(0, 1, k))
+    learnt = {"degree": 3, "low": low, "high": high, "knots": knots[1:-1].tolist()}
+    matrix = np.linalg.solve(_at_points(learnt), periodic(_points(learnt), knots))
+    return learnt, matrix, _bending(knots, learnt, matrix)
+
+
+def _bending(knots: np.ndarray, learnt: Mapping[str, Any], matrix: np.ndarray) -> np.ndarray:
+    """The integrals of the products of the second derivatives of splines."""
+    # The second derivative is linear between knots, so Gauss's two points integrate its square exactly.
+    middle, half = (knots[1:] + knots[:-1]) / 2, np.diff(knots) / 2
+    points = np.concatenate([middle - half / np.sqrt(3), middle + half / np.sqrt(3)])
+    second = np.stack(spline_slopes(points, learnt, order=2), axis=1) @ matrix
+    return second.T @ (np.concatenate([half, half])[:, None] * second)
+
+
+def _p_splines(values: np.ndarray, k: int, _: Mapping[str, Any]) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Cubic B-splines on equidistant knots, and the squared second differences of their coefficients (Eilers & Marx,
+    Statistical Science 11, 1996), with the knots of mgcv."""
+    from scipy.interpolate import BSpline  # slow to import
+
+    margin = 0.001 * (values[-1] - values[0])
+    inside = np.linspace(values[0] - margin, values[-1] + margin, k - 2)
+    length = (inside[-1] - inside[0]) / (k - 3)
+    knots = np.concatenate([inside[0] - length * np.arange(3, 0, -1), inside, inside[-1] + length * np.arange(1, 4)])
+    learnt = {"degree": 3, "low": float(inside[0]), "high": float(inside[-1]), "knots": inside[1:-1].tolist()}
+    values_there = BSpline.design_matrix(_points(learnt), knots, 3).toarray()
+    differences = np.diff(np.eye(k), 2, axis=0)
+    return learnt, np.linalg.solve(_at_points(learnt), values_there), differences.T @ differences
+
+
+BASES = {"cr": _cubic, "ps": _p_splines, "cc": _periodic_cubic}
+"""The bases of `s`: what they have learnt, the matrix that makes them of B-splines, and their penalty."""
+
+
+def has_range(learnt: Mapping[str, Any]) -> bool:
+    """Whether a function has a learnt range; beyond it nothing is known about it."""
+    return learnt["function"] in ("bs", "ns", "s") and not learnt.get("periodic")
+
+
+def _points(learnt: Mapping[str, Any]) -> np.ndarray:
+    """As many points as there are B-splines, which determine a spline (de Boor 1978, chapter XIII)."""
+    knots = np.array(knots_of(learnt))
+    points = np.stack([knots[first : len(knots) - 4 + first] for first in (1, 2, 3)]).mean(0)
+    return np.clip(points, learnt["low"], learnt["high"])
+
+
+def _at_points(learnt: Mapping[str, Any]) -> np.ndarray:
+    return np.stack(splines(np, _points(learnt), learnt, 3), axis=1)
+
+
+def _lines(learnt: Mapping[str, Any]) -> np.ndarray:
+    """1 and x at these points."""
+    return np.stack([np.ones(len(_points(learnt))), _points(learnt)], axis=1)
 
 
 def combined(columns: list, matrix: Any) -> list:

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 INTERCEPT = "Intercept"
 
 
-def of_any_class(term: str) -> str:
+def without_class(term: str) -> str:
     """A term without the class that a multinomial table names before it: `C(month)` of `JFK: C(month)`."""
     return term.rpartition(": ")[2]
 
 
 @dataclass(frozen=True)
 class Term:
-    """A product of factors, by their names; the intercept has none. With several categorical ones, `combinations` are the
-    combinations of their levels that occur in training rows, as positions in a table of all combinations, the last factor
-    running fastest. `equation` is the class whose linear predictor it is in, where each class has one (design.by_class)."""
+    """A product of factors, given by their names; the intercept has none.
+
+    With several categorical factors, `combinations` are the combinations of their levels that occur in training rows. Each
+    is a position in a table of all combinations, where the last factor varies fastest. If each class has a linear predictor
+    of its own, `equation` is the class of this term (design.by_class).
+    """
 
     name: str
     categorical: tuple[str, ...] = ()
@@ -44,3 +49,18 @@ class Part:
     def grouping(self) -> tuple[str, ...]:
         """The categorical factors whose levels choose the coefficient."""
         return self.term.categorical
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """Coefficients that share a smoothing parameter: those of a smooth term, at a `level` of its factor if it has one.
+
+    The penalty is the smoothing parameter times the sum of `penalty` [places] * b^2 / 2 over the coefficients at `places`, on
+    the scale of the fit. The coefficient of a straight line has the penalty 0.
+    """
+
+    term: str
+    level: str
+    places: np.ndarray
+    penalty: np.ndarray
+    is_random: bool

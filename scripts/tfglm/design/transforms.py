@@ -1,7 +1,7 @@
 """Functions of numbers in a formula. Some learn from the training rows: means, knots, orthogonal polynomials.
 
-What is learnt depends on the distinct values and how often each occurs, which the dictionary knows exactly, so no function
-ever needs the rows themselves (docs/statistics.md: Functions of numbers). A learnt function is a dict that JSON can hold.
+Functions learn from the distinct values and their frequencies. The dictionary has both exactly, so no function needs the
+rows (docs/statistics.md: Functions of numbers). A learnt function is a dict that JSON can hold.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from tfglm.errors import UserError
 
 
 @dataclass(frozen=True)
-class Call:
+class FormulaCall:
     """A function with its options, as a formula has it."""
 
     function: str
@@ -27,9 +27,9 @@ class Call:
 class Transform:
     """A function that formulas may use.
 
-    `learn(values, rows, options)` gives what it needs to know of the training rows, of which `rows[i]` have the value
-    `values[i]` (sorted); `apply(xp, x, learnt)` the list of columns that `x` becomes, where `xp` is NumPy or TensorFlow's
-    version of it. `problem` says what is wrong with options, if anything is.
+    `learn(values, rows, options)` returns what the function needs to know about the training rows: `rows[i]` rows have the
+    value `values[i]` (sorted). `apply(xp, x, learnt)` returns the list of columns computed from `x`; `xp` is NumPy or
+    TensorFlow's version of it. `problem` returns what is wrong with options, if anything.
     """
 
     options: tuple[str, ...]
@@ -39,13 +39,13 @@ class Transform:
 
 
 def learn(
-    calls: Sequence[Call],
+    calls: Sequence[FormulaCall],
     values: np.ndarray,
     rows: np.ndarray,
     where: str,
     moments: tuple[float, float, float] | None = None,
 ) -> tuple[list[dict], np.ndarray]:
-    """Learn from the data what functions of a number need, as the knots of a spline.
+    """Learn what functions of a number need from the data, such as the knots of a spline.
 
     Parameters
     ----------
@@ -56,18 +56,25 @@ def learn(
     rows
         How often each occurs.
     where
-        What the message of an error begins with.
+        The beginning of error messages.
     moments
         If the values are a sample: the number of all rows, their mean and their variance (divisor n).
 
     Returns
     -------
-    What each call has learnt, as JSON can have it; and the values as they are then, [distinct values, columns].
+    What each call has learnt, ready for JSON; and the transformed values, [distinct values, columns].
 
     Raises
     ------
     UserError
-        For a value without a finite result, and for more than one column inside another call.
+        If a value has no finite result, or an inner call returns more than one column.
+
+    Examples
+    --------
+    >>> (factor,) = parse_factors("scale(log(x))", "scale(log(x))", "models.m.formula")
+    >>> learnt, columns = learn(factor.calls, np.exp([1.0, 2.0, 3.0]), np.array([1, 1, 1]), "models.m.formula")
+    >>> columns.ravel().round(9)
+    array([-1.,  0.,  1.])
     """
     learnt: list[dict] = []
     columns = [values]
@@ -76,7 +83,7 @@ def learn(
             raise UserError(f"{where}: {call.function}() cannot be applied to the several columns inside it")
         transform = TRANSFORMS[call.function]
         try:
-            # What is inside may not rise with the column, and may have the same value twice.
+            # An inner function need not be monotonic, and may have the same value twice.
             distinct, places = (columns[0], None) if not learnt else np.unique(columns[0], return_inverse=True)
             occurring = rows if places is None else np.bincount(places, rows)
             values_learnt = transform.learn(distinct, occurring, call.options)
@@ -119,10 +126,10 @@ def may_fail(learnt: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def is_outside(xp, learnt: Sequence[Mapping[str, Any]], x):
-    """Whether a value lies outside the range that a spline has learnt."""
+    """Return whether a value is outside the range that a spline has learnt."""
     outside = x != x + 0.0 * x
     for function in learnt:
-        if function["function"] in splines.WITH_RANGE:
+        if splines.has_range(function):
             outside = xp.logical_or(outside, xp.logical_or(x < function["low"], x > function["high"]))
         x = TRANSFORMS[function["function"]].apply(xp, x, function)[0]
     return outside
@@ -130,7 +137,7 @@ def is_outside(xp, learnt: Sequence[Mapping[str, Any]], x):
 
 def learns_range(learnt: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a spline has learnt a range, beyond which `bs` takes a value for the nearest in it, and `ns` is linear."""
-    return any(function["function"] in splines.WITH_RANGE for function in learnt)
+    return any(splines.has_range(function) for function in learnt)
 
 
 def _elementwise(name: str) -> Transform:
@@ -141,7 +148,7 @@ def _elementwise(name: str) -> Transform:
 
 
 def _learn_scale(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) -> dict:
-    """As R's scale(): mean, and standard deviation with divisor n - 1."""
+    """Learn as R's scale(): mean, and standard deviation with divisor n - 1."""
     mean = float(np.average(values, weights=rows))
     return _scale(float(rows.sum()), mean, float(np.average((values - mean) ** 2, weights=rows)), options)
 
@@ -149,10 +156,12 @@ def _learn_scale(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any
 def _scale(rows: float, mean: float, variance: float, options: Mapping[str, Any]) -> dict:
     center, divisor = mean if options.get("center", True) else 0.0, 1.0
     if options.get("scale", True):
-        # As in R, without centring it is the root mean square.
+        # As in R, the scale without centring is the root mean square.
         divisor = float(np.sqrt(rows / max(rows - 1, 1) * (variance + (mean - center) ** 2)))
     if divisor == 0:
-        raise ValueError("scale() of a column that does not vary")
+        raise ValueError(
+            "scale() needs a column that varies, and it has one value in the training rows; remove the term"
+        )
     return {"mean": center, "divisor": divisor}
 
 
@@ -231,6 +240,7 @@ TRANSFORMS: dict[str, Transform] = {
         splines.apply_cc,
         splines.problem_of_cc,
     ),
+    "s": Transform(("k", "bs", "lower_bound", "upper_bound"), splines.learn_s, splines.apply_s, splines.problem_of_s),
 }
 
 LEARNING = ("scale", "center", "poly", *splines.SPLINES)

@@ -1,5 +1,5 @@
-"""Who runs a task on which rows: this process (`local`), workers on parameter servers (`parameter_server`), or this process and
-its peers (`multi_worker_mirrored`).
+"""Run tasks on rows: in this process (`local`), on workers with parameter servers (`parameter_server`), or in this process
+and its peers (`multi_worker_mirrored`).
 
-It knows no statistics: what can be run is registered by whoever defines it (`tasks`). May import: roles; TensorFlow.
+This package knows no statistics: each task is registered where it is defined (`tasks`). May import: roles; TensorFlow.
 """

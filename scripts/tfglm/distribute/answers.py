@@ -19,7 +19,7 @@ with tensorflow_setup.quiet():
     from tensorflow.python.ops import array_ops, script_ops
 
 TOKEN = "pyfunc_0"
-"""By which TensorFlow knows the first Python function of a process."""
+"""TensorFlow's name for the first Python function of a process."""
 
 _GRAPH = ops.Graph()
 """TensorFlow forgets a Python function with the graph that it is in. To make it starts a thread: what is to be forked from this
@@ -27,7 +27,7 @@ process is forked before (`roles.forking`)."""
 
 
 def run(header: bytes, state: np.ndarray, words: np.ndarray, designs: Designs) -> np.ndarray:
-    """The sum that is asked for: by a task that is registered in this process, and by nothing else.
+    """Return the requested sum, computed by a task that is registered in this process, and by nothing else.
 
     Raises UserError as `tasks.run` does, and for a request that no chief makes.
     """

@@ -1,8 +1,8 @@
-"""How a design comes to the workers: once, as a file in a folder that they share with the chief.
+"""Send a design to the workers: once, as a file in a folder that they share with the chief.
 
-A task names its design by the digest of its text. A worker that has not got it yet, because the fit begins or because the worker
-was killed and started again, reads it here. They are there while a fit goes on: one that is complete removes them, and the next
-one those of a fit that was killed.
+A task names its design by the digest of its text. A worker that does not know this design reads it here: at the start of a
+fit, or after the worker was killed and restarted. The files exist during a fit. A complete fit removes them, and the next
+fit removes those of a fit that was killed.
 """
 
 import os
@@ -22,7 +22,7 @@ class Designs:
 
     @classmethod
     def beside(cls, folder: Path) -> "Designs":
-        """Those that belong to announcements in `folder`."""
+        """The designs of the announcements in `folder`."""
         return cls(folder / "designs")
 
     def put(self, document: Document) -> None:
@@ -42,7 +42,7 @@ class Designs:
         self._documents.clear()
 
     def get(self, digest: str) -> Document:
-        """The design with this digest. Raises UserError if its file is gone, or has another."""
+        """Return the design with this digest. Raises UserError if its file is gone, or has another digest."""
         if digest not in self._documents:
             path = self.folder / digest
             try:

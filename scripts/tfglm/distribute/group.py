@@ -1,8 +1,8 @@
 """Messages among the processes of a MultiWorkerMirroredStrategy, by TensorFlow's collectives.
 
-A collective takes place when all its members call it, in the same order; so who hears has to be listening. The chief, number 0,
-tells something to all others at once. One of them answers in a group of two, itself and the chief: gathered by all, results of
-53 MB would be sent to processes that do not need them.
+A collective completes when all its members call it, in the same order; so a receiver must be listening. The chief, number
+0, broadcasts to all other processes. Each of them answers within a group of two, itself and the chief. If all processes
+gathered the answers, results of 53 MB would be sent to processes that do not need them.
 """
 
 from collections import Counter
@@ -18,33 +18,33 @@ with tensorflow_setup.quiet():
     import tensorflow as tf
 
 ALL = 1_000_000
-"""The key of the group of all processes, beyond those that TensorFlow gives to its own; that of the peer k with the chief is k
-more."""
+"""The key of the group of all processes, larger than the keys that TensorFlow gives to its own groups. The group of peer k
+and the chief has this key plus k."""
 
 
 class Message(NamedTuple):
-    """What one process tells another."""
+    """A message from one process to another."""
 
     text: str
     words: np.ndarray  # int64
 
 
-class Group:
-    """The processes at these `addresses`, seen from the one at the place `index`.
+class ProcessGroup:
+    """The processes at these `addresses`, from the view of the process at the position `index`.
 
-    Once a process, and before it runs any TensorFlow operation. Returns when all of them are there. The methods raise
-    tf.errors.OpError if one of them is lost.
+    Create it once per process, before the process runs any TensorFlow operation. The constructor returns when all processes
+    are present. The methods raise tf.errors.OpError if one process is lost.
     """
 
     def __init__(self, addresses: Sequence[str], index: int) -> None:
         tensorflow_setup.limit_threads()
         # Kept: a thread of it finds out who has gone.
-        self._strategy = strategies.of_peers(addresses, index)
+        self._strategy = strategies.peer_strategy(addresses, index)
         self.size, self.index = len(addresses), index
         self._told: Counter[int] = Counter()
 
     def tell(self, message: Message) -> None:
-        """From the chief to all others."""
+        """Send a message from the chief to all others."""
         self._send(message, ALL, self.size)
 
     def hear(self) -> Message:
@@ -52,11 +52,11 @@ class Group:
         return self._receive(ALL, self.size)
 
     def answer(self, message: Message) -> None:
-        """From this process to the chief; waits until that listens."""
+        """Send a message from this process to the chief; waits until the chief listens."""
         self._send(message, ALL + self.index, 2)
 
     def answer_of(self, index: int) -> Message:
-        """What that process answers to the chief; waits for it."""
+        """Return the answer of that process to the chief; waits for it."""
         return self._receive(ALL + index, 2)
 
     def _send(self, message: Message, group: int, members: int) -> None:

@@ -57,8 +57,8 @@ class SharedHere:
 def update_in_rounds(
     executor: Executor, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
 ) -> Iterator[list[tuple[int, np.ndarray]]]:
-    """`Executor.update` by an executor that keeps the shared array in this process, as if all workers were equally fast: each
-    round has a call for each of them, which read the array as it was before the round."""
+    """`Executor.update` for an executor with the shared array in this process, as if all workers were equally fast: each
+    round has one call for each worker, and all read the array as it was before the round."""
     assert isinstance(shared, SharedHere)
     for first in range(0, len(calls), executor.workers):
         read = shared.array

@@ -1,8 +1,8 @@
-"""An executor on a group of peers, of which the chief is the first; and what the others do.
+"""An executor on a group of peers, of which the chief is the first; and the work of the other peers.
 
-The work is done in rounds, as all members of a group have to take part in a collective. The chief tells all of them the state and
-a piece of work for each, does the first itself, gathers what the others have come to, and adds it up in an order that follows
-from that of the calls alone (`reduction.pairwise`). So a sum is the same bit for bit for any number of peers.
+The work is done in rounds, because all members of a group must take part in a collective. The chief sends the state and a
+piece of work to each peer, and does the first piece itself. It gathers the results, and adds them in an order that depends
+only on the order of the calls (`reduction.pairwise`). So a sum is the same bit for bit for any number of peers.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from tfglm import command, tensorflow_setup
 from tfglm.distribute import answers, tasks, wire
 from tfglm.distribute.designs import Designs
 from tfglm.distribute.executor import Arrays, Call, Shared, State
-from tfglm.distribute.group import Group, Message
+from tfglm.distribute.group import Message, ProcessGroup
 from tfglm.distribute.local import SharedHere, update_in_rounds
 from tfglm.distribute.tasks import Task
 from tfglm.errors import UserError
@@ -33,7 +33,7 @@ MOST_TOGETHER = 64
 """Calls; a request has a header of a megabyte at most."""
 
 SECONDS_FOR_A_REASON = 3.0
-"""In which whoever has started the peers may say which of them has ended: it looks five times a second."""
+"""Seconds in which the process that started the peers may report which of them has ended: it looks five times a second."""
 
 
 def connect(members: Sequence[Announcement], roster: Path, watched: Watched) -> "PeersExecutor":
@@ -42,7 +42,7 @@ def connect(members: Sequence[Announcement], roster: Path, watched: Watched) -> 
     Raises UserError if one of them is lost before all have met.
     """
     designs = Designs.beside(roster.parent)
-    designs.remove()  # those of an earlier fit
+    designs.remove()  # designs of an earlier fit
     port = peers.Port()
     addresses = announce.addresses(members, "peer")
     addresses.insert(0, f"{peers.own_address_towards(addresses)}:{port.number}")
@@ -51,17 +51,17 @@ def connect(members: Sequence[Announcement], roster: Path, watched: Watched) -> 
     port.release()
     reach = Reach(members, roster, watched)
     with reach():
-        group = Group(addresses, 0)
+        group = ProcessGroup(addresses, 0)
     ending.end_on_signals()
     return PeersExecutor(group, designs, reach)
 
 
 def follow(order: peers.Order, index: int, port: peers.Port, designs: Designs) -> None:
-    """Do this peer's part of what the chief asks for, until the group is no more: the fit is complete, or a process is lost.
-    Whoever has started this one knows which, and ends it."""
+    """Do this peer's part of the chief's requests, until the group ends: the fit is complete, or a process is lost. The
+    process that started this peer knows which of the two, and ends it."""
     port.release()
     try:
-        group = Group(order.addresses, index)
+        group = ProcessGroup(order.addresses, index)
         ending.end_on_signals()
         while True:
             result = part(group.hear(), index, designs)
@@ -86,8 +86,8 @@ class Reach:
         except tf.errors.OpError as error:
             command.log(f"TensorFlow says: {error.message}")
             raise UserError(
-                f"the fit cannot go on without all its peers ({self._why()}). Run the same command again: the fit resumes from "
-                "the last sum that it completed"
+                f"the fit cannot continue without all its peers ({self._why()}). Run the same command again: the fit "
+                "resumes from the last sum that it completed"
             ) from error
 
     def _why(self) -> str:
@@ -104,8 +104,8 @@ class Reach:
 
 
 def request(pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Message:
-    """What the chief tells in a round: a header for each piece; in words how long the state and the calls of each piece are, and
-    then these."""
+    """The message of the chief in a round: a header for each piece; then, as words, the lengths of the state and of the
+    calls of each piece, the state and the calls."""
     shapes = {name: np.shape(value) for name, value in state.items()}
     headers = [wire.header(task, shapes, [wire.kinds(call) for call in calls]) for task, calls in pieces]
     parts = [wire.vector_of(state).view(np.int64)]
@@ -114,8 +114,8 @@ def request(pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> Mess
 
 
 def part(asked: Message, index: int, designs: Designs) -> Message | None:
-    """What the process with this number answers to a `request`: a vector, or in words why there is none. None if there is no
-    piece for it."""
+    """Return the answer of the process with this number to a `request`: a vector, or the text of an error. None if there is
+    no piece for this process."""
     headers = asked.text.split("\n")
     if index >= len(headers):
         return None
@@ -129,11 +129,11 @@ def part(asked: Message, index: int, designs: Designs) -> Message | None:
 
 
 class PeersExecutor:
-    """The chief and its peers. What a task returns is nowhere remembered; one that is lost ends the fit."""
+    """The chief and its peers. Results of tasks are not stored, so a lost process ends the fit."""
 
     kept = ""
 
-    def __init__(self, group: Group, designs: Designs, reach: Reach) -> None:
+    def __init__(self, group: ProcessGroup, designs: Designs, reach: Reach) -> None:
         self._group, self._designs, self._reach = group, designs, reach
         self.workers = group.size
 
@@ -156,7 +156,7 @@ class PeersExecutor:
             yield from self._round(pieces[first : first + self.workers], state)
 
     def _round(self, pieces: Sequence[tuple[Task, Sequence[Call]]], state: State) -> list[np.ndarray]:
-        """The same of a piece for each process, or of fewer."""
+        """Run one round: a piece for each process, or for fewer."""
         for task, _ in pieces:
             self._designs.put(task.design)
         asked = request(pieces, state)

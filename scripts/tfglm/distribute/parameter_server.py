@@ -1,9 +1,9 @@
-"""An executor on a cluster of parameter servers and workers, seen from the chief.
+"""An executor on a cluster of parameter servers and workers, as the chief uses it.
 
-Workers add what their calls return, and the chief what the workers do, in an order that follows from that of the calls alone
-(`reduction.pairwise`). TensorFlow promises only that a call runs *at least* once: a sum kept in a variable by the workers was
-wrong after a worker had been killed. This one is the same bit for bit for any number of workers, and for any that die on the
-way.
+Workers add the results of their calls, and the chief adds the results of the workers. The order depends only on the order
+of the calls (`reduction.pairwise`). TensorFlow promises only that a call runs *at least* once: a sum in a variable on the
+ps was wrong after a worker had been killed. The sum of this executor is the same bit for bit for any number of workers, and
+also if workers die.
 """
 
 import itertools
@@ -55,7 +55,7 @@ def connect(
 
 
 def _sum_of_calls(variable: tf.Variable) -> Callable[[tf.Tensor], tf.Tensor]:
-    """What a message names as a worker runs it: it reads the state from the ps and returns one float64 vector."""
+    """The function that a worker runs for a message: it reads the state from the ps and returns one float64 vector."""
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None], tf.int64)])
     def scheduled(message: tf.Tensor) -> tf.Tensor:
@@ -67,7 +67,7 @@ def _sum_of_calls(variable: tf.Variable) -> Callable[[tf.Tensor], tf.Tensor]:
 def _sum_into_slot(variable: tf.Variable, sizes: Sequence[int]) -> Callable[..., tuple[()]]:
     """The same, but the worker writes the vector into a slot, whose slices are so long. Before the message is the stamp."""
 
-    # Of messages of any length.
+    # The function accepts messages of any length.
     @tf.function(autograph=False, reduce_retracing=True)
     def scheduled(words: tf.Tensor, *slices: tf.Tensor) -> tuple[()]:
         vector = remote.operation(variable.read_value(), words[1:])
@@ -82,13 +82,13 @@ class SharedOnServers:
 
     def __init__(self, parts: Sequence[tf.Variable], pushes: tf.Variable, waiting: Waiting) -> None:
         self.parts, self.pushes, self._waiting = parts, pushes, waiting
-        # In one message to each ps.
+        # One message for each ps.
         self._values = tf.function(
             lambda: ([part.read_value() for part in parts], pushes.read_value()), autograph=False
         )
 
     def read(self) -> tuple[np.ndarray, int]:
-        """As it is now, float64 [rows, columns], and how often something has been added."""
+        """Return the current value, float64 [rows, columns], and the number of additions so far."""
         with self._waiting():
             parts, pushes = self._values()
             return np.concatenate([part.numpy() for part in parts], axis=1), int(pushes.numpy())
@@ -105,7 +105,7 @@ def _updates(
         state = tf.reshape(tf.concat([part.read_value() for part in shared.parts], 1), [-1])
         vector = remote.operation_of(task, {"state": shape}, [kinds_of_call], state, words)
         difference = tf.reshape(vector[: math.prod(shape)], shape)
-        # What is not finite would spoil the work of all; the chief sees it in what is returned.
+        # A value that is not finite would spoil the work of all workers; the chief sees it in the result.
         finite = tf.cast(tf.reduce_all(tf.math.is_finite(difference)), tf.float64)
         difference = tf.where(finite > 0, difference, tf.zeros_like(difference))
         for part, of_part in zip(shared.parts, tf.split(difference, sizes, axis=1), strict=True):
@@ -124,8 +124,8 @@ def _updates(
 
 
 def turns_of(kinds: Sequence[Hashable], workers: int) -> list[slice]:
-    """Which calls to give to a worker at once, where calls of one kind follow each other: turns of the same length, and as many
-    for each worker."""
+    """Yield the calls to give to a worker together, if calls of one kind follow each other: turns of equal length, and an
+    equal number for each worker."""
     turns, first = [], 0
     for _, alike in itertools.groupby(kinds):
         places = np.arange(first, first := first + len(list(alike)))
@@ -136,7 +136,7 @@ def turns_of(kinds: Sequence[Hashable], workers: int) -> list[slice]:
 
 
 class ParameterServerExecutor:
-    """The workers and the ps of one cluster. What a task returns may be repeated, if a worker is lost; nothing is remembered."""
+    """The workers and the ps of one cluster. If a worker is lost, its results are computed again; nothing is stored."""
 
     kept = ""
 
@@ -154,11 +154,11 @@ class ParameterServerExecutor:
     def sum(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
         """See `Executor.sum`.
 
-        The state goes to the ps once; each call reads it from there. States of another length are traced anew: keep the distinct
-        lengths few. Calls cost some milliseconds each, results 0.1 s for 53 MB: make few and large ones.
+        The state is sent to the ps once; each call reads it from there. A state of another length needs a new trace, so use
+        few different lengths. Each call costs some milliseconds, and a result of 53 MB costs 0.1 s, so use few large calls.
 
-        Raises UserError if a ps is lost or if the task itself fails on a worker, with the message of its error.
-        Lost workers are not an error: their calls are repeated by others, or by themselves when they are back.
+        Raises UserError if a ps is lost, or if the task fails on a worker, with the message of its error. Lost workers are
+        no error: other workers repeat their calls, or the lost workers do so when they are back.
         """
         if not calls:
             raise ValueError("a sum needs at least one call")
@@ -214,12 +214,12 @@ class ParameterServerExecutor:
                 yield result
 
     def _message(self, task: Task, calls: Sequence[Call], state: State) -> np.ndarray:
-        """What a worker is to sum."""
+        """The message with the sums that a worker is to compute."""
         shapes = {name: np.shape(value) for name, value in state.items()}
-        header = wire.header(self._sent(task), shapes, [wire.kinds(call) for call in calls])
+        header = wire.header(self._published(task), shapes, [wire.kinds(call) for call in calls])
         return wire.message(header, [array for call in calls for array in call])
 
-    def _sent(self, task: Task) -> Task:
+    def _published(self, task: Task) -> Task:
         """The task, whose design the workers can read from now on."""
         for designs in self._designs:
             designs.put(task.design)
@@ -251,10 +251,10 @@ class ParameterServerExecutor:
     def update(
         self, calls: Sequence[tuple[Task, Call]], shared: Shared, weight: float
     ) -> Iterator[list[tuple[int, np.ndarray]]]:
-        """See `Executor.update`: all calls at once, as workers are free.
+        """See `Executor.update`: all calls are scheduled, and run as workers become free.
 
-        A worker that dies after it has added a difference, but before it could say so, has its calls repeated. Raises UserError
-        as `sum` does.
+        If a worker dies after adding a difference, but before it reports this, its calls are repeated. Raises UserError as
+        `sum` does.
         """
         assert isinstance(shared, SharedOnServers)
         kinds_of_calls = [(task, wire.kinds(call)) for task, call in calls]
@@ -266,7 +266,7 @@ class ParameterServerExecutor:
                 task, kinds = kinds_of_calls[turn.start][0], tuple(kinds for _, kinds in kinds_of_calls[turn])
                 key = task, shared, weight, kinds
                 if key not in self._traced:
-                    self._traced[key] = _updates(self._sent(task), shared, weight, kinds)
+                    self._traced[key] = _updates(self._published(task), shared, weight, kinds)
                 return self._schedule(key, wire.pack([array for _, call in calls[turn] for array in call]))
 
             for number, rests in self._in_order(len(turns), schedule):

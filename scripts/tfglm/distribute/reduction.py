@@ -1,4 +1,4 @@
-"""How the results of calls become one: in an order that follows from that of the calls alone, whoever makes them."""
+"""Combine the results of calls in an order that depends only on the order of the calls, not on the workers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -29,8 +29,8 @@ def pairwise(vectors: Iterable[Any], add: Callable[[Any, Any], Any] = add_to_fir
 
 
 def calls_together(calls: int, workers: int, most: int) -> int:
-    """How many calls to give to a worker at once, a power of two up to `most`: as many as leave no worker with more calls than
-    there need be. Each time costs 10 ms, and 0.1 s or more for a result of 53 MB."""
+    """Return how many calls to give to a worker together: a power of two up to `most`, as many as possible without giving a
+    worker more calls than necessary. Each message costs 10 ms, and 0.1 s or more for a result of 53 MB."""
     together = 1
     while 2 * together <= most and _longest(calls, workers, 2 * together) <= _longest(calls, workers, 1):
         together *= 2
@@ -38,5 +38,5 @@ def calls_together(calls: int, workers: int, most: int) -> int:
 
 
 def _longest(calls: int, workers: int, together: int) -> int:
-    """The most calls that one worker has, given so many together."""
+    """Return the most calls that a worker has, if it receives so many together."""
     return -(-calls // (together * workers)) * together

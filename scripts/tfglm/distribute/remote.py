@@ -39,18 +39,18 @@ def operation_of(
     state: tf.Tensor,
     words: tf.Tensor,
 ) -> tf.Tensor:
-    """The operation of one task, for graphs that have more in them.
+    """Return the operation of one task, for use in larger graphs.
 
     Parameters
     ----------
     task
-        What is summed; the header of the operation has its kind, the digest of its design, and its settings.
+        The task. The header of the operation has its kind, the digest of its design, and its settings.
     shapes
-        Of the arrays of the state, by name.
+        Shapes of the arrays of the state, by name.
     calls
         Types and shapes of the arrays of each call.
     state
-        The arrays of the state, one after the other, float64 [numbers].
+        The concatenated arrays of the state, float64 [numbers].
     words
         The arrays of the calls, as `wire.pack` writes them, int64 [words].
     """

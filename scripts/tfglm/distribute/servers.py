@@ -64,7 +64,7 @@ class Servers:
                     )
                 time.sleep(0.2)
         tensorflow_setup.limit_threads()
-        # Of a few operations Grappler, half a second a function, improves nothing.
+        # Grappler takes half a second per function, and improves nothing in graphs of a few operations.
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
         # What its threads report of a lost worker, a page each, the watchdog says in a line; errors of a pass are raised.
         tf.get_logger().setLevel("CRITICAL")
@@ -77,8 +77,8 @@ class Servers:
         self.workers = len(members) - len(self.ps)
 
     def schedule(self, function: Callable, arguments: tuple) -> Any:
-        """Have a `tf.function` run by whichever worker is free; `fetch` waits for what it returns. It runs at least once: the
-        work of a worker that is lost is given to another."""
+        """Schedule a `tf.function` on any free worker; `fetch` waits for its result. It runs at least once: the work of a
+        lost worker is given to another worker."""
         with self.waiting():
             return self._coordinator.schedule(function, args=arguments)
 
@@ -107,7 +107,7 @@ class Servers:
 
         def wait_for(waited: Mapping[int, Any]) -> None:
             for place, result in waited.items():
-                # Of a worker that is frozen it may wait for ever.
+                # It may wait for a frozen worker for ever.
                 threading.Thread(target=get, args=(place, result), daemon=True).start()
 
         wait_for(dict(enumerate(results)))
@@ -128,7 +128,7 @@ class Servers:
     def _get(self, result: tf.distribute.coordinator.RemoteValue) -> Any:
         while True:
             try:
-                # What `result.fetch()` gives is a copy of this, and 50 ms later for 53 MB.
+                # `result.fetch()` returns a copy of this, 50 ms later for 53 MB.
                 return tf.nest.map_structure(lambda tensor: np.asarray(memoryview(tensor)), result.get())
             except tf.errors.OpError:
                 # `done` raises what cannot be repaired. Otherwise the worker died between the end of the call and the
@@ -145,7 +145,7 @@ class Servers:
             raise UserError(self._explain(error)) from error
 
     def _explain(self, error: tf.errors.OpError) -> str:
-        said, lost = _said(error.message), _PS.search(error.message)
+        said, lost = _error_of_function(error.message), _PS.search(error.message)
         # A ps that a failed task was to write to says that it has failed too.
         if said:
             return f"a task failed on a worker: {said}"
@@ -157,7 +157,7 @@ class Servers:
         return f"a task failed on a worker: {error.message}"
 
 
-def _said(message: str) -> str:
-    """What a function itself has said of its error; '' if the error is none of a function."""
+def _error_of_function(message: str) -> str:
+    """Return the error message of a function; '' if the error does not come from a function."""
     own = re.search(r"ValueError: (.*?)\n+(?:Traceback|\s*\[\[)", message, re.DOTALL)
     return own[1] if own else ""

@@ -1,9 +1,10 @@
 """Sums that the ps add up: workers write their vectors into slots there, and the chief fetches one vector, the sum.
 
-A slot holds what one worker has summed, cut into slices over all ps. The last number of a slice is a *stamp* that belongs to one
-piece of one sum. It is assigned together with the slice, and read together with it. For a worker that the chief has given up may
-still write, at any later time and into a slot that is in use again; the chief adds nothing whose stamp it has not asked for.
-That a piece is written twice, because its worker was lost after it had written, changes nothing: the numbers are the same.
+A slot holds the sums of one worker, cut into slices over all ps. The last number of a slice is a *stamp* that identifies
+one piece of one sum. It is written together with the slice, and read together with it. This matters because a worker that
+the chief has given up may still write later, into a slot that is in use again. The chief adds only slices with the stamps
+that it requested. A piece may be written twice, if its worker was lost after writing it; this changes nothing, because the
+numbers are the same.
 """
 
 import itertools
@@ -25,11 +26,12 @@ ALIGNED = 8
 """Numbers, 64 bytes: TensorFlow copies no slice of a vector that begins and ends at a multiple of these."""
 
 SHORTEST = 2**16
-"""Numbers of a slice, but for vectors that are shorter: to send fewer takes less time than a message of its own."""
+"""Smallest length of a slice, unless the vector is shorter: sending fewer numbers takes less time than a message of its
+own."""
 
 LONGEST = 2**20
-"""Numbers of a slice, 8 MB. With slices as long as vectors the memory of a ps was four times what it held: what has come and is
-not yet a tensor, and holes where others do not fit."""
+"""Largest length of a slice, 8 MB. With slices as long as vectors, the memory of a ps was four times its content: received
+data that were not yet tensors, and gaps too small for other data."""
 
 
 def sizes_of_slices(numbers: int, ps: int) -> tuple[int, ...]:
@@ -68,7 +70,7 @@ class Slots:
         return sizes_of_slices(numbers, len(self._devices))
 
     def slices(self, portion: int, slot: int, sizes: Sequence[int]) -> list[tf.Tensor]:
-        """What `write` needs to write a portion to a slot: a resource for each slice."""
+        """Return the inputs of `write` for a portion and a slot: a resource for each slice."""
         with self._servers.waiting():
             return [self._handle(slot, *place) for place in self._places(portion, sizes)]
 
@@ -86,21 +88,21 @@ class Slots:
         return self._handles[key]
 
     def added(self, lengths: Sequence[int], stamps: Sequence[int]) -> np.ndarray | None:
-        """The sum of what pieces have written, and empty their slots.
+        """Return the sum of the vectors of all pieces, and empty their slots.
 
         Parameters
         ----------
         lengths
-            The numbers of the vector of each portion.
+            The length of the vector of each portion.
         stamps
-            Of the pieces, which are those of all portions of the first run of calls, then those of the next; the first has
-            slot 0.
+            Stamps of the pieces: of all portions of the first run of calls, then of the next run, and so on. The first
+            piece has slot 0.
 
         Returns
         -------
         np.ndarray | None
-            The vectors of the portions one after the other, each the sum of all runs, added pairwise (`reduction.pairwise`).
-            None if a slot has not held what its piece has written.
+            The concatenated vectors of the portions, each the sum of all runs, added pairwise (`reduction.pairwise`). None
+            if a slot does not hold the data of its piece.
         """
         key = tuple(lengths), len(stamps)
         if key not in self._adding:
@@ -123,7 +125,7 @@ class Slots:
         return total if all(agree) else None
 
     def _function(self, lengths: Sequence[int], pieces: int) -> Callable[[], tuple[list[tf.Tensor], list[tf.Tensor]]]:
-        """Adds all slices where they lie; gives each sum, and the stamps of the slices that were added."""
+        """Add all slices on the ps that hold them. Returns each sum, and the stamps of the added slices."""
 
         @tf.function(autograph=False)
         def added() -> tuple[list[tf.Tensor], list[tf.Tensor]]:
@@ -146,7 +148,7 @@ class Slots:
 def _add_and_empty(handles: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     """The sum of slices of one ps, and the stamp of each."""
 
-    # Each is read once, and so its stamp is that of the numbers that are added.
+    # Each slice is read once, so its stamp belongs to the numbers that are added.
     values = [tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float64) for handle in handles]
     stamps = tf.stack([value[-1] for value in values])
     before = [stamps]

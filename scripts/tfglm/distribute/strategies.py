@@ -1,4 +1,4 @@
-"""TensorFlow's strategies: on which devices, of one process or several, a network is trained, and how these share a batch."""
+"""TensorFlow's strategies: the devices, of one process or several, that train a network, and how they share a batch."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ with tensorflow_setup.quiet():
     import tensorflow as tf
 
 
-def of_one_process(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
+def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
     """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than
@@ -19,7 +19,7 @@ def of_one_process(name: str, gpus: int, devices: int | None, where: str) -> tf.
     visible = tf.config.list_physical_devices("GPU")
     if gpus > len(visible):
         raise UserError(
-            f"{where}.gpus: {gpus} are asked for, and TensorFlow finds {len(visible)} on this machine\n"
+            f"{where}.gpus: the config asks for {gpus}, and TensorFlow finds {len(visible)} on this machine\n"
             "  a GPU needs its driver and the libraries of `pip install tensorflow[and-cuda]`"
         )
     tf.config.set_visible_devices(visible[:gpus], "GPU")
@@ -39,7 +39,7 @@ def of_one_process(name: str, gpus: int, devices: int | None, where: str) -> tf.
     return tf.distribute.OneDeviceStrategy(names[0])
 
 
-def of_tpu(where: str) -> tf.distribute.Strategy:
+def tpu_strategy(where: str) -> tf.distribute.Strategy:
     """`tpu`: all cores of the TPU of this machine.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, if there is none, or
@@ -55,18 +55,18 @@ def of_tpu(where: str) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def of_peers(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
-    """That of several processes, each with a copy of the network and a part of every batch; their gradients are added in a
-    ring.
+def peer_strategy(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
+    """Return the strategy of several processes, each with a copy of the network and a part of every batch; their gradients
+    are added in a ring.
 
-    Once a process, and before it runs any TensorFlow operation. Returns when all of them are there.
+    Call it once per process, before the process runs any TensorFlow operation. It returns when all processes are present.
 
     Parameters
     ----------
     addresses
-        Of all processes, `host:port`; what TF_CONFIG says elsewhere.
+        The addresses of all processes, `host:port`, which other programs take from TF_CONFIG.
     index
-        The place of this one among them.
+        The position of this process among them.
     """
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(addresses)}), task_type="worker", task_id=index, rpc_layer="grpc"

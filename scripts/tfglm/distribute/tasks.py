@@ -26,7 +26,7 @@ Function = Callable[..., np.ndarray]
 """`(state, *call)` to a float64 vector, without side effects; `state` has arrays by name."""
 
 Maker = Callable[[str, Mapping[str, Any]], Function]
-"""Makes the function of a task of its design, as JSON, and its settings."""
+"""Makes the function of a task from its design, as JSON, and its settings."""
 
 _makers: dict[str, Maker] = {}
 _dividers: dict[str, "Divider"] = {}
@@ -55,10 +55,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Division:
-    """How workers share a sum: each has a run of `together` calls, a power of two, of one of the `portions`. These are tasks
-    whose vectors, one after the other, are that of the task.
+    """How workers share a sum.
 
-    The chief adds what they return; or, if the `lengths` of the portions' vectors are given, the ps do (`distribute.slots`).
+    Each worker has a run of `together` calls, a power of two, of one of the `portions`. A portion is a task; the
+    concatenated vectors of the portions are the vector of the whole task. The chief adds the results. If the `lengths` of
+    the vectors of the portions are given, the ps add them instead (`distribute.slots`).
     """
 
     together: int
@@ -66,7 +67,8 @@ class Division:
     lengths: tuple[int, ...] = ()
 
     def pieces(self, calls: Sequence[tuple[Any, ...]]) -> list[tuple[Task, Sequence[tuple[Any, ...]]]]:
-        """What is given to a worker at once, (task, calls): all portions of the first run, then those of the next."""
+        """Return the pieces that workers receive, (task, calls): all portions of the first run, then those of the next run,
+        and so on."""
         runs = [calls[first : first + self.together] for first in range(0, len(calls), self.together)]
         return [(portion, run_) for run_ in runs for portion in self.portions]
 
@@ -123,10 +125,10 @@ def _function(task: Task) -> Function:
 
 
 def run(task: Task, calls: Sequence[Sequence[Any]], state: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The sum of a task over some calls, added pairwise.
+    """Return the sum of a task over some calls, added pairwise.
 
-    Raises UserError if no such task is registered, and for any error of the task; the log has the traceback of one that is
-    not the user's.
+    Raises UserError if no such task is registered, and for any error of the task. If it is not a UserError, the log has its
+    traceback.
     """
     check_kind(task.kind)
     try:

@@ -31,7 +31,8 @@ Kinds = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def _plain(array: Any) -> np.ndarray:
-    """An array as it is; texts as bytes, their number a multiple of TEXT_BYTES: a function is traced anew for another."""
+    """Return an array unchanged, and texts as bytes. Their number is a multiple of TEXT_BYTES, because a function is traced
+    again for each new length."""
     array = np.asarray(array)
     if array.dtype.kind not in "OU":
         return array
@@ -41,7 +42,7 @@ def _plain(array: Any) -> np.ndarray:
 
 
 def kinds(arrays: Sequence[Any]) -> Kinds:
-    """What `unpack` has to know of them."""
+    """Return the types and shapes of arrays, which `unpack` needs."""
     return tuple((array.dtype.str, array.shape) for array in map(_plain, arrays))
 
 
@@ -91,13 +92,13 @@ def vector_of(state: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def header(task: Task, state: Mapping[str, tuple[int, ...]], calls: Sequence[Kinds]) -> str:
-    """The task, the names and shapes of the state, and the types and shapes of the arrays of each call. The design is not in it
-    but its digest."""
+    """The task, the names and shapes of the state, and the types and shapes of the arrays of each call. It has the digest
+    of the design instead of the design."""
     named = {"task": task.kind, "design": task.design.digest, "settings": task.settings}
     return json.dumps({**named, "state": list(state.items()), "calls": calls})
 
 
-class Request(NamedTuple):
+class CallHeader(NamedTuple):
     """What a header says."""
 
     kind: str
@@ -107,13 +108,13 @@ class Request(NamedTuple):
     calls: list[list[tuple[str, list[int]]]]
 
     def named(self, state: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of the state, which lie one after the other."""
+        """Return the arrays of the state by name, from their concatenation."""
         ends = np.cumsum([math.prod(shape) for _, shape in self.state], dtype=int)
         parts = np.split(state, ends[:-1]) if self.state else []
         return {name: part.reshape(shape) for (name, shape), part in zip(self.state, parts, strict=True)}
 
 
-def checked(raw: bytes, numbers: int, words: int) -> Request:
+def checked(raw: bytes, numbers: int, words: int) -> CallHeader:
     """The request that a header makes.
 
     Parameters
@@ -135,7 +136,7 @@ def checked(raw: bytes, numbers: int, words: int) -> Request:
         raise UserError(f"refused: a header of {len(raw):,} bytes, more than {LONGEST_HEADER:,}")
     try:
         content = json.loads(raw)
-        request = Request(*(content[key] for key in ("task", "design", "settings", "state", "calls")))
+        request = CallHeader(*(content[key] for key in ("task", "design", "settings", "state", "calls")))
         shapes = [shape for _, shape in request.state] + [shape for call in request.calls for _, shape in call]
         plain = (
             isinstance(request.design, str)
@@ -154,6 +155,6 @@ def checked(raw: bytes, numbers: int, words: int) -> Request:
     held = sum(math.prod(shape) for _, shape in request.state), sum(map(size, request.calls))
     if held != (numbers, words):
         raise UserError(
-            f"refused: a header for {held[0]:,} numbers and {held[1]:,} words, with {numbers:,} and {words:,} of them"
+            f"refused: the header announces {held[0]:,} numbers and {held[1]:,} words, and {numbers:,} and {words:,} follow"
         )
     return request

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
@@ -24,35 +24,22 @@ from tfglm.design.factors import Categorical, Numeric
 from tfglm.design.parametrisation import standardised
 from tfglm.design.terms import Part
 from tfglm.engine import kernels
+from tfglm.engine.averaged import AveragesByLevel, AverageSlope
 from tfglm.engine.evaluated import Evaluated
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.rows import Multiplier
 
 CELLS_AT_ONCE = 2**15
-"""Rows times levels that are worked on at once: what is made of them stays in the caches."""
+"""Rows times levels that are processed together, so that the intermediate arrays stay in the caches."""
 
 
-class AveragesByLevel(NamedTuple):
-    """The means of a response by the level of a factor, [levels], and their derivatives by the coefficients, [levels, p], with
-    what `LevelMeans` says of levels."""
+class AveragedBlock:
+    """The rows of a block that take part, [rows].
 
-    mean: np.ndarray
-    derivative: np.ndarray
-    unknown: np.ndarray
-    infinite: np.ndarray
-
-
-class AverageSlope(NamedTuple):
-    """The mean derivative of a response by a column of numbers, and its derivative by the coefficients, [p]."""
-
-    mean: float
-    derivative: np.ndarray
-
-
-class Block:
-    """The rows of a block that take part, [rows]: `weight`, `frequency`, `offset`, and for each part of the design the `group`
-    and the `number` of a row; with these coefficients [p], which are finite, the linear predictor `eta`, and the `mean` of the
-    response with its first and second derivative by eta, `slope` and `curvature`."""
+    They have `weight`, `frequency`, `offset`, and for each part of the design the `group` and the `number` of a row. With
+    these coefficients [p], which are finite, they also have the linear predictor `eta`, the `mean` of the response, and its
+    first and second derivative by eta, `slope` and `curvature`.
+    """
 
     def __init__(self, design: Design, parts: np.ndarray, evaluated: Evaluated, coefficients: np.ndarray):
         rows = evaluated.rows
@@ -81,7 +68,7 @@ class Block:
         return self.numbers[multiplier] if multiplier >= 0 else self._once
 
     def linear_predictor(self, coefficients: np.ndarray, parts: np.ndarray) -> np.ndarray:
-        """What some of the parts and the offset add up to."""
+        """Return the sum of some of the parts and the offset."""
         eta = self.offset.copy()
         kernels.add_linear_predictor(eta, coefficients, parts, self.groups, self.numbers)
         return eta
@@ -103,7 +90,7 @@ class Block:
         return self._design.distribution.curvature(self.eta, self.mean)
 
     def values(self, number: Numeric) -> np.ndarray:
-        """Those of a factor that is one number."""
+        """Return the values of a factor that is one number."""
         return self._kept(self._evaluated.rows.numbers(number)[0]).astype(float)
 
     def derivatives(self, factor: Numeric, value: Numeric) -> list[np.ndarray]:
@@ -119,10 +106,10 @@ class Block:
 
 
 class Averages(ABC):
-    """What rows are added to."""
+    """Sums over rows that become averages."""
 
     @abstractmethod
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         """Add the rows of a block."""
 
     @abstractmethod
@@ -135,12 +122,12 @@ class Averages(ABC):
 
 
 class LevelMeans(Averages):
-    """The mean of the response with a factor at each of its levels in all rows.
+    """The mean of the response with a factor set to each of its levels in all rows.
 
-    `coefficients` [p] may be infinite, as a mean has a limit then; NaN is one without rows. `unknown` [levels] are levels that
-    some rows cannot be set to, as no row has them together with its other levels, and `infinite` [levels] those at which the
-    linear predictor of some rows is infinite. Of a family with a quadratic loss mu' is 1 whatever the level is, so that a row is
-    added once, and not for each level.
+    `coefficients` [p] may be infinite, because a mean has a limit then; NaN is a coefficient without rows. `unknown`
+    [levels] marks levels that some rows cannot be set to: no row has them together with the other levels of these rows.
+    `infinite` [levels] marks levels at which the linear predictor of some rows is infinite. If the family has a quadratic
+    loss, mu' is 1 at every level, so a row is added once instead of once for each level.
     """
 
     def __init__(
@@ -177,14 +164,14 @@ class LevelMeans(Averages):
             if not part.multiplier:
                 infinite[where] = np.isinf(table)
             elif where in infinite:
-                # What multiplies a number has no say where the linear predictor is infinite.
+                # If the linear predictor is infinite, the multiplier of a number does not matter.
                 table[infinite[where]] = 0.0
             self.unknown |= (np.isnan(table) & occurs).any(axis=0)
             self.infinite |= (np.isinf(table) & occurs).any(axis=0)
             tables[number] = table
         return tables
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         self._weight += float(block.weight.sum())
         groups = [
             self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
@@ -203,12 +190,12 @@ class LevelMeans(Averages):
                 kernels.add_levels(eta, table, groups[number][some], block.number(number)[some])
             mean, total = self._family.mean(eta), np.zeros_like(self._total)
             kernels.add_by_level(total, np.zeros(len(mean), np.uint32), block.weight[some], mean)
-            # By themselves first: a long chain of additions loses digits.
+            # Add a block separately first: a long chain of additions loses digits.
             self._total += total
             slope = self._family.slope(eta, mean) * block.weight[some, None]
             self._add_derivative(block, groups, some, slope)
 
-    def _add_derivative(self, block: Block, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
+    def _add_derivative(self, block: AveragedBlock, groups: list[np.ndarray], some: slice, slope: np.ndarray) -> None:
         for number, sums in enumerate(self._derivative):
             kernels.add_by_level(sums, groups[number][some], block.number(number)[some], slope)
 
@@ -218,13 +205,13 @@ class LevelMeans(Averages):
         for sums, more in zip(self._derivative, other._derivative, strict=True):
             sums += more
 
-    def of_class(self, number: int) -> AveragesByLevel:
+    def for_class(self, number: int) -> AveragesByLevel:
         """The averages; there is one response alone (engine.class_averages)."""
         return AveragesByLevel(self.mean, self.derivative, self.unknown, self.infinite)
 
     @cached_property
     def derivative(self) -> np.ndarray:
-        """By the coefficients, [levels, p]."""
+        """The derivative by the coefficients, [levels, p]."""
         return self._assembled(self._derivative)
 
     def _assembled(self, of_parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -277,7 +264,7 @@ class MeanSlope(Averages):
         self._total = self._weight = 0.0
         self._derivative = np.zeros(design.size)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
         change, offset = self._change(block, by_multiplier, self._changed), self._design.offset
         if offset and offset.column == self._value.column:
@@ -288,7 +275,7 @@ class MeanSlope(Averages):
         self._weight += float(block.weight.sum())
         self._add_derivative(block, self._derivative, range(len(self._parts)), first, second, by_multiplier)
 
-    def _slopes(self, block: Block) -> dict[int, np.ndarray]:
+    def _slopes(self, block: AveragedBlock) -> dict[int, np.ndarray]:
         """The derivatives of the multipliers by the column, [rows] each."""
         slopes = {name: block.derivatives(factor, self._value) for name, factor in self._own.items()}
         return {
@@ -296,7 +283,9 @@ class MeanSlope(Averages):
             for multiplier in np.unique(self._parts[self._changed, 2]).tolist()
         }
 
-    def _change(self, block: Block, by_multiplier: Mapping[int, np.ndarray], parts: Iterable[int]) -> np.ndarray:
+    def _change(
+        self, block: AveragedBlock, by_multiplier: Mapping[int, np.ndarray], parts: Iterable[int]
+    ) -> np.ndarray:
         """The derivative of what some parts add up to, [rows]."""
         change = np.zeros(len(block.weight))
         for number in parts:
@@ -309,7 +298,7 @@ class MeanSlope(Averages):
 
     def _add_derivative(
         self,
-        block: Block,
+        block: AveragedBlock,
         derivative: np.ndarray,
         parts: Iterable[int],
         first: np.ndarray,
@@ -329,7 +318,9 @@ class MeanSlope(Averages):
             else:
                 derivative[part.where] += value.sum()
 
-    def _slope(self, block: Block, multiplier: Multiplier, slopes: Mapping[str, list[np.ndarray]]) -> np.ndarray:
+    def _slope(
+        self, block: AveragedBlock, multiplier: Multiplier, slopes: Mapping[str, list[np.ndarray]]
+    ) -> np.ndarray:
         """The derivative of a product of numbers, by the product rule."""
         result = np.zeros(len(block.weight))
         for place, (name, column) in enumerate(multiplier.numbers):
@@ -344,7 +335,7 @@ class MeanSlope(Averages):
         self._weight += other._weight
         self._derivative += other._derivative
 
-    def of_class(self, number: int) -> AverageSlope:
+    def for_class(self, number: int) -> AverageSlope:
         """The average; there is one response alone (engine.class_averages)."""
         return AverageSlope(self.mean, self.derivative)
 
@@ -359,14 +350,14 @@ class MeanSlope(Averages):
 
 
 class GridValues(Averages):
-    """What a number is in a balanced grid: its mean, or if it has but two values, both."""
+    """Return the values of a number in a balanced grid: its mean, or both values if it has only two."""
 
     def __init__(self, number: Numeric):
         self._number = number
         self._total = self._rows = 0.0
         self._first = np.zeros(0)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         x = block.values(self._number)
         self._total += float((block.frequency * x).sum())
         self._rows += block.rows
@@ -384,10 +375,10 @@ class GridValues(Averages):
 
 
 def with_values(design: Design, columns: Sequence[str]) -> Design:
-    """A design that reads the values of some columns too, each as a factor that stands in no term."""
+    """Return a design that also reads the values of some columns, each as a factor outside all terms."""
     return replace(design, numeric=(*design.numeric, *(value_of(column) for column in columns)))
 
 
 def value_of(column: str) -> Numeric:
-    """The factor of the values of a column of numbers, as they are."""
+    """Return the factor of the untransformed values of a column of numbers."""
     return Numeric(f"value of {column}", column, (), (0.0,), (1.0,))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from tfglm.engine.averages import Averages, Block
+from tfglm.engine.averages import AveragedBlock, Averages
 from tfglm.engine.parts import looked_up_parts
 from tfglm.engine.workload import Workload
 
@@ -15,21 +15,21 @@ ROWS_OF_PIECE = 2**22
 
 
 def average(workload: Workload, averages: Sequence[Averages], coefficients: np.ndarray, threads: int = 1) -> float:
-    """Add the rows of a workload to some averages, and return how many there are.
+    """Add the rows of a workload to some averages, and return the number of rows.
 
-    Each shard is read once. Threads have pieces of the shards, whose sums are merged in their order: the number of threads
-    changes no bit. `coefficients` [p] are those of the averages.
+    Each shard is read once. Threads sum pieces of the shards, and the sums are merged in the order of the pieces, so the
+    number of threads changes no bit. `coefficients` [p] belong to the averages.
     """
     empty = copy.deepcopy(averages)
 
-    def of_piece(calls: Sequence[tuple]) -> tuple[float, Sequence[Averages]]:
+    def average_piece(calls: Sequence[tuple]) -> tuple[float, Sequence[Averages]]:
         own = copy.deepcopy(empty)
         return added(workload, calls, own, coefficients), own
 
     rows = 0.0
     with ThreadPoolExecutor(threads) as pool:
-        # Merged as they come: with many coefficients those of all pieces would be gigabytes.
-        for of_rows, own in pool.map(of_piece, pieces(workload)):
+        # Merged as they arrive: with many coefficients, the sums of all pieces would take gigabytes.
+        for of_rows, own in pool.map(average_piece, pieces(workload)):
             rows += of_rows
             for all_rows, more in zip(averages, own, strict=True):
                 all_rows.merge(more)
@@ -64,7 +64,7 @@ def added(
     rows = 0.0
     for signature, call in calls:
         for evaluated in workload.passes(signature).evaluated(state, call):
-            block = Block(design, parts, evaluated, finite)
+            block = AveragedBlock(design, parts, evaluated, finite)
             rows += block.rows
             for of_rows in averages:
                 of_rows.add(block)

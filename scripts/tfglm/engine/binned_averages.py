@@ -1,13 +1,15 @@
-"""Averages over many rows with a factor at each of its levels, in a time that does not depend on how many it has.
+"""Averages over many rows with a factor set to each of its levels, in a time independent of the number of levels.
 
-Where a factor stands alone in one part of the design, the mean of a row at level l is mu(r + b_l), with the coefficient b_l and
-with r what its other parts add up to. Over a short interval of r it is a polynomial, but for rounding errors, and so is its
-derivative. So the rows are summed once, by intervals ("bins") of r: with the center c of a bin of width 2h, t = (r - c) / h and
-the Chebyshev polynomials T_k, the sums of m T_k(t) and of m T_k(t) x say all that there is to know of the rows.
+Let a factor be the only one in one part of the design. Then the mean of a row at level l is mu(r + b_l), with the
+coefficient b_l and the sum r of the other parts. Over a short interval of r this is a polynomial, up to rounding errors,
+and so is its derivative. So the rows are summed once, by intervals ("bins") of r. For a bin with center c and width 2h, let
+t = (r - c) / h, and let T_k be the Chebyshev polynomials. Then the sums of m T_k(t) and of m T_k(t) x contain all the
+information about the rows.
 
-Interpolation in 8 Chebyshev points is off by about rho^-8, where mu has no singularity within the ellipse with foci at the ends
-of the bin whose semi-axes are rho h together (Trefethen, Approximation Theory and Approximation Practice, 2013, theorem 8.2).
-The logistic function has its poles at distance pi of all bins: with h = 1/8 rho is 50, and rho^-8 2e-14.
+Interpolation in 8 Chebyshev points has an error of about rho^-8. Here mu has no singularity within the ellipse whose foci
+are the ends of the bin, and whose semi-axes sum to rho h (Trefethen, Approximation Theory and Approximation Practice, 2013,
+theorem 8.2). The poles of the logistic function are at distance pi from all bins: with h = 1/8, rho is 50 and rho^-8 is
+2e-14.
 """
 
 from typing import Any
@@ -18,32 +20,32 @@ from numpy.polynomial.chebyshev import chebinterpolate
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.engine import moment_kernels
-from tfglm.engine.averages import Block, LevelMeans
+from tfglm.engine.averages import AveragedBlock, LevelMeans
 from tfglm.engine.moment_kernels import MOMENTS
 
 BINS_A_UNIT = 4
 """Of the linear predictor."""
 
 FARTHEST = 64.0
-"""Rows with a linear predictor beyond are added by themselves: there are few, and bins for them would take too much memory."""
+"""Rows with a larger linear predictor are added individually: they are few, and bins for them would take too much memory."""
 
 LEVELS = 4
-"""Which take as long one by one."""
+"""Levels that take as long individually as with bins."""
 
 
 class BinnedMeans(LevelMeans):
-    """The means of `LevelMeans`, for a factor that `is_alone`; the same but for rounding errors."""
+    """The means of `LevelMeans` for a factor that `is_alone`; the same up to rounding errors."""
 
     def __init__(self, design: Design, factor: Categorical, coefficients: np.ndarray):
         super().__init__(design, factor, coefficients)
         (self._own,) = self._changed
         self._lowest = 0
-        # What multiplies the coefficient of an intercept is 1 in all rows.
+        # The multiplier of the coefficient of an intercept is 1 in all rows.
         self._summed = self._unchanged[np.any(self._unchanged[:, 1:] >= 0, axis=1)]
-        # By coefficient, and last of all rows.
+        # The moments of each coefficient, and last of all rows.
         self._moments = moment_kernels.zeros((design.size + 1, 0, MOMENTS))
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         rest = block.linear_predictor(self._finite, self._unchanged)
         lowest, highest = rest.min(initial=0.0), rest.max(initial=0.0)
         if not -FARTHEST < lowest <= highest < FARTHEST:
@@ -87,7 +89,8 @@ class BinnedMeans(LevelMeans):
 
 
 def is_alone(design: Design, factor: Categorical) -> bool:
-    """Whether `BinnedMeans` has the averages of a factor: it stands alone in one part, and the mean has no singularity."""
+    """Return whether `BinnedMeans` can average a factor: it is the only factor in one part, and the mean has no
+    singularity."""
     family, parts = design.distribution, [part for part in design.parts if factor.name in part.grouping]
     return (
         [(part.grouping, part.multiplier) for part in parts] == [((factor.name,), ())]

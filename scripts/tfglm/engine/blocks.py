@@ -1,4 +1,4 @@
-"""Blocks of shards as they are stored, read and checked: what a pass goes through, some blocks at a time."""
+"""Read and check the stored blocks of shards, some blocks at a time: the input of a pass."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Signature:
-    """What the calls of a pass have in common: each reads up to `shards` shards, of `capacity` rows at most, of up to `files`
-    ingested files."""
+    """The common properties of the calls of a pass: each reads up to `shards` shards, of `capacity` rows at most, of up to
+    `files` ingested files."""
 
     capacity: int
     shards: int
@@ -36,7 +36,7 @@ class Signature:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> "Signature":
-        """What `asdict` has made a dict."""
+        """Return the object from the result of `asdict`."""
         return cls(raw["capacity"], raw["shards"], raw["files"], tuple(Input(**column) for column in raw["inputs"]))
 
     @property
@@ -46,11 +46,11 @@ class Signature:
 
 
 AT_ONCE = 4
-"""Blocks that a pass handles at once, where there are enough: they share what Python does for them, and what is made of them fits
-into the caches. One alone took a fifth longer a row, and eight no less."""
+"""Blocks that a pass handles together, if there are enough: they share the overhead of Python, and their intermediate
+arrays fit into the caches. Single blocks took a fifth longer per row, and eight blocks took no less."""
 
 MOST_OPEN = 8
-"""Shards of which a call has the files open at the same time."""
+"""Most shards whose files a call keeps open at the same time."""
 
 
 class BlockReader(contextlib.ExitStack):
@@ -73,7 +73,7 @@ class BlockReader(contextlib.ExitStack):
         ]
 
     def _views(self, words: np.ndarray) -> dict[str, np.ndarray]:
-        """The columns that lie in `words` one after the other."""
+        """Return the columns in `words`, which follow each other."""
         of_column = np.split(words, self._starts[1:])
         return {
             column.column: part.view(raw_type(column.dtype))
@@ -82,7 +82,7 @@ class BlockReader(contextlib.ExitStack):
 
     @cached_property
     def _ordered(self) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Room for the columns in an order that is asked for, which passes never do, and its views."""
+        """A buffer for the columns in a given order, and its views; passes never need it."""
         words = np.empty_like(self._words)
         return words, self._views(words)
 

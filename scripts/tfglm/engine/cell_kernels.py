@@ -32,8 +32,8 @@ def number_of(key, slots, keys, count):
 
 @compiled
 def number_rows(first, second, size, kept, slots, keys, count, numbers):
-    """Set `numbers` int32 [rows] to those of the pairs of groups `first * size + second`, -1 where `kept` is not positive, and
-    return how many pairs there are."""
+    """Set `numbers` int32 [rows] to the numbers of the pairs of groups `first * size + second`, and to -1 where `kept` is
+    not positive. Return the number of pairs."""
     for i in range(len(numbers)):
         numbers[i] = -1
         if kept[i] > 0:
@@ -43,7 +43,7 @@ def number_rows(first, second, size, kept, slots, keys, count, numbers):
 
 @compiled
 def number_all(wanted, slots, keys, count, numbers):
-    """Set `numbers` int32 to those of the `wanted` keys, and return how many keys there are."""
+    """Set `numbers` int32 to the numbers of the `wanted` keys, and return the number of keys."""
     for i in range(len(wanted)):
         numbers[i], count = number_of(wanted[i], slots, keys, count)
     return count
@@ -58,7 +58,7 @@ def insert_all(keys, slots):
 
 @compiled
 def add_numbered(sums, numbers, value):
-    """Add `value` [rows] to `sums` by number, but for those of -1."""
+    """Add `value` [rows] to `sums` by number, and skip rows with number -1."""
     for i in range(len(value)):
         if numbers[i] >= 0:
             sums[numbers[i]] += value[i]
@@ -66,8 +66,10 @@ def add_numbered(sums, numbers, value):
 
 @compiled
 def count_rows(keys, size, by_second, first_row, starts):
-    """Count pairs of groups `first * size + second` by row, that of the first group or of the second: the pairs of row i to
-    `starts[first_row + i + 1]`."""
+    """Count pairs of groups `first * size + second` by row, which is the first group or the second.
+
+    The number of pairs of row i is added to `starts[first_row + i + 1]`.
+    """
     for i in range(len(keys)):
         row = keys[i] % size if by_second else keys[i] // size
         starts[first_row + row + 1] += 1
@@ -75,8 +77,11 @@ def count_rows(keys, size, by_second, first_row, starts):
 
 @compiled
 def place_in_rows(keys, size, by_second, first_row, first_column, ends, columns, positions):
-    """Set `positions` int32 to where pairs stand that are sorted by row, as `count_rows` has them, and `columns` there to the
-    other group. `ends` are where the pairs of each row that have been placed end."""
+    """Set `positions` int32 to the positions of pairs sorted by row, as `count_rows` counted them, and `columns` there to
+    the other group.
+
+    `ends` has, for each row, the end of the pairs placed so far.
+    """
     for i in range(len(keys)):
         first, second = keys[i] // size, keys[i] % size
         row, column = (second, first) if by_second else (first, second)
@@ -127,8 +132,10 @@ def number_components(above, component):
 
 @compiled
 def subtract_product(starts, columns, weights, inverse, vectors, result, row):
-    """Subtract E' diag(inverse) E times `vectors` [columns of E, k] from `result`, with room for a `row` [k]. E, sparse by rows,
-    is gone through once, and nothing as large as its rows is made."""
+    """Subtract E' diag(inverse) E times `vectors` [columns of E, k] from `result`, using the buffer `row` [k].
+
+    E, sparse by rows, is read once, and no array as large as its rows is needed.
+    """
     for i in range(len(starts) - 1):
         row[:] = 0.0
         for place in range(starts[i], starts[i + 1]):
@@ -175,12 +182,14 @@ def widen(group, cluster, kept, lowest, highest):
 def add_left(
     scores, rows, products, cluster, score, frequency, absorbed, loadings, parts, columns, groups, numbers, left
 ):
-    """Add what rows have once absorbed factors are taken out of their covariates, `left` [free columns]: times their scores to
-    `scores` [clusters, columns], with their numbers to `rows` [clusters]; or, if there are no clusters, its products times the
-    squared scores to `products` [columns, columns].
+    """Add the scores or squares of the covariates after the absorbed factors are projected out, `left` [free columns].
 
-    `absorbed` int64 [factors, 2]: a factor's row in `groups`, and where its levels begin in `loadings` [levels, columns];
-    `parts` as `kernels.add_linear_predictor` takes them; `columns` int64 [coefficients] the number among the free ones, or -1.
+    With clusters, it adds `left` times the scores to `scores` [clusters, columns], and counts rows in `rows` [clusters].
+    Without clusters, it adds the products of `left` times the squared scores to `products` [columns, columns].
+
+    `absorbed` int64 [factors, 2] has the row of each factor in `groups`, and the start of its levels in `loadings` [levels,
+    columns]. `parts` is as in `kernels.add_linear_predictor`. `columns` int64 [coefficients] numbers the free coefficients,
+    with -1 for others.
     """
     for i in range(len(score)):
         if frequency[i] <= 0:

@@ -1,8 +1,9 @@
-"""Sums over rows for absorbed factors: by the pairs of their levels that occur, and of what is left of covariates without them.
+"""Sums over rows for absorbed factors: by the pairs of levels that occur, and of covariates after projecting out the
+absorbed factors.
 
-A table of all pairs of levels would have few entries that are not zero. So each call numbers the pairs that its rows have, in the
-order in which they occur, and returns one sum for each. Which pairs these are it returns once (the task `cells`); the order is
-the same each time, since the rows are.
+Most entries of a table of all pairs of levels would be zero. So each call numbers the pairs that occur in its rows, in
+order of occurrence, and returns one sum for each. It returns the list of these pairs once (the task `cells`); their order
+is the same each time, because the rows are.
 """
 
 import json
@@ -22,7 +23,7 @@ from tfglm.engine.passes import Evaluated, Passes
 from tfglm.engine.rectified import rectified
 
 NO_CLUSTER = -1
-"""Of a level without rows."""
+"""The number for a level without rows."""
 
 
 def pairs_of_absorbed(design: Design) -> list[tuple[int, int]]:
@@ -31,11 +32,11 @@ def pairs_of_absorbed(design: Design) -> list[tuple[int, int]]:
 
 
 def empty_slots(keys: int) -> np.ndarray:
-    """For so many keys: half of them stay free at least."""
+    """Return a hash table for so many keys; at least half of its slots stay free."""
     return np.full(2 ** int(np.ceil(np.log2(2 * max(keys, 8)))), -1, np.int32)
 
 
-class Cells:
+class LevelPairs:
     """The pairs of levels that the rows of a call have, and the sum of the weights of each."""
 
     def __init__(self, design: Design, rows: int) -> None:
@@ -49,8 +50,8 @@ class Cells:
         self._counts = [0] * len(self._jobs)
 
     def add(self, groups: np.ndarray, kept: np.ndarray, weight: np.ndarray | None) -> None:
-        """Rows with `groups` [groupings, rows], of which those with positive `kept` [rows] count; without a weight none is
-        summed."""
+        """Number the pairs of rows with `groups` [groupings, rows]; only rows with positive `kept` [rows] count. Without
+        weights nothing is summed."""
         numbers = np.empty(len(kept), np.int32)
         for job, ((first, second, size), (slots, keys, sums)) in enumerate(zip(self._jobs, self._tables, strict=True)):
             args = (groups[first], groups[second], size, kept, slots, keys, self._counts[job], numbers)
@@ -60,7 +61,8 @@ class Cells:
 
     @property
     def keys(self) -> list[np.ndarray]:
-        """Of each pair of factors the pairs of levels, `first * levels of the second + second`, in order of occurrence."""
+        """Return for each pair of factors the pairs of levels, `first * levels of the second + second`, in order of
+        occurrence."""
         return [keys[:count] for (_, keys, _), count in zip(self._tables, self._counts, strict=True)]
 
     @property
@@ -69,15 +71,15 @@ class Cells:
 
 
 class CellTasks:
-    """What is asked of the rows of a call where factors are absorbed. How many numbers a vector has differs from call to
-    call, so an executor maps them and does not sum them, but for `left`.
+    """The tasks for a call if factors are absorbed. Vectors of different calls have different lengths, so an executor maps
+    them instead of summing them; `left` is the exception.
 
-    - `cells`: for each pair of factors how many pairs of levels there are, then which, then by level of the absorbed factors the
-      lowest and the highest number of the clusters that its rows are in, if there are clusters
-    - `information`, `rectifier`: the sums of the pass of that name, then for each pair of levels that of its weights
-    - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the scores of
-      what is left of the covariates once the absorbed factors are taken out; without clusters its products with the squared
-      scores, of which the lower triangle is filled
+    - `cells`: for each pair of factors the number of pairs of levels, then these pairs. If there are clusters, then by
+      level of the absorbed factors the lowest and the highest number of the clusters of its rows.
+    - `information`, `rectifier`: the sums of the pass with this name, then for each pair of levels the sum of its weights.
+    - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the
+      scores of the covariates after the absorbed factors are projected out. Without clusters it is their products with the
+      squared scores; only the lower triangle is filled.
     """
 
     def __init__(self, design: Design, signature: Signature, what: str) -> None:
@@ -91,7 +93,7 @@ class CellTasks:
 
     def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design = self._passes.design
-        cells = Cells(design, int(np.sum(call[3])))
+        cells = LevelPairs(design, int(np.sum(call[3])))
         lowest, highest = np.full((2, design.size - design.reported_size), float(NO_CLUSTER))
         for evaluated in self._passes.evaluated(state, call):
             rows = evaluated.rows
@@ -111,7 +113,7 @@ class CellTasks:
         return np.asarray(rectified(evaluated.rows, family, evaluated.along, direction, evaluated.state)["weight"])
 
     def _with_cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
-        cells = Cells(self._passes.design, int(np.sum(call[3])))
+        cells = LevelPairs(self._passes.design, int(np.sum(call[3])))
 
         def counted() -> Iterator[Evaluated]:
             for evaluated in self._passes.evaluated(state, call):
@@ -143,7 +145,7 @@ class CellTasks:
 
 
 def task(passes: Passes, what: str) -> Task:
-    """What an executor is told, to run one of `CellTasks`."""
+    """The specification with which an executor runs one of `CellTasks`."""
     settings = {"what": what, "signature": asdict(passes.signature)}
     return Task("cells", passes.document, json.dumps(settings))
 

@@ -1,13 +1,13 @@
-"""Averages over rows, as in engine.averages, of the probability of each class of a regression of classes.
+"""Averages over rows, as in engine.averages, of the probability of each class of a multinomial regression.
 
-With p_c the probability of class c, d_ck 1 if c is k and else 0, and x_k' the row of the design matrix of equation k, whose
-linear predictor is x_k'b_k (0 for the reference class):
+Let p_c be the probability of class c, and d_ck be 1 if c is k and else 0. Let x_k' be the row of the design matrix of
+equation k, with linear predictor x_k'b_k (0 for the reference class):
 
 - of a factor, for each level l: F_lc = sum m p_c / M and dF_lc/db_k = sum m p_c (d_ck - p_k) x_k / M, all at x_kl;
 - of a number z, with s_k = (dx_k/dz)'b_k and s = sum over k of p_k s_k: F_c = sum m p_c (s_c - s) / M and
   dF_c/db_k = sum m p_c (((d_ck - p_k)(s_c - s) - p_k (s_k - s)) x_k + (d_ck - p_k) dx_k/dz) / M.
 
-The reference class has what is left: probabilities add up to 1, and their derivatives to 0.
+The reference class has the rest: probabilities add up to 1, and their derivatives to 0.
 """
 
 from functools import cached_property
@@ -18,11 +18,12 @@ import numpy as np
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical
 from tfglm.engine import kernels
-from tfglm.engine.averages import CELLS_AT_ONCE, AveragesByLevel, AverageSlope, Block, LevelMeans, MeanSlope
+from tfglm.engine.averaged import AveragesByLevel, AverageSlope
+from tfglm.engine.averages import CELLS_AT_ONCE, AveragedBlock, LevelMeans, MeanSlope
 
 
 def parts_of_equations(design: Design) -> dict[int, list[int]]:
-    """By the number of the class of each equation, the numbers of its parts."""
+    """Return the numbers of the parts of each equation, by the number of its class."""
     return {
         design.class_labels.index(equation): [
             number for number, part in enumerate(design.parts) if part.term.equation == equation
@@ -43,7 +44,7 @@ class ClassMeans(LevelMeans):
         empty = self._derivative
         self._derivatives = {number: [np.zeros_like(sums) for sums in empty] for number in self._of_equations}
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         self._weight += float(block.weight.sum())
         groups = [
             self._changed[number][0][block.group(number)] if number in self._changed else block.group(number)
@@ -54,12 +55,14 @@ class ClassMeans(LevelMeans):
         for first in range(0, len(block.weight), step):
             self._add_rows(block, groups, rest, slice(first, first + step))
 
-    def _rest(self, block: Block, own: list[int]) -> np.ndarray:
-        """What the parts of an equation without the factor add up to."""
+    def _rest(self, block: AveragedBlock, own: list[int]) -> np.ndarray:
+        """Return the sum of the parts of an equation without the factor."""
         unchanged = [number for number in own if number not in self._changed]
         return block.linear_predictor(self._finite, self._parts[unchanged])
 
-    def _add_rows(self, block: Block, groups: list[np.ndarray], rest: dict[int, np.ndarray], some: slice) -> None:
+    def _add_rows(
+        self, block: AveragedBlock, groups: list[np.ndarray], rest: dict[int, np.ndarray], some: slice
+    ) -> None:
         weight = block.weight[some, None]
         eta = np.zeros((len(weight), self._levels, self._classes))
         for equation, own in self._of_equations.items():
@@ -87,7 +90,7 @@ class ClassMeans(LevelMeans):
         """The derivatives of each class with an equation, [levels, p]."""
         return {number: self._assembled(sums) for number, sums in self._derivatives.items()}
 
-    def of_class(self, number: int) -> AveragesByLevel:
+    def for_class(self, number: int) -> AveragesByLevel:
         """Those of a class."""
         known = self._by_class
         derivative = known[number] if number in known else -sum(known.values(), np.zeros(()))
@@ -104,7 +107,7 @@ class ClassSlopes(MeanSlope):
         self._totals = dict.fromkeys(self._of_equations, 0.0)
         self._derivatives = {number: np.zeros(design.size) for number in self._of_equations}
 
-    def add(self, block: Block) -> None:
+    def add(self, block: AveragedBlock) -> None:
         by_multiplier = self._slopes(block)
         self._weight += float(block.weight.sum())
         eta, change = np.zeros((2, len(block.weight), self._classes))
@@ -128,7 +131,7 @@ class ClassSlopes(MeanSlope):
             self._totals[of_class] += other._totals[of_class]
             self._derivatives[of_class] += derivative
 
-    def of_class(self, number: int) -> AverageSlope:
+    def for_class(self, number: int) -> AverageSlope:
         """Those of a class."""
         if number in self._totals:
             return AverageSlope(self._totals[number] / self._weight, self._derivatives[number] / self._weight)

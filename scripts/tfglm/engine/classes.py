@@ -1,4 +1,4 @@
-"""Rows of a regression of classes: a linear predictor for each, 0 for the reference class, and what a row contributes to the
+"""Rows of a multinomial regression: a linear predictor for each, 0 for the reference class, and what a row contributes to the
 likelihood (families.multinomial)."""
 
 from functools import cached_property
@@ -10,8 +10,8 @@ from tfglm.engine.evaluated import Evaluated, Values
 
 
 class EvaluatedClasses(Evaluated):
-    """Equations, each of a class but the reference class, are numbered in the order of the design; classes in that of their
-    labels."""
+    """Each class but the reference class has an equation. Equations are numbered in the order of the design, classes in the
+    order of their labels."""
 
     @cached_property
     def eta(self) -> np.ndarray:
@@ -26,13 +26,13 @@ class EvaluatedClasses(Evaluated):
 
     @cached_property
     def _probabilities(self) -> np.ndarray:
-        """Of the class of each equation, [equations, rows]."""
+        """Return the probability of the class of each equation, [equations, rows]."""
         design = self._design
         columns = [design.class_labels.index(equation) for equation in design.equations]
         return self._design.distribution.mean(self.eta)[:, columns].T
 
     @cached_property
-    def _of_equations(self) -> list[np.ndarray]:
+    def _scores_by_equation(self) -> list[np.ndarray]:
         """The derivative of the loss by the linear predictor of each equation, [rows] each."""
         design, rows = self._design, self.rows
         classes = [design.class_labels.index(equation) for equation in design.equations]
@@ -45,11 +45,11 @@ class EvaluatedClasses(Evaluated):
     def contributions(self) -> Values:
         rows = self.rows
         loss = np.where(rows.weight > 0, self._design.distribution.loss(self.eta, rows.y), 0.0) * rows.weight
-        return {"loss": float(loss.sum()), "pearson": 0.0, **self._by_equation(self._of_equations)}
+        return {"loss": float(loss.sum()), "pearson": 0.0, **self._by_equation(self._scores_by_equation)}
 
     @property
     def scores(self) -> Values:
-        return self._by_equation(self._of_equations)
+        return self._by_equation(self._scores_by_equation)
 
     @property
     def weights(self) -> Values:
@@ -59,8 +59,8 @@ class EvaluatedClasses(Evaluated):
 
     @property
     def squared(self) -> Values:
-        """The products of the scores of a row; those of the rows that a row stands for are as many times as large."""
-        frequency, scores = self.rows.frequency, self._of_equations
+        """Return the products of the scores of a row; if it represents several rows, multiplied by their number."""
+        frequency, scores = self.rows.frequency, self._scores_by_equation
         return {
             f"weight_{k}_{m}": np.divide(
                 scores[k] * scores[m], frequency, out=np.zeros_like(frequency), where=frequency > 0
@@ -71,8 +71,11 @@ class EvaluatedClasses(Evaluated):
     @property
     def sizes(self) -> Values:
         weights = self.weights
-        diagonal = sum(weights[f"weight_{k}_{k}"] for k in range(len(self._of_equations)))
-        return {"reach": diagonal * self.reach**2, **self._by_equation([np.abs(score) for score in self._of_equations])}
+        diagonal = sum(weights[f"weight_{k}_{k}"] for k in range(len(self._scores_by_equation)))
+        return {
+            "reach": diagonal * self.reach**2,
+            **self._by_equation([np.abs(score) for score in self._scores_by_equation]),
+        }
 
     @property
     def counted(self) -> Values:

@@ -10,8 +10,8 @@ from tfglm.errors import UserError
 
 
 def over(collapsed: IngestedFile, rows: Workload) -> Workload:
-    """The collapsed rows of a workload of all training rows; the same workload, if it did not pay to collapse them. Without the
-    columns of the clusters the design has none.
+    """Return the workload of collapsed rows for a workload of all training rows; the same workload, if collapsing does not
+    pay. If the collapsed rows lack the columns of the clusters, the design has no clusters.
 
     Raises
     ------
@@ -39,16 +39,16 @@ def lacks_clusters(workload: Workload, rows: Workload) -> bool:
 
 
 def account(collapsed: IngestedFile) -> dict[str, Any]:
-    """How many rows there are, and how many are left; if they are left as they are, why."""
+    """Return the number of rows before and after collapsing, or the reason why they were not collapsed."""
     manifest = collapsed.manifest
     if manifest.shards:
         return {"rows": manifest.read, "distinct_rows": sum(shard.rows for shard in manifest.shards)}
     return {"rows": manifest.read, "distinct_rows": None, "reason": next(iter(manifest.dropped))}
 
 
-def said(collapsed: IngestedFile) -> str:
+def in_words(collapsed: IngestedFile) -> str:
     """The same in words."""
     counts = account(collapsed)
     if counts["distinct_rows"] is None:
-        return f"the fit reads the rows as they are, as collapsing them does not pay: {counts['reason']}"
-    return f"{counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} that differ"
+        return f"the fit reads the original rows, because collapsing them does not pay: {counts['reason']}"
+    return f"{counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows"

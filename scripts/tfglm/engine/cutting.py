@@ -1,6 +1,6 @@
-"""Into how many calls the rows of a split are cut, and which rows are in which call.
+"""Cut the rows of a split into calls.
 
-It depends on the files alone, not on who is there to run the calls: so a sum is the same for any number of workers.
+The cut depends on the files alone, not on the workers that run the calls. So a sum is the same for any number of workers.
 """
 
 import math
@@ -12,22 +12,22 @@ from tfglm.data.shards import BLOCK_ROWS
 
 @dataclass(frozen=True)
 class Cutting:
-    """How long calls are."""
+    """The length of calls."""
 
     rows_per_sum: float = 0.4
-    """Rows of a call for each number that it sums: to bring one to the chief costs 10 ns, and a row 115."""
+    """Rows of a call for each number that it sums: sending a number to the chief costs 10 ns, and a row 115 ns."""
     rows_per_call: int = 2**20
-    """Aimed at: a tenth of a second, where each call has its own cost of a hundredth."""
+    """The target: a call takes a tenth of a second, and its overhead is a hundredth."""
     few_calls: int = 4
-    """So many calls at least, for more than one worker, if each has `fewest_rows`."""
+    """Least number of calls, so that several workers have work, if each call has `fewest_rows`."""
     fewest_rows: int = 2**17
     evenly_spread: int = 16
-    """With fewer calls than that their number is a power of two, so that no worker waits long for another."""
+    """Below this number of calls, their number is a power of two, so that no worker waits long for another."""
     rows_per_update: int = 2**20
-    """Of a call of an online solver, which takes 50 ns a row and some milliseconds besides."""
+    """Rows of a call of an online solver, which takes 50 ns a row and some milliseconds of overhead."""
     reads_to_shuffle: int = 8
-    """Times that each call of an online solver has to read, if it is to read several blocks at once: few would hardly be
-    shuffled."""
+    """Reads that each call of an online solver needs, if a read is of several blocks: with fewer reads the rows would
+    hardly be shuffled."""
 
     def calls(self, sums: int, rows: int) -> int:
         """Into how many calls to cut so many rows for a pass that sums so many numbers."""
@@ -37,8 +37,8 @@ class Cutting:
 
 
 def cut(used: list[tuple], number: int) -> list[list[tuple]]:
-    """Shards (file, shard, checksums, rows) in pieces (file, shard, checksums, rows, first), those of each call with as many
-    blocks as those of another, or one more: what all wait for is the longest call."""
+    """Combine shards (file, shard, checksums, rows) into calls, in pieces (file, shard, checksums, rows, first). All calls
+    have the same number of blocks, or one more: everyone waits for the longest call."""
     bounds = list(accumulate((-(-rows // BLOCK_ROWS) for *_, rows in used), initial=0))
     number = min(number, bounds[-1])
     calls: list[list[tuple]] = []

@@ -1,9 +1,11 @@
-"""How workers share a pass: by its calls, and where these are fewer than workers, or their vectors so long that to bring each to
-who adds them would take longer than the rows, by its sums too. And who adds them: the chief, or the ps in slots.
+"""How workers share a pass, and who adds their vectors: the chief, or the ps in slots.
 
-A worker with one portion of the sums reads the same rows as that with another, and makes the linear predictor anew; but its
-vector is shorter, and all vectors together are no longer than one. Each number is summed from the same rows in the same order
-by whomever it is, so the sum is the same bit for bit for any division.
+Workers share a pass by its calls. They also share it by its sums, if there are fewer calls than workers, or if the vectors
+are so long that sending them takes longer than reading the rows.
+
+Workers with different portions of the sums read the same rows, and each computes the linear predictor. But their vectors
+are shorter, and together no longer than one full vector. Each number is summed from the same rows in the same order by any
+worker, so the sum is the same bit for bit for any division.
 """
 
 import json
@@ -47,11 +49,12 @@ PIECE = 2e-3
 """Seconds on the chief to give a worker something to do, and to hear of its end."""
 
 NO_MATTER = 0.01
-"""Seconds by which a division has to be faster than one with fewer portions."""
+"""Seconds by which a division has to be faster than a division with fewer portions."""
 
 
 class Sharing(NamedTuple):
-    """How many calls are given out `together`, at which sums portions begin and end, and whether the ps add in `slots`."""
+    """How many calls a worker receives `together`, the bounds of the portions among the sums, and whether the ps add in
+    `slots`."""
 
     together: int
     bounds: tuple[int, ...]
@@ -72,18 +75,18 @@ def divide(task: Task, calls: Sequence[tuple[Any, ...]], workers: int, most: int
 
 
 def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int, ps: int = 0) -> Sharing:
-    """The sharing that is likely to be ready first; of those that take about as long the simplest.
+    """Return the division that is likely to finish first; among divisions that take about as long, the simplest.
 
     Parameters
     ----------
     sizes
         The numbers of each sum, [sums].
     calls, rows
-        How many calls there are, and the rows of one.
+        The number of calls, and the rows of one call.
     most
-        Calls that may be given out together.
+        Most calls that may be scheduled together.
     ps
-        How many could add; with none the chief does.
+        The number of parameter servers that could add; with none, the chief adds.
     """
 
     def cost(sharing: Sharing) -> tuple[float, bool, int, int]:
@@ -93,7 +96,7 @@ def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int
     sharings, together = [], 1
     while together <= min(most, 2 * calls - 1):
         runs = -(-calls // together)
-        # As many portions as leave no worker without one.
+        # Make as many portions as leave no worker without work.
         for portions in {1, -(-workers // runs)}:
             bounds = bounds_of(sizes, rows * together, portions)
             sharings.append(Sharing(together, bounds, slots=False))
@@ -104,14 +107,14 @@ def quickest(sizes: np.ndarray, calls: int, rows: float, workers: int, most: int
 
 
 def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
-    """Where to cut the sums, in their order, for portions that take about as long."""
+    """Return where to cut the sums, in their order, for portions that take about the same time."""
     of_sums = seconds_of_sums(sizes, rows)
     ends = np.cumsum(of_sums)
     portions = min(portions, len(ends))
     order = np.arange(1, portions)
     # A long sum is on the side where its middle is.
     cuts = np.searchsorted(ends - of_sums / 2, ends[-1] * order / portions)
-    # Each portion has a sum: a long one is alone, and leaves fewer to the others.
+    # Each portion has at least one sum: a long sum is a portion of its own, and leaves fewer sums to the others.
     cuts = np.minimum(np.maximum.accumulate(np.maximum(cuts - order, 0)) + order, len(ends) - portions + order)
     return (0, *cuts.tolist(), len(ends))
 
@@ -119,7 +122,7 @@ def bounds_of(sizes: np.ndarray, rows: float, portions: int) -> tuple[int, ...]:
 def seconds_of_sums(
     sizes: np.ndarray, rows: float, cached: float = SUM, outside: float = OUTSIDE, sent: float = SENT
 ) -> np.ndarray:
-    """What each sum takes a worker, beside what all of a row takes, [sums]."""
+    """Return the seconds of a worker for each sum, without the common work for the rows, [sums]."""
     return rows * np.where(sizes > CACHED, outside, cached * np.log2(sizes)) + sizes * sent
 
 

@@ -12,7 +12,7 @@ from tfglm.engine.rows import WITHOUT_MEAN, Multiplier, Rows
 from tfglm.families import Terms
 
 Values = dict[str, np.ndarray | float]
-"""What is summed, by name: [rows], or already summed."""
+"""Values to sum, by name: [rows], or already summed."""
 
 
 class Evaluated:
@@ -41,7 +41,7 @@ class Evaluated:
         return self.rows.linear_predictor(self.coefficients, self._parts, self.numbers)
 
     def along(self, direction: np.ndarray) -> np.ndarray:
-        """What a direction [p] adds to the linear predictor."""
+        """Return the change of the linear predictor along a direction [p]."""
         return self.rows.without_offset(direction, self._parts, self.numbers)
 
     @cached_property
@@ -80,12 +80,12 @@ class Evaluated:
 
     @property
     def sizes(self) -> Values:
-        """What bounds rounding errors (solvers.certificate)."""
+        """Values that bound rounding errors (solvers.certificate)."""
         return {"reach": self.rounded * self.reach**2, "residual": np.abs(self.terms.score)}
 
     @property
     def counted(self) -> Values:
-        """What is counted beside rows and responses: nothing."""
+        """The values to count besides rows and responses: none."""
         return {}
 
     @property
@@ -96,8 +96,12 @@ class Evaluated:
 
     @property
     def rounded(self) -> np.ndarray:
-        """The weight in `reach`: that in the information matrix or, where a rounding error of the linear predictor changes the
-        score by more, in the same standard errors, o^2 / w with the observed weight o."""
+        """The weight in `reach`: the larger of the weight w in the information matrix and of o^2 / w, with the observed
+        weight o.
+
+        o^2 / w is larger if a rounding error of the linear predictor changes the score by more, in the same standard
+        errors.
+        """
         weight = self.terms.weight
         if self._design.distribution.canonical:
             return weight
@@ -105,7 +109,7 @@ class Evaluated:
 
     @property
     def flag(self) -> np.ndarray:
-        """That of the row, or that it has no mean."""
+        """The flag of the row, or that it has no mean."""
         family, flag = self._design.distribution, self.rows.flag
         if not family.positive_predictor:
             return flag
@@ -119,7 +123,8 @@ class Evaluated:
 
     @cached_property
     def leverage(self) -> np.ndarray:
-        """That of one of the rows that a row stands for, if the state has the inverse information matrix."""
+        """The leverage of a row, if the state has the inverse information matrix. If a row represents several rows, it is
+        the leverage of one of these."""
         frequency = self.rows.frequency
         working = np.divide(self.terms.weight, frequency, out=np.zeros_like(frequency), where=frequency > 0)
         return working * self.distance

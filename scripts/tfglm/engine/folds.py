@@ -8,9 +8,12 @@ from xxhash import xxh3_64_intdigest
 from tfglm.design.factors import Folds
 
 
-def dealt(values: Sequence[str], number: int) -> np.ndarray:
-    """The fold of each value of a column: in the order of their hashes they are dealt to the folds in turn, so that these have as
-    many values each, but for one. int32 [values]."""
+def assign_folds(values: Sequence[str], number: int) -> np.ndarray:
+    """Return the fold of each value of a column, int32 [values].
+
+    Values are dealt to the folds in turn, in the order of their hashes, so the sizes of the folds differ by at most one
+    value.
+    """
     hashes = [xxh3_64_intdigest(value.encode()) for value in values]
     folds = np.empty(len(hashes), np.int32)
     folds[np.argsort(np.array(hashes, np.uint64), kind="stable")] = np.arange(len(hashes)) % number
@@ -18,5 +21,5 @@ def dealt(values: Sequence[str], number: int) -> np.ndarray:
 
 
 def left_out(folds: Folds, of_rows: np.ndarray) -> np.ndarray:
-    """Which rows take no part, given the fold of each: those of the fold that is held out, or all others."""
+    """Return which rows take no part, given the fold of each: the rows of the fold that is held out, or all others."""
     return (of_rows == folds.fold) != folds.held

@@ -1,9 +1,9 @@
-"""The loops over rows in which a fit spends its time, compiled by numba once a machine.
+"""The loops over rows in which a fit spends its time, compiled by numba once per machine.
 
-XLA took 6 s to trace and to compile the passes of a model, and longer for each row; NumPy has no loop that adds at places.
-Nothing here is reordered: each sum is added row by row.
+XLA took 6 s to trace and to compile the passes of a model, and more time per row; NumPy has no loop that adds at given
+positions. Nothing here is reordered: each sum is added row by row.
 
-Groups are unsigned, because numba would have to test other indices for those that count from the end.
+Groups are unsigned, because numba would have to check whether other indices count from the end.
 """
 
 import numpy as np
@@ -24,9 +24,12 @@ def look_up(table, codes, out):
 
 @compiled
 def in_runs(words, starts, sizes, rows, multiplier, offset, out):
-    """Copy the first rows of some columns in another order. Whole runs of RUN rows become the runs number
-    (multiplier * i + offset) mod runs for i = 0, 1, ..., both less than their number; what is left of the rows stays last. In
-    `words` and `out` (int64) the columns begin at `starts`, and `sizes` are the words of a run of each."""
+    """Copy the first rows of some columns in another order.
+
+    Whole runs of RUN rows are copied from the runs with the numbers (multiplier * i + offset) mod runs for i = 0, 1, ...;
+    multiplier and offset are less than the number of runs. The remaining rows stay last. In `words` and `out` (int64),
+    `starts` has the start of each column, and `sizes` the words of one of its runs.
+    """
     runs, rest = rows // RUN, rows % RUN > 0
     for column in range(len(starts)):
         size, start = sizes[column], starts[column]
@@ -131,9 +134,12 @@ def add_by_group(sums, jobs, groups, value):
 
 @compiled
 def add_four_by_group(sums, jobs, groups, first, second, third, fourth):
-    """Add four values, each [rows], to `sums` by group; `jobs` int64 [jobs, 6]: where the sums of a grouping start, of one value
-    after the other, its row in `groups` [groupings, rows], and its number of groups. While they are added, the four sums of a
-    group lie side by side, which takes half of the time or less; `add_by_group` gives the same bit for bit."""
+    """Add four values, each [rows], to `sums` by group.
+
+    `jobs` int64 [jobs, 6] has, for a grouping, the start of the sums of each value, the row of the grouping in `groups`
+    [groupings, rows], and its number of groups. During the loop the four sums of a group are adjacent, which at least
+    halves the time. `add_by_group` gives the same bits.
+    """
     rows = len(first)
     values = np.empty(4 * rows)
     for i in range(rows):

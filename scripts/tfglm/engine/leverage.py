@@ -1,8 +1,8 @@
-"""The leverage of a row in a pass: h = w x' I^-1 x with the working weight w, the row x of the design matrix and the information
-matrix I.
+"""The leverage of a row in a pass: h = w x' I^-1 x with the working weight w, the row x of the design matrix and the
+information matrix I.
 
-The inverse has the blocks of the matrix itself, so that x' I^-1 x is a sum of look-ups by pair of parts, as what is summed in an
-information pass is a sum by pair of parts.
+The inverse has the same blocks as the matrix. So x' I^-1 x is a sum of lookups by pair of parts, just as an information
+pass sums by pair of parts.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,11 @@ import numpy as np
 from tfglm.engine import kernels
 
 ALONE = 1e-10
-"""A leverage that is no less below 1 is 1, but for rounding: the row alone determines a coefficient, and has no residual."""
+"""Smallest 1 - h that is not a rounding error; below it the leverage is 1: the row alone determines a coefficient, and has
+no residual."""
 
 TOO_NEAR = 1e-6
-"""The same where I and w are not those of the same coefficients, as in a fit: they may differ by a share of 1e-7, where Newton's
+"""The same if I and w belong to different coefficients, as in a fit: they may differ by a share of 1e-7, where Newton's
 steps end."""
 
 DENSE, MIXED, DIAGONAL = "inverse/dense", "inverse/mixed", "inverse/diagonal"
@@ -27,22 +28,23 @@ def state_of(
     eliminated: slice,
     blocks: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """What a pass needs of the inverse of an information matrix.
+    """Return the parts of the inverse of an information matrix that a pass needs.
 
     Parameters
     ----------
     size
         The number of coefficients, p.
     places
-        Of the q dense and the m eliminated coefficients that are free, in the coefficient vector.
+        Positions of the q dense and the m eliminated free coefficients in the coefficient vector.
     eliminated
-        Where the eliminated part lies there; nowhere if there is none.
+        The slice of the eliminated part in the coefficient vector; empty if there is none.
     blocks
-        Of the inverse: that of the dense ones [q, q], the mixed one [q, m] and the diagonal of that of the eliminated ones [m].
+        Blocks of the inverse: the dense block [q, q], the mixed block [q, m], and the diagonal of the eliminated block [m].
 
     Returns
     -------
-    The same blocks with 0 for coefficients that are not free, without a place for the eliminated part in the dense ones.
+    The same blocks for all coefficients, with 0 for those that are not free. The dense block has no entries for the
+    eliminated part.
     """
     dense, others = places
     dense = np.where(dense < eliminated.start, dense, dense - (eliminated.stop - eliminated.start))

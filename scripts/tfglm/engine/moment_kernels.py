@@ -1,7 +1,7 @@
 """The loop in which marginal effects of many rows spend their time (engine.binned_averages).
 
-All MOMENTS sums of a bin are one line of the caches and one vector, and are added to by vector instructions, which are asked for
-here: of a loop over so few numbers LLVM made scalar ones, and it took twice as long. Each sum is added row by row.
+The MOMENTS sums of a bin fill one cache line and one vector register. This module requests vector instructions explicitly:
+for a loop over so few numbers LLVM generated scalar instructions, which took twice as long. Each sum is added row by row.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ LINE = 64
 """Bytes of a line of the caches."""
 
 ROWS = 256
-"""Rows that are worked on at once: what is made of them stays in the nearest cache."""
+"""Rows that are processed together, so that their intermediate arrays stay in the nearest cache."""
 
 
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
@@ -55,10 +55,12 @@ def add_vector(_, sums, place, values, row, number):
 
 @compiled
 def add_moments(sums, position, weight, parts, groups, numbers):
-    """Add rows to `sums` [coefficients + 1, bins, MOMENTS] of Chebyshev polynomials: of the row i weight[i] T_k(t) times what it
-    has of each coefficient, where `position` [rows] is its place among the bins and t goes from -1 to 1 in a bin; the last sums
-    are of the weight alone. `parts`, `groups` and `numbers` as `kernels.add_linear_predictor` takes them, but
-    for parts without both."""
+    """Add rows to `sums` [coefficients + 1, bins, MOMENTS] of Chebyshev polynomials.
+
+    Row i adds weight[i] T_k(t) times its entry of the design matrix to the sums of each coefficient; the last sums are of
+    the weight alone. `position` [rows] is the place of a row among the bins, and t runs from -1 to 1 within a bin. `parts`,
+    `groups` and `numbers` are as in `kernels.add_linear_predictor`, without parts that have neither groups nor numbers.
+    """
     values, bin = np.empty((ROWS, MOMENTS)), np.empty(ROWS, np.uint64)
     bins, last = np.uint64(sums.shape[1]), np.uint64(len(sums) - 1)
     for first in range(0, len(position), ROWS):

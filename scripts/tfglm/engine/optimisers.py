@@ -1,7 +1,8 @@
-"""The update rules of the online solvers: what one batch does to the weights and to what the solver remembers of earlier ones.
+"""The update rules of the online solvers: the effect of one batch on the weights and on the memory of the solver.
 
-The state is a float array [slots, coefficients]. A rule gets the gradient of the mean loss of the batch; penalties, of the
-objective of docs/statistics.md, are its own affair: `l1` and `l2` are their penalties for each coefficient (0 for the intercept).
+The state is a float array [slots, coefficients]. A rule receives the gradient of the mean loss of the batch, and adds the
+penalties of the objective of docs/statistics.md itself: `l1` and `l2` are the penalties of each coefficient (0 for the
+intercept).
 """
 
 from collections.abc import Sequence
@@ -28,9 +29,9 @@ class Optimiser(Protocol):
 
     slots: ClassVar[int]
     learning_rate: ClassVar[float]
-    """What it is by default."""
+    """Its default."""
     decay: ClassVar[float]
-    """What it is by default: the learning rate is divided by 1 + decay * epochs."""
+    """Its default: the learning rate is divided by 1 + decay * epochs."""
 
     def start(self, weights: np.ndarray, rate: float, penalty: Penalty) -> list[np.ndarray]:
         """The state before the first step, from the weights to begin with."""
@@ -46,21 +47,21 @@ class Optimiser(Protocol):
         Parameters
         ----------
         state
-            The slots before it.
+            The slots before the step.
         weights
-            Those that the gradient was taken at, [coefficients].
+            The weights at which the gradient was computed, [coefficients].
         gradient
-            Of the mean loss of the batch, without penalties, [coefficients].
+            The gradient of the mean loss of the batch, without penalties, [coefficients].
         rate
             The learning rate of this step.
         step
-            Its number, from 1.
+            The number of the step, from 1.
         penalty
-            Of each coefficient.
+            The penalties of each coefficient.
 
         Returns
         -------
-        The slots after it.
+        The slots after the step.
         """
 
 
@@ -131,11 +132,13 @@ class Adam(_Direct):
 
 @dataclass(frozen=True)
 class FTRL:
-    """Follow the regularised leader, with proximal steps: the weights minimise
-    g_1:t w + t (l1 |w| + l2 / 2 w^2) + sum_s sigma_s / 2 (w - w_s)^2, the sum of the sigma being (beta + sqrt(n)) / rate.
+    """Follow the regularised leader, with proximal steps.
 
-    Algorithm 1 of McMahan et al., KDD 2013, with the penalty of each step counted, as in McMahan, AISTATS 2011, so that the
-    penalties are those of the mean loss and not of a single step.
+    The weights minimise g_1:t w + t (l1 |w| + l2 / 2 w^2) + sum_s sigma_s / 2 (w - w_s)^2, where the sum of the sigma is
+    (beta + sqrt(n)) / rate.
+
+    This is algorithm 1 of McMahan et al., KDD 2013. As in McMahan, AISTATS 2011, the penalty counts once per step, so it is
+    a penalty beside the mean loss, not beside a single step.
     """
 
     slots: ClassVar[int] = 2

@@ -32,14 +32,14 @@ def numbers_of(parts: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def sum_layout(design: Design, sums: Mapping[str, Sum]) -> SumLayout:
-    """Where these sums stand, for rows with the groups of the design."""
+    """The positions of these sums, for rows with the groups of the design."""
     sizes: dict[Hashable, int] = {grouping: design.levels_of(grouping) for grouping in design.groupings}
     sizes |= {cluster_key(number): count for number, count in enumerate(design.cluster_counts)}
     return SumLayout(sums, sizes)
 
 
 def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Sum]:
-    """The derivative by the coefficients, in their order, of which `residual` is that by the linear predictor."""
+    """Return the derivative by the coefficients, in their order; `residual` is the derivative by the linear predictor."""
     return {
         f"part_{k}": Sum(
             f"residual{equation_of(design, part)}", numbers, (*by, *([part.grouping] if part.grouping else []))
@@ -49,7 +49,8 @@ def derivative(design: Design, parts: np.ndarray, *by: Hashable) -> dict[str, Su
 
 
 def equation_of(design: Design, *parts: Part) -> str:
-    """What the names of values have of the linear predictors that some parts are in: nothing if there is but one."""
+    """Return the part of the names of values that tells the linear predictors of some parts apart; empty if there is only
+    one."""
     if not design.equations:
         return ""
     numbers = sorted(design.equations.index(part.term.equation) for part in parts)
@@ -64,7 +65,8 @@ def eliminated_part(design: Design) -> int | None:
 
 
 def pairs(design: Design) -> list[tuple[int, int]]:
-    """The numbers of all two parts with groups, the eliminated one last; but for two that are absorbed (engine.cells)."""
+    """Return the numbers of all pairs of parts with groups, the eliminated part last, without pairs of absorbed parts
+    (engine.cells)."""
     last, absorbed = eliminated_part(design), design.absorbed_parts
     return [
         (k, j) if j == last else (j, k)
@@ -74,7 +76,7 @@ def pairs(design: Design) -> list[tuple[int, int]]:
 
 
 def nesting(first: Part, second: Part) -> int:
-    """1 if the groups of the second part divide those of the first, -1 the other way round, 0 if neither."""
+    """Return 1 if the groups of the second part divide the groups of the first, -1 for the reverse, 0 for neither."""
     if set(first.grouping) <= set(second.grouping):
         return 1
     return -1 if set(second.grouping) <= set(first.grouping) else 0

@@ -1,8 +1,8 @@
 """Passes: pure functions that sum something over the rows of a few shards.
 
-The design matrix is never made. Every part of a term is a lookup, eta = sum over parts of number * table[group], and a block of
-X'WX is a sum of weights by group, or by pair of groups. Everything that feeds a reported number is float64 (docs/statistics.md:
-Precision).
+The design matrix is never built. Every part of a term is a lookup, eta = sum over parts of number * table[group], and a
+block of X'WX is a sum of weights by group, or by pair of groups. Everything that determines a reported number is float64
+(docs/statistics.md: Precision).
 """
 
 import json
@@ -27,7 +27,7 @@ from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, cluster_key, positi
 from tfglm.engine.sums import Sum, SumLayout, concatenated
 
 Sums = dict[str, np.ndarray]
-"""What a pass returns, summed: see `Passes` for the keys."""
+"""The sums of a pass, by name: see `Passes` for the names."""
 
 SHAPE = "shape of the family"
 """Stands beside the terms in the state of a pass `shape`: trial values."""
@@ -39,9 +39,11 @@ ROWS_IN_A_SUM = AT_ONCE * BLOCK_ROWS
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Sums that are made together, of `values(rows)` times `numbers(rows)`. If `block` is set, those of each block of rows are
-    made by themselves before they are added, which takes as much memory again. `crossed` if some are by other clusters than those
-    of the first column."""
+    """Sums that are computed together, of `values(rows)` times `numbers(rows)`.
+
+    If `block` is set, the sums of each block of rows are computed separately before they are added, which doubles the
+    memory. `crossed` says that some sums are by other clusters than those of the first column.
+    """
 
     layout: SumLayout
     values: Callable[["Evaluated"], Values]
@@ -59,12 +61,12 @@ class Pass:
 
     @property
     def size(self) -> int:
-        """How many numbers it sums."""
+        """The number of its sums."""
         return sum(stage.layout.size for stage in self._stages)
 
     @cached_property
     def task(self) -> Task:
-        """What an executor is told, to run the same (`pass_of`)."""
+        """The specification with which an executor runs the same pass (`pass_of`)."""
         settings: dict[str, Any] = {"name": self.name, "signature": asdict(self._passes.signature)}
         if self._portion:
             settings["portion"] = self._portion
@@ -91,7 +93,7 @@ class Pass:
 
     @property
     def sums(self) -> list[tuple[Sum, int]]:
-        """The different sums in the order in which they stand, and how many numbers each has."""
+        """The different sums in their order, and the length of each."""
         return [(sum_, stage.layout.size_of(sum_)) for stage in self._stages for sum_ in stage.layout.sums]
 
     def portion(self, first: int, last: int) -> "Pass":
@@ -127,41 +129,43 @@ def _passes_of(design: str, signature: str) -> "Passes":
 class Passes:
     """The passes of one design over shards of one signature.
 
-    Their arguments: coefficients, float64 arrays by term, with what else a pass needs under other names (LEFT_OUT: directions
-    along which rows that move by more than 1 take no part); the others as `Workload` makes them. Their sums, where m is
-    the weight of a row, s and t count the parts without groups, k and j those with groups:
+    The first argument has the coefficients, float64 arrays by term, and other inputs of a pass under other names. One is
+    LEFT_OUT: a row that moves by more than 1 along one of these directions takes no part. `Workload` makes the other
+    arguments. The list below names the sums of each pass. Here m is the weight of a row, s and t number the parts without
+    groups, and k and j the parts with groups.
 
-    Of a regression of classes residuals and weights are those of each part's linear predictor; `counts` has the weights of each
-    class c too, `class_c` and by group `class_c_k`; and `predictions` an `eta` [rows, classes].
+    In a multinomial regression, residuals and weights belong to the linear predictor of each part. `counts` also has the
+    weights of each class c, `class_c`, and by group, `class_c_k`; `predictions` has `eta` [rows, classes].
 
     - `counts`: `rows`, `weight_sum`, `response` (m * y), `squares` (m * y^2; of a linear regression), `saturated`, `base`,
       `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `weight_sum_c`, `response_c`
     - `gradient`: `loss` and its derivative by the coefficients, `part_s` and `part_k`; `pearson` (m * (y - mean)^2 / variance)
-    - `magnitudes`: what bounds the rounding errors of a gradient (solvers.certificate): `part_s` and `part_k` summed of the sizes
-      of what is added, and `reach`, weight * (1 + the sum of the sizes of what the linear predictor consists of)^2
-    - `information`: those, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`,
-      `own_k` (the diagonal), and of two parts either `nested_j_k` by the finer groups or `pair_j_k`, with the eliminated part
-      last and else j < k
-    - `observed`: these blocks with the second derivative of the loss for the weight, where the link is not canonical
-    - `squares`: these blocks with the squared score of a row for its weight, for robust standard errors; `hc2` and `hc3` with
-      that over 1 - h and (1 - h)^2, where h is the leverage (engine.leverage); and `alone`, the rows of leverage 1, which are
-      left out, with `alone_c` by group of each grouping c
-    - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups]; `rows`; and the same
-      by the other clusters of `Design.cluster_counts`, number c: `part_s_of_c`, `part_k_of_c`, `rows_of_c`
+    - `magnitudes`: bounds for the rounding errors of a gradient (solvers.certificate): `part_s` and `part_k` of absolute
+      values, and `reach`, weight * (1 + the sum of the absolute values of the summands of the linear predictor)^2
+    - `information`: the sums of `gradient`, and the blocks of X'WX: `pair_s_t` with s <= t, `single_s_k`, `own_k` (the
+      diagonal), and for two parts either `nested_j_k` by the finer groups or `pair_j_k`, where j < k except that the
+      eliminated part comes last
+    - `observed`: the same blocks weighted by the second derivative of the loss, if the link is not canonical
+    - `squares`: the same blocks weighted by the squared score of a row, for robust standard errors. `hc2` and `hc3` divide
+      this weight by 1 - h and (1 - h)^2, where h is the leverage (engine.leverage). They also sum `alone`, the rows of
+      leverage 1, which are left out, and `alone_c` by group of each grouping c
+    - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups], and `rows`; and
+      the same by the clusters of column number c of `Design.cluster_counts`: `part_s_of_c`, `part_k_of_c`, `rows_of_c`
     - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
-    - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2, where the state has the inverse of I (engine.leverage)
-    - `rectifier`, of a direction in their place: the sums of `information` of the loss of `rectified`, and what that counts
-    - `shape`, of the family at the trial values in the state under SHAPE: what the family names (`Family.shape_sums`)
-    - `separation`, of a direction given in place of the coefficients: the number of rows whose linear predictor it moves
-      towards their response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
+    - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2; the state has the inverse of I (engine.leverage)
+    - `rectifier`, with a direction as the coefficients: the sums of `information` for the loss of `rectified`, and its
+      counts
+    - `shape`: the sums that the family names (`Family.shape_sums`), at the trial values in the state under SHAPE
+    - `separation`, with a direction as the coefficients: the number of rows whose linear predictor it moves towards their
+      response (`along`), up or down away from it (`wrongly_up`, `wrongly_down`), and not at all (`left`)
 
-    `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`, `weight`,
-    `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and what
-    a row of the design matrix consists of: `groups` [rows, groupings], and the product of the numbers of each part as the fit has
-    them, `multipliers` [rows, parts].
+    `predictions` is a function of the same arguments that returns rows instead of sums: `eta`, `response`, `flag`,
+    `weight`, `outside`, each [rows] in the order of the blocks. `rows_of_design` returns `eta`, `flag`, `outside`, and the
+    content of a row of the design matrix: `groups` [rows, groupings], and the product of the numbers of each part on the
+    scale of the fit, `multipliers` [rows, parts].
     """
 
     def __init__(self, design: Design, signature: Signature):
@@ -219,8 +223,8 @@ class Passes:
         )
         self.rectifier = Pass(self, "rectifier", [rectifier])
         of_prior = sum_layout(design, derivative(design, self.parts))
-        self.jeffreys = Pass(self, "jeffreys", [Stage(of_prior, self._of_prior)])
-        self.null = self._whole("null", self._of_null, "loss", "residual", "weight")
+        self.jeffreys = Pass(self, "jeffreys", [Stage(of_prior, self._firth_terms)])
+        self.null = self._whole("null", self._null_terms, "loss", "residual", "weight")
         self.separation = self._whole("separation", self._directions, "along", "wrongly_up", "wrongly_down", "left")
 
     @cached_property
@@ -230,7 +234,7 @@ class Passes:
 
     @cached_property
     def shape(self) -> Pass:
-        return self._whole("shape", self._of_shape, *self.family.shape_sums)
+        return self._whole("shape", self._shape_terms, *self.family.shape_sums)
 
     @cached_property
     def scores(self) -> Pass:
@@ -239,7 +243,7 @@ class Passes:
             by, which = cluster_key(number), f"_of_{number}" if number else ""
             sums[f"rows{which}"] = Sum("rows", (), (by,))
             sums |= {f"{name}{which}": sum_ for name, sum_ in derivative(self.design, self.parts, by).items()}
-        stage = Stage(sum_layout(self.design, sums), self._of_clusters, crossed=bool(self.design.crossed))
+        stage = Stage(sum_layout(self.design, sums), self._cluster_scores, crossed=bool(self.design.crossed))
         return Pass(self, "scores", [stage])
 
     @cached_property
@@ -323,17 +327,20 @@ class Passes:
             "out_of_range": np.where(impossible, rows.repeats, 0.0),
             **evaluated.counted,
         }
-        # Of a response of 0 and 1 both are 0, and logarithms of factorials cost more than everything else together.
+        # If responses are 0 and 1, both sums are 0, and logarithms of factorials would cost more than everything else
+        # together.
         if self.family.counts_events and not (self.design.trials or self.design.weights):
             return values | {"saturated": 0.0, "base": 0.0}
         safe, weight = np.where(kept & ~impossible, y, 0.0), np.where(kept, rows.prior_weight, 1.0)
         saturated, base = self.family.saturated(safe), self.family.base(safe, weight)
         return values | {"saturated": rows.weight * saturated, "base": rows.frequency * base}
 
-    def _of_prior(self, evaluated: Evaluated) -> Values:
-        """Half the derivative of log|I| by the linear predictor: the leverage times the derivative of log(weight), over 2."""
-        curvature = evaluated.rows.weight * self.family.curvature(evaluated.eta, self.family.mean(evaluated.eta))
-        return {"residual": np.where(evaluated.rows.kept, 0.5 * curvature * evaluated.distance, 0.0)}
+    def _firth_terms(self, evaluated: Evaluated) -> Values:
+        """Half the derivative of log|I| by the linear predictor: the leverage times the derivative of log(weight), over 2. If the
+        link is not canonical, I is the observed information."""
+        rows = evaluated.rows
+        curvature = rows.weight * self.family.observed_slope(evaluated.eta, rows.y)
+        return {"residual": np.where(rows.kept, 0.5 * curvature * evaluated.distance, 0.0)}
 
     def _squares_over(self, power: int, evaluated: Evaluated) -> Values:
         """The squares over a power of 1 less the leverage."""
@@ -342,7 +349,7 @@ class Passes:
         squares = evaluated.squared["weight"]
         return {"weight": np.where(alone, 0.0, squares / np.where(alone, 1.0, left) ** power), "alone": alone}
 
-    def _of_clusters(self, evaluated: Evaluated) -> Values:
+    def _cluster_scores(self, evaluated: Evaluated) -> Values:
         within = evaluated.rows.in_clusters
         scores = {name: np.where(within, score, 0.0) for name, score in evaluated.scores.items()}
         return {"rows": evaluated.rows.frequency, **scores}
@@ -350,14 +357,14 @@ class Passes:
     def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
         return {"weight": np.where(evaluated.rows.in_clusters, evaluated.terms.weight, 0.0)}
 
-    def _of_shape(self, evaluated: Evaluated) -> Values:
+    def _shape_terms(self, evaluated: Evaluated) -> Values:
         rows = evaluated.rows
         y, weight = np.where(rows.kept, rows.y, 0.0), np.where(rows.kept, rows.prior_weight, 1.0)
         eta = np.where(rows.kept, evaluated.eta, 0.0)
-        values = self.family.of_shape(eta, y, weight, evaluated.state[SHAPE])
+        values = self.family.shape_terms(eta, y, weight, evaluated.state[SHAPE])
         return {name: np.where(rows.kept, rows.frequency * value, 0.0) for name, value in values.items()}
 
-    def _of_null(self, evaluated: Evaluated) -> Values:
+    def _null_terms(self, evaluated: Evaluated) -> Values:
         return {"loss": evaluated.terms.loss, "residual": evaluated.terms.score, "weight": evaluated.terms.weight}
 
     def _directions(self, evaluated: Evaluated) -> Values:
@@ -373,7 +380,7 @@ class Passes:
 
 
 def rows_in(calls: Iterable[Sequence[Any]]) -> int:
-    """How many rows some calls of a pass go through."""
+    """Return the number of rows that some calls of a pass read."""
     return sum(int(np.sum(counts)) for _, _, _, counts, *_ in calls)
 
 

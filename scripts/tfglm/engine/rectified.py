@@ -1,4 +1,4 @@
-"""What rows contribute to the search for directions that separate them (solvers.rectifier)."""
+"""The contribution of rows to the search for directions that separate them (solvers.rectifier)."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,8 +18,11 @@ COUNTED = ("candidate", *(f"short_{step}" for step in range(len(LADDER))))
 
 
 def side(rows: Rows, family: Family) -> np.ndarray:
-    """To which side a row may be moved without end: -1 or 1, as its response is the smallest or the largest that the family has;
-    0 if it lies between, or if the row takes no part. [rows]"""
+    """Return the direction in which a row may move without end, [rows].
+
+    It is -1 or 1 if the response is the smallest or the largest of the family; 0 if it is in between, or if the row takes
+    no part.
+    """
     sides = (rows.y == family.largest).astype(float) - (rows.y == family.smallest)
     return np.where(rows.kept, sides, 0.0)
 
@@ -31,19 +34,19 @@ def rectified(
     direction: np.ndarray,
     state: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray | float]:
-    """Loss of rows, its derivatives by what a direction adds to their linear predictor, and counts.
+    """Return the loss of rows, its derivatives by the change of their linear predictor along a direction, and counts.
 
-    A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row whose response lies between the ends, or which in an earlier
-    round had less than the least margin, is not to be moved: its loss is movement^2 / 2.
+    A candidate's loss is max(0, 1 - side * movement)^2 / 2. A row must not move if its response is between the ends, or if
+    it had less than the least margin in an earlier round: its loss is movement^2 / 2.
 
     Parameters
     ----------
     rows
         Some rows.
     family
-        Says which responses are at an end.
+        The family, which defines the ends of the range of responses.
     along
-        What a direction [p] adds to their linear predictor, [rows].
+        The change of their linear predictor along a direction [p], [rows].
     direction
         The direction, [p].
     state

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tfglm.data.folds import of_rows, stored_name
+from tfglm.data.folds import folds_of_rows, stored_name
 from tfglm.data.shards import MISSING, codes_name
 from tfglm.design import transforms
 from tfglm.design.design import Design
@@ -31,7 +31,7 @@ MISSING_VALUE = -3
 """Flag of a row that lacks a value, and of padding."""
 
 NOT_FINITE = -4
-"""Flag of a row for which a function of the formula has no finite value, as the logarithm of 0."""
+"""Flag of a row for which a function of the formula has no finite value, such as the logarithm of 0."""
 
 WITHOUT_ESTIMATE = -5
 """Flag of a row with a level whose training rows have no part in the fit: none has a weight, or all were left out. Only
@@ -51,7 +51,7 @@ CLUSTER = "cluster"
 
 
 def cluster_key(number: int) -> str:
-    """The same for one of `Design.cluster_counts`, and the name of its table."""
+    """Return the key of the clusters of column `number` of `Design.cluster_counts`, which is also the name of their table."""
     return f"{CLUSTER}/{number}" if number else CLUSTER
 
 
@@ -68,8 +68,11 @@ class Multiplier:
 
 
 class Rows:
-    """`count` rows of some blocks, read as `columns`. Each quantity, [rows], is made when it is first asked for. `tables` are
-    those of `table_keys` for this shard, and `positions` those of the design (`positions_of`)."""
+    """`count` rows of some blocks, read as `columns`.
+
+    Each quantity, [rows], is computed when it is first used. `tables` come from `table_keys` for this shard, and
+    `positions` from the design (`positions_of`).
+    """
 
     def __init__(
         self,
@@ -91,16 +94,16 @@ class Rows:
         return values
 
     def number(self, column: str) -> np.ndarray:
-        """The values of a number column, NaN for missing ones."""
+        """Return the values of a number column, NaN for missing values."""
         key = f"number/{column}"
         return self.looked_up(key, column) if key in self._tables else self._stored(column)
 
     def _stored(self, column: str) -> np.ndarray:
-        """Numbers that are stored as they are."""
+        """Return numbers that are stored without codes."""
         return self._columns[column].astype(float)
 
     def _codes(self, column: str) -> str:
-        """Where the codes of a column are: there, or in a column of their own."""
+        """Return the column with the codes of a column: the same one, or a column of its own."""
         apart = codes_name(column)
         return apart if apart in self._columns else column
 
@@ -154,8 +157,8 @@ class Rows:
 
     @cached_property
     def _grouped(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each grouping the group of coefficients of a row, 0 where there is none, unsigned [groupings, rows]; and the
-        reason, 0 or negative."""
+        """For each grouping the group of coefficients of each row, 0 for none, unsigned [groupings, rows]; and the reason
+        for having none, 0 or negative."""
         flag = self.looked_up("missing", MISSING)
         groupings, signed = self._design.groupings, self._design.group_type
         groups = np.empty((len(groupings) + (self._design.cluster is not None), self._count), signed)
@@ -182,8 +185,8 @@ class Rows:
 
     @property
     def groups(self) -> np.ndarray:
-        """For each grouping the group of a row, and last the cluster of the first column, if there are any; some group where
-        there is none."""
+        """The group of each row in each grouping, [groupings, rows]. With clustered errors the last entry is the cluster in
+        the first column of clusters. Rows without a group have an arbitrary one."""
         return self._grouped[0]
 
     @cached_property
@@ -200,7 +203,7 @@ class Rows:
         return flag
 
     def folds(self, checksums: np.ndarray) -> np.ndarray:
-        """The fold of each row, [rows]. `checksums` are those of the response in the blocks that the rows are of."""
+        """Return the fold of each row, [rows]. `checksums` are the checksums of the response in the blocks of the rows."""
         of_design, groups = self._design.folds, self._design.groups_of_folds
         assert of_design
         if groups:
@@ -208,15 +211,16 @@ class Rows:
         of_collapsed = stored_name(self._design.response or "", of_design.number)
         if of_collapsed in self._columns:
             return self._columns[of_collapsed]
-        return of_rows(checksums, self._count, of_design.number)
+        return folds_of_rows(checksums, self._count, of_design.number)
 
     def leave_out(self, which: np.ndarray) -> None:
-        """Let these rows take no part, as those with a separated level; before anything is asked of the rows but numbers."""
+        """Exclude these rows, such as rows with a separated level. Call it before using any quantity of the rows except
+        numbers."""
         self.flag = np.where((self.flag >= 0) & which, np.int32(SEPARATED_LEVEL), self.flag)
 
     @cached_property
     def outside(self) -> np.ndarray:
-        """Whether a number lies outside the range that a spline has learnt, and is taken for the end of it."""
+        """Whether a number is outside the range that a spline has learnt, so that the spline uses the end of the range."""
         outside = np.zeros(self._count, bool)
         for factor in self._design.numeric:
             key = f"outside/{factor.name}"
@@ -228,12 +232,12 @@ class Rows:
 
     @property
     def repeats(self) -> np.ndarray | float:
-        """How many rows it stands for, whether it takes part or not."""
+        """The number of rows that each row represents, whether it takes part or not."""
         return self.number(self._design.frequency) if self._design.frequency else 1.0
 
     @cached_property
     def frequency(self) -> np.ndarray:
-        """How many rows it stands for: 0 for a row that takes no part."""
+        """The number of rows that each row represents: 0 for a row that takes no part."""
         kept = self.flag >= 0
         for column in (self._design.frequency, self._design.weights, self._design.trials):
             if column:
@@ -341,20 +345,20 @@ def rows_of(
     Parameters
     ----------
     design
-        What the rows are read for.
+        The design that reads the rows.
     signature
-        Which columns the shards have, and of which types.
+        The columns of the shards and their types.
     call
         `(paths, checksums, blocks, counts, *tables)`, as `Workload` makes it.
     positions
-        Of the groups of each grouping (`positions_of`).
+        The positions of the groups of each grouping (`positions_of`).
     orders
-        In which order each block is read: multiplier and offset of `kernels.in_runs`, int32 [blocks of a call, 2]. By default
-        as it lies.
+        The order in which each block is read: multiplier and offset of `kernels.in_runs`, int32 [blocks of a call, 2]. By
+        default the stored order.
 
     Yields
     ------
-    Rows that are valid until the next are read.
+    Rows, which are valid until the next rows are read.
     """
     paths, expected, blocks, counts, files, *tables = call
     keys, of_file = table_keys(design, signature)[1:], {}

@@ -27,15 +27,15 @@ class Sum:
 
 
 class SumLayout:
-    """Where each sum stands in one vector; equal sums once, whatever their names. `sizes` are the numbers of groups of the
-    groupings, in the order in which a row has them."""
+    """The positions of sums in one vector; equal sums are stored once under several names. `sizes` are the numbers of
+    groups of the groupings, in the order of the groupings of a row."""
 
     def __init__(self, sums: Mapping[str, Sum], sizes: Mapping[Hashable, int]):
         self._names = {name: replace(sum_, numbers=tuple(sorted(sum_.numbers))) for name, sum_ in sums.items()}
         self._sizes, self._groupings = dict(sizes), list(sizes)
         self._starts: dict[Sum, int] = {}
         self.size = 0
-        """How many numbers there are."""
+        """The number of numbers."""
         for sum_ in self._names.values():
             if sum_ not in self._starts:
                 self._starts[sum_] = self.size
@@ -43,11 +43,11 @@ class SumLayout:
 
     @property
     def sums(self) -> list[Sum]:
-        """The different sums in the order in which they stand."""
+        """The different sums in their order."""
         return list(self._starts)
 
     def size_of(self, sum_: Sum) -> int:
-        """How many numbers it has."""
+        """The number of numbers in the vector."""
         return math.prod(self._shape(sum_))
 
     def cut(self, first: int, last: int) -> "SumLayout":
@@ -60,7 +60,7 @@ class SumLayout:
 
     @cached_property
     def _products(self) -> dict[Product, tuple[int | None, np.ndarray, np.ndarray, np.ndarray]]:
-        """Of each product that is summed: where its sum over all rows stands, and the jobs of `kernels.add_by_group`,
+        """For each product to sum: the position of its sum over all rows, and the jobs of `kernels.add_by_group`,
         `add_by_pair` and `add_by_triple`."""
         in_fours = {
             (product, job[4]) for four, jobs in self._fours.items() for product in four for job in jobs.tolist()
@@ -109,17 +109,18 @@ class SumLayout:
         Parameters
         ----------
         sums
-            What has been summed so far, [size].
+            The sums so far, [size].
         values
-            By name, [rows] each; already summed if they are by no group.
+            Values by name, [rows] each; or already summed, if they are by no group.
         numbers
-            Gives the multipliers, [numbers, rows], and is asked if the sums have any.
+            Returns the multipliers, [numbers, rows]; it is called if the sums have any.
         groups
-            Of each row, [groupings, rows].
+            The groups of each row, [groupings, rows].
         """
         products: dict[tuple[str, tuple[int, ...]], np.ndarray] = {}
 
-        # No function that calls itself, which would be garbage that keeps the rows, and their memory from the next ones.
+        # A function that calls itself would be a reference cycle, which keeps the rows alive, and their memory from the
+        # next rows.
         def product(value: str, multipliers: tuple[int, ...]) -> np.ndarray:
             multiplied = np.asarray(values[value])
             for end in range(1, len(multipliers) + 1):
@@ -155,7 +156,7 @@ class SumLayout:
 
 
 def concatenated(layouts: Sequence[SumLayout], vector: np.ndarray) -> dict[str, np.ndarray]:
-    """The sums by name of layouts that stand one after the other in a vector, as views of it."""
+    """Return the sums by name of layouts that follow each other in a vector, as views of it."""
     parts = np.split(vector, np.cumsum([layout.size for layout in layouts])[:-1])
     return {
         name: value for layout, part in zip(layouts, parts, strict=True) for name, value in layout.unpack(part).items()

@@ -1,7 +1,7 @@
-"""Steps of an online solver: pure functions that go through some blocks of rows batch by batch.
+"""Steps of an online solver: pure functions that process some blocks of rows batch by batch.
 
-In float32, but for what the solver shares between workers. Runs of some rows of a block are taken in the order of an affine
-sequence, (multiplier * i + offset) mod runs: the rows lie in random order in the shards already.
+They use float32, except for values that workers share. A block is read in runs of some rows, in the order of an affine
+sequence, (multiplier * i + offset) mod runs; the rows are already in random order in the shards.
 """
 
 import json
@@ -24,9 +24,9 @@ SMALL = np.float32
 
 
 class Schedule(NamedTuple):
-    """What a call has to know besides the data.
+    """The inputs of a call besides the data.
 
-    `mean_weight` is the mean weight of a row; `unit` that of the response and of the coefficients.
+    `mean_weight` is the mean weight of a row; `unit` is the unit of the response and of the coefficients.
     """
 
     rate: float
@@ -60,7 +60,7 @@ class Updates:
 
     @cached_property
     def task(self) -> Task:
-        """What an executor is told, to run the same (`updates_of`)."""
+        """The specification with which an executor runs the same updates (`updates_of`)."""
         settings = {"signature": asdict(self.signature), "solver": self.solver, "batch_size": self.batch_size}
         return Task("update", Document.of(self.design.as_json), json.dumps(settings))
 
@@ -134,8 +134,8 @@ def updates_of(design: str, settings: Mapping[str, Any]) -> Updates:
 
 
 def orders(counts: Sequence[int], random: np.random.Generator | None) -> np.ndarray:
-    """Multiplier and offset of the order of the rows of each block (`kernels.in_runs`), int32 [blocks, 2]; as they lie without
-    `random`."""
+    """Return multiplier and offset of the order of the rows of each block (`kernels.in_runs`), int32 [blocks, 2]. Without
+    `random` it is the stored order."""
     affine = np.tile(np.array([1, 0], np.int32), (len(counts), 1))
     if random is None:
         return affine

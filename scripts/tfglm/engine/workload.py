@@ -23,7 +23,7 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine import division, updates  # noqa: F401  registers how passes are divided
 from tfglm.engine.blocks import AT_ONCE, Input, Signature
 from tfglm.engine.cutting import Cutting, cut
-from tfglm.engine.folds import dealt
+from tfglm.engine.folds import assign_folds
 from tfglm.engine.passes import Pass, Passes, Sums
 from tfglm.engine.rows import (
     LEFT_OUT,
@@ -43,10 +43,10 @@ DEFAULT_CUTTING = Cutting()
 class Workload:
     """The rows of one split, cut into calls.
 
-    `excluded` holds for some groupings the groups (their numbers) whose rows take no part; `unseen` for some factors the level
-    that stands for values which no training row has (else rows with such a value take no part). `share` is how much of each
-    file is used. Rows that one of the directions in `left_out` [directions, p] moves by more than 1 take no part either, nor do
-    those of groups that are `unknown`, as their coefficients have no estimate.
+    `excluded` has, for some groupings, the groups (by number) whose rows take no part. `unseen` has, for some factors, the
+    level that replaces values which no training row has; without it, rows with such a value take no part. `share` is the
+    share of each file that is used. Two more kinds of rows take no part: those that move by more than 1 along one of the
+    directions in `left_out` [directions, p], and those of groups that are `unknown`, whose coefficients have no estimate.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Workload:
         self._columns: dict[tuple[int, str], tuple[list[str], list[int]]] = {}
 
     def without(self, excluded: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
-        """The same shards with other groups left out."""
+        """Return the same shards with other groups excluded."""
         return self._changed(excluded, self.share, self.left_out)
 
     def without_estimates(self, unknown: Mapping[tuple[str, ...], frozenset[int]]) -> "Workload":
-        """The same rows without those of these groups."""
+        """Return the same rows without the rows of these groups."""
         other = self._changed(self.excluded, self.share, self.left_out)
         other.unknown = dict(unknown)
         return other
 
     def along(self, left_out: np.ndarray) -> "Workload":
-        """The same rows without those that these directions [directions, p] move by more than 1."""
+        """Return the same rows without those that move by more than 1 along these directions [directions, p]."""
         return self._changed(self.excluded, self.share, np.vstack([self.left_out, left_out]))
 
     def with_design(self, design: Design) -> "Workload":
-        """The same rows for a design that differs in its family, or in what responses and offsets are counted from, alone."""
+        """Return the same rows for a design that differs only in its family, or in the origin of responses and offsets."""
         return Workload(
             design, self.files, self.split, self.excluded, self.unseen, self.share, self.cutting, self.left_out
         )
@@ -154,11 +154,11 @@ class Workload:
 
     @cached_property
     def calls(self) -> dict[Signature, list[tuple]]:
-        """The arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
+        """Return the arguments (paths, checksums, blocks, counts, *tables) of each call, by signature.
 
-        Shapes: paths and checksums as `blocks.BlockReader` takes them; blocks, the numbers of the first of some
-        (`blocks.AT_ONCE`), and counts of their rows, int32 [blocks of a call], where those with no rows come last;
-        tables [files of a call, entries], but for the first of `rows.table_keys`, [shards of a call].
+        `blocks.BlockReader` defines paths and checksums. `blocks` has the number of the first of some blocks
+        (`blocks.AT_ONCE`), and `counts` their rows, int32 [blocks of a call]; entries without rows come last. Tables are
+        [files of a call, entries], except that those of the first of `rows.table_keys` are [shards of a call].
         """
         return self._cut_into(self._numbers_of_calls("information"))
 
@@ -188,7 +188,7 @@ class Workload:
         return calls
 
     def shards_alone(self) -> Iterator[tuple[IngestedFile, Shard, Signature, tuple]]:
-        """Each shard with the call that reads it and no other, whose rows come in the order of the shard."""
+        """Yield each shard with the call that reads only this shard, with rows in the order of the shard."""
         for signature, shards in self._alike.items():
             for used in self._used(shards):
                 file, shard, *_ = used
@@ -197,8 +197,10 @@ class Workload:
     def epoch(
         self, order: np.random.Generator | None, fewest_calls: int
     ) -> list[tuple[Signature, tuple[np.ndarray, ...]]]:
-        """Calls that together have each row once, in random order if `order` is given: arguments as in `calls`, but for the
-        orders of rows (`updates.orders`) before them."""
+        """Return calls that together have each row once, in random order if `order` is given.
+
+        The arguments are as in `calls`, with the orders of rows (`updates.orders`) before them.
+        """
         calls = []
         for alone, shards in self._alike.items():
             used = self._used(shards)
@@ -223,7 +225,7 @@ class Workload:
         return calls if order is None else [calls[place] for place in order.permutation(len(calls))]
 
     def _used(self, shards: list[tuple[IngestedFile, Shard, np.ndarray]]) -> list[tuple]:
-        """Of each file the first shards, as (file, shard, checksums, rows), that together have the share."""
+        """Return the first shards of each file that together have the share, as (file, shard, checksums, rows)."""
         of_file: dict[str, float] = {}
         for file, shard, _ in shards:
             of_file[file.manifest.file] = of_file.get(file.manifest.file, 0.0) + self.share * shard.rows
@@ -236,7 +238,7 @@ class Workload:
         return used
 
     def _signature(self, file: IngestedFile) -> Signature:
-        """That of a call which reads one shard of the file."""
+        """Return the signature of a call that reads one shard of the file."""
         inputs = []
         for column in self._read(file):
             size = 1
@@ -255,14 +257,16 @@ class Workload:
                 read.append(file.codes(name))
         folds = self.design.folds
         if folds and folds.fold is not None and not folds.groups:
-            # Of collapsed rows, whose places do not tell it.
+            # Collapsed rows store the fold, because their places do not determine it.
             known = stored_name(self.design.response or "", folds.number)
             read += [column for column in file.manifest.columns if column.name == known]
         return list(dict.fromkeys(read))
 
     def _call(self, signature: Signature, pieces: list[tuple], at_once: int = AT_ONCE) -> tuple:
-        """The call that reads these pieces of shards, (file, shard, checksums, rows, first): from a multiple of a block on, so
-        many blocks at once."""
+        """Return the call that reads these pieces of shards, (file, shard, checksums, rows, first).
+
+        Each piece starts at a multiple of the number of blocks read together.
+        """
         keys = table_keys(self.design, signature)[1:]
         names = [column.column for column in signature.inputs]
         paths = np.full((signature.shards, len(names)), os.devnull, object)
@@ -286,7 +290,7 @@ class Workload:
         return paths, expected, *blocks, of_shard, *map(np.stack, zip(*tables, strict=True))
 
     def _columns_of(self, file: IngestedFile, shard: Shard, names: list[str]) -> tuple[list[str], list[int]]:
-        """Where the columns of a shard are, and their numbers."""
+        """The positions of the columns of a shard, and their numbers."""
         key = id(file), shard.path
         if key not in self._columns:
             folder = (file.folder / shard.path).resolve()
@@ -300,7 +304,7 @@ class Workload:
         return self._tables_of_files[id(file)]
 
     def table(self, file: IngestedFile, signature: Signature, key: str) -> np.ndarray:
-        """What each code of a column stands for, as `table_keys` names it."""
+        """Return the number for each code of a column in the table with this name (`table_keys`)."""
         sizes = {column.column: column.table_size for column in signature.inputs}
         if key == "missing":
             patterns = [
@@ -345,8 +349,8 @@ class Workload:
             numbered.append(cluster_numbers(clusters, self.files, self.design.required))
             if len(numbered[-1]) != clusters.count:
                 raise UserError(
-                    f"models.{self.design.model}: the shards have {len(numbered[-1]):,} values of `{clusters.column}`, the "
-                    f"clusters, where the design has {clusters.count:,}: they belong to different data\n"
+                    f"models.{self.design.model}: the shards have {len(numbered[-1]):,} clusters (values of "
+                    f"`{clusters.column}`), and the design has {clusters.count:,}: they come from different data\n"
                     "  delete the results and run again"
                 )
         return numbered
@@ -356,7 +360,7 @@ class Workload:
         folds, groups = self.design.folds, self.design.groups_of_folds
         assert folds and groups
         numbered = cluster_numbers(groups, self.files, self.design.required)
-        dealt_to = dealt(written(numbered["value"]).to_list(), folds.number)
+        dealt_to = assign_folds(written(numbered["value"]).to_list(), folds.number)
         numbers = numbers_by_code(groups, numbered.with_columns(cluster=pl.Series(dealt_to)), file)
         return padded(numbers, sizes[file.codes(groups.column).name], np.int32)
 

@@ -50,13 +50,22 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
     "tweedie": {"log": Tweedie},
     "multinomial": {"softmax": Multinomial},
 }
-"""What makes a family, by the names that the config has for family and link, the default link first."""
+"""The classes of the families, by the config's names of family and link, the default link first."""
 
 
 @lru_cache(maxsize=256)
 def family_of(name: str, link: str | None = None, theta: float | None = None, power: float | None = None) -> Family:
-    """The family of that name with a link, by default its first, and the shape `theta` or `power`, if it has one that is
-    known."""
+    """Return the family of that name with a link (by default its first), and with the shape `theta` or `power`, if it is
+    known.
+
+    >>> logistic = family_of("binomial")
+    >>> logistic.mean(np.array([0.0, np.log(3)])).round(9)
+    array([0.5 , 0.75])
+    >>> logistic.loss(np.array([0.0]), np.array([1.0])) == np.log(2)
+    array([ True])
+    >>> family_of("negative_binomial", theta=2.0).variance(np.array([4.0]))  # mean + mean^2 / theta
+    array([12.])
+    """
     links = LINKS[name]
     make = links[link or next(iter(links))]
     shape = {name: value for name, value in (("theta", theta), ("power", power)) if value is not None}
@@ -69,4 +78,4 @@ def family_of_fit(fit: Mapping) -> Family:
 
 
 FAMILIES: dict[str, Family] = {name: family_of(name) for name in LINKS}
-"""By the names that the config has for them, each with its default link."""
+"""The families by their names in the config, each with its default link."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tfglm.families.family import Family, Response, Terms, ranges
+from tfglm.families.family import Family, Law, Response, Terms, ranges
 
 
 class Binomial(Family):
@@ -50,7 +50,7 @@ class Binomial(Family):
         score, information = np.empty((2, len(eta)), eta.dtype)
         small = np.abs(eta)
         np.exp(np.negative(small, out=small), out=small)  # NumPy's exponential is faster than numba's
-        loss, pearson = binomial_rows.of_rows(eta, small, y, weight, unit, score, information)
+        loss, pearson = binomial_rows.binomial_rows(eta, small, y, weight, unit, score, information)
         return Terms(loss, pearson, score, information)
 
     def load(self) -> None:
@@ -69,12 +69,19 @@ class Binomial(Family):
         events = weight * y
         return log_factorial(weight + 1.0) - log_factorial(events + 1.0) - log_factorial(weight - events + 1.0)
 
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        if not np.all(weight == np.round(weight)):
+            return None
+        return Law(stats.binom(weight, mean), np.round(y * weight), steps=True)
+
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         if trials:
             if response.minimum < 0 or response.kind != "integer":
                 return f"with trials needs a response that counts events, {ranges(response)}"
             return None
-        # With weights, as in R, a share of so many trials.
+        # With weights, the response is a share of so many trials, as in R.
         between = self.smallest <= response.minimum and response.maximum <= self.largest
         if between if weights else response.levels == [0.0, 1.0]:
             return None

@@ -13,14 +13,15 @@ WORDS: dict[str, tuple[str, str, str | None]] = {
     "probit": ("probit regression of the probability of", "difference in the probit", None),
     "cloglog": ("complementary log-log regression of the probability of", "log hazard ratio", "hazard_ratio"),
 }
-"""What a fit is called, a coefficient, and its exponential."""
+"""By link, the names of a fit, of a coefficient, and of its exponential."""
 
 
 class BinomialLink(LinkedFamily, Binomial):
     """P(event) = mu(eta); loss -y log(mu) - (1 - y) log(1 - mu).
 
-    With the hazards h1 = mu' / mu and h0 = mu' / (1 - mu), which keep their digits where the probability is near 0 or 1, the
-    score is (1 - y) h0 - y h1, the expected information h1 h0, and the observed one (1 - y) h0' - y h1'.
+    With the hazards h1 = mu' / mu and h0 = mu' / (1 - mu), the score is (1 - y) h0 - y h1, the expected information is h1
+    h0, and the observed information is (1 - y) h0' - y h1'. The hazards keep their digits if the probability is near 0 or
+    1.
     """
 
     links: ClassVar[dict[str, Link]] = {"probit": Probit(), "cloglog": ComplementaryLogLog()}
@@ -58,7 +59,7 @@ class BinomialLink(LinkedFamily, Binomial):
         return (1.0 - y) * down - y * up
 
     def load(self) -> None:
-        """Nothing: the loops are those of the logit."""
+        """Load nothing: the loops belong to the logit link."""
 
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
         kept, (up, down) = weight > 0, self._link.hazards(eta)

@@ -1,4 +1,4 @@
-"""The loop over the rows of a logistic regression, in which a fit spends much of its time; compiled by numba once a machine."""
+"""The loop over the rows of a logistic regression, where a fit spends much of its time; compiled by numba once per machine."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ FACTORS = 512
 
 
 @compiled
-def of_row(eta, small, y, weight):
+def binomial_row(eta, small, y, weight):
     """Score, information, Pearson statistic and loss of a row, the loss without its part log(1 + small)."""
     # In no branch: which one a row takes cannot be foreseen, and a wrong guess costs as much as ten rows.
     inverse = 1.0 / (1.0 + small)
@@ -28,7 +28,7 @@ def of_row(eta, small, y, weight):
 
 
 @compiled
-def of_rows(eta, small, y, weight, unit, score, information):
+def binomial_rows(eta, small, y, weight, unit, score, information):
     """Loss and Pearson statistic of some rows; sets `score` to the derivative of the loss by eta, and `information` to the
     weights in the information matrix. `small` is exp(-|eta|); each [rows]. `unit` says that each weight is 0 or 1."""
     losses, pearsons = np.zeros(LANES), np.zeros(LANES)
@@ -41,12 +41,12 @@ def of_rows(eta, small, y, weight, unit, score, information):
         for start in range(0, whole, LANES):
             for lane in range(LANES):
                 i = start + lane
-                to_score[i], to_information[i], pearson, loss = of_row(e[i], s[i], of_y[i], w[i])
+                to_score[i], to_information[i], pearson, loss = binomial_row(e[i], s[i], of_y[i], w[i])
                 pearsons[lane] += pearson
                 losses[lane] += loss
                 factors[lane] *= 1.0 + w[i] * s[i]
         for i in range(whole, len(e)):
-            to_score[i], to_information[i], pearson, loss = of_row(e[i], s[i], of_y[i], w[i])
+            to_score[i], to_information[i], pearson, loss = binomial_row(e[i], s[i], of_y[i], w[i])
             pearsons[i - whole] += pearson
             losses[i - whole] += loss
             factors[i - whole] *= 1.0 + w[i] * s[i]

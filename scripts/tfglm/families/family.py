@@ -1,4 +1,4 @@
-"""What a family of distributions has to say of itself."""
+"""The interface of a family of distributions."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Terms(NamedTuple):
 
 
 class LikelihoodSums(NamedTuple):
-    """What the likelihood at the estimate is made of, summed over the rows: `loss`, `saturated` and `base` of the family, the
-    number of `rows` and their `weight_sum`."""
+    """The sums over the rows that determine the likelihood at the estimate: `loss`, `saturated` and `base` of the family,
+    the number of `rows` and their `weight_sum`."""
 
     loss: float
     saturated: float
@@ -31,9 +31,26 @@ class LikelihoodSums(NamedTuple):
     weight_sum: float
 
 
+class Dispersed(NamedTuple):
+    """The part of minus the log-likelihood that depends on log phi alone, and its derivatives."""
+
+    value: float
+    slope: float
+    curvature: float
+
+
+class Law(NamedTuple):
+    """The distributions of rows: one of scipy.stats, and the `value` of the response in its unit. `steps` says whether its
+    distribution function has steps, at whole numbers."""
+
+    distribution: Any
+    value: np.ndarray
+    steps: bool
+
+
 @dataclass(frozen=True)
 class Response:
-    """What is known of the response in the training rows. `levels` are its values, if it is a factor."""
+    """Facts about the response in the training rows. `levels` are its values, if it is a factor."""
 
     name: str
     kind: str
@@ -43,12 +60,12 @@ class Response:
 
 
 class Family(ABC):
-    """The mathematics of a family with its link, and the words for it.
+    """The mathematics of a family with its link, and its words for pages and tables.
 
-    Functions of rows take the linear predictor eta and the response y, float arrays of shape [rows]. The loss of a row is minus
-    its log-likelihood at weight and dispersion 1, less what depends on y alone. With a canonical link, as here unless a class
-    says otherwise, `mean(eta) - y` is the first derivative of the loss by eta, and `variance(mean(eta))` the second, which is
-    also the derivative of the mean. `families.linked` has the others.
+    Functions of rows take the linear predictor eta and the response y, float arrays of shape [rows]. The loss of a row is
+    minus its log-likelihood at weight and dispersion 1, without the terms that depend on y alone. The link is canonical,
+    unless a class says otherwise. Then the first derivative of the loss by eta is `mean(eta) - y`, and the second is
+    `variance(mean(eta))`, which is also the derivative of the mean. `families.linked` has the other links.
     """
 
     name: ClassVar[str]
@@ -64,13 +81,13 @@ class Family(ABC):
     theta: float | None = None
     """The shape of a negative binomial."""
     power: float | None = None
-    """Of the mean that the variance of a Tweedie distribution is in proportion to."""
+    """The power of the mean that the variance of a Tweedie distribution is proportional to."""
     shape_is_known: bool = True
     """Whether it has neither, or is given it."""
     shape_name: ClassVar[str] = ""
-    """What design and config call it."""
+    """The name of the shape in design and config."""
     shape_sums: ClassVar[tuple[str, ...]] = ()
-    """What `of_shape` says of rows."""
+    """The sums that `shape_terms` returns."""
     dispersion_known: ClassVar[bool] = True
     """Whether the variance of the response is known from its mean alone. If not, it is estimated."""
     quadratic: ClassVar[bool] = False
@@ -86,15 +103,15 @@ class Family(ABC):
     """Whether many levels with few rows each bias the other coefficients (incidental parameters: Neyman & Scott 1948)."""
 
     regression: str
-    """What a fit is called, before the name of the response."""
+    """The name of a fit, before the name of the response."""
     effect: str
     """What a coefficient is."""
     ratio: str | None = None
-    """What exp(coefficient) is, as a column of the table of coefficients; None if it is nothing of interest."""
+    """The name of exp(coefficient), as a column of the table of coefficients; None if it is of no interest."""
     predicted: ClassVar[str] = "mean"
-    """What the mean is called, as a column of predictions."""
+    """The name of the mean, as a column of predictions."""
     metrics: ClassVar[Literal["means", "counts", "events", "deviances", "classes"]]
-    """The metrics by which predictions are judged (results.metrics)."""
+    """The metrics that evaluate predictions (results.metrics)."""
 
     @abstractmethod
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -102,7 +119,7 @@ class Family(ABC):
 
     @abstractmethod
     def tensor_loss(self, tf: Any, eta: Any, y: Any) -> Any:
-        """The same of tensors; `tf` is the module TensorFlow, which this room does not import."""
+        """Return the loss of tensors; `tf` is the module TensorFlow, which this package does not import."""
 
     @abstractmethod
     def mean(self, eta: np.ndarray) -> np.ndarray:
@@ -132,8 +149,12 @@ class Family(ABC):
         """The second derivative of the loss by eta."""
         return self.variance(self.mean(eta))
 
+    def observed_slope(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The third derivative of the loss by eta."""
+        return self.curvature(eta, self.mean(eta))
+
     def is_valid(self, eta: np.ndarray) -> np.ndarray:
-        """Which linear predictors have a mean."""
+        """Return which linear predictors have a mean."""
         return np.ones(np.shape(eta), bool)
 
     def interval(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -141,11 +162,11 @@ class Family(ABC):
         return self.mean(lower), self.mean(upper)
 
     def log_odds(self, eta: np.ndarray) -> np.ndarray:
-        """Of the mean, where it is a probability."""
+        """The logarithm of the odds of the mean, if the mean is a probability."""
         return eta
 
     def in_range(self, y: np.ndarray) -> np.ndarray:
-        """Which responses the family can have."""
+        """Return which responses the family allows."""
         return (y >= self.smallest) & (y <= self.largest)
 
     @abstractmethod
@@ -161,6 +182,10 @@ class Family(ABC):
         """Why the family cannot have this response, as the end of a sentence; None if it can. `trials` and `weights` say whether
         the model has a column of each."""
 
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
+        """The distributions of rows with these means and prior weights; None if their distribution functions are not known."""
+        return None
+
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
         """What some rows contribute.
 
@@ -174,7 +199,7 @@ class Family(ABC):
             Whether all others have weight 1.
         """
         kept, mean = weight > 0, self.mean(eta)
-        # What takes no part may have any mean.
+        # A row that takes no part may have any mean.
         score = np.where(kept, mean - y, 0.0) * weight
         information = np.where(kept, self.variance(mean) * weight, 0.0)
         loss = np.where(kept, self.loss(eta, y) * weight, 0.0)
@@ -182,8 +207,11 @@ class Family(ABC):
         pearson = score * np.divide(score, information, out=np.zeros_like(score), where=information > 0)
         return Terms(float(loss.sum()), float(pearson.sum()), score, information)
 
-    def of_shape(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray) -> dict[str, np.ndarray]:
-        """What `shape_sums` names, of each row with prior weights, at a trial shape, from which that is estimated."""
+    def shape_terms(
+        self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return the values named in `shape_sums` for each row with prior weights, at a trial shape. The shape is estimated
+        from their sums."""
         raise NotImplementedError(f"family {self.name} has no shape to estimate")
 
     @property
@@ -195,14 +223,20 @@ class Family(ABC):
         """Load the loops of `terms`, or compile them, if there are any."""
 
     def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Whether groups have no finite estimate: their responses are all at one end of the range. `response` is the sum of
-        weight * y in each group, `weight` that of the weights, [groups]."""
+        """Return whether groups have no finite estimate, because all their responses are at the same end of the range.
+
+        `response` is the sum of weight * y in each group, `weight` the sum of the weights, [groups].
+        """
         ends = [end for end in (self.smallest, self.largest) if np.isfinite(end)]
         return np.logical_or.reduce([response == end * weight for end in ends])
 
     def log_likelihood(self, sums: LikelihoodSums) -> float | None:
-        """Maximised log-likelihood; None if the family has none that can be told."""
+        """Return the maximised log-likelihood; None if it cannot be computed for the family."""
         return -sums.loss + sums.base
+
+    def dispersed(self, log_phi: float, sums: LikelihoodSums) -> Dispersed:
+        """Return the part of minus the log-likelihood that depends on log phi alone: without loss / phi."""
+        raise NotImplementedError(f"family {self.name} has no likelihood with an unknown dispersion")
 
     def dispersion(self, loss: float, pearson: float, df_residual: float) -> float:
         """Variance of the response in units of `variance`, if it is not known estimated from the sums of a pass."""

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfglm.families.family import LikelihoodSums
+from tfglm.families.family import Dispersed, Law, LikelihoodSums
 from tfglm.families.linked import PositiveFamily
 from tfglm.families.links import Inverse, Link, Log
 
@@ -34,6 +34,11 @@ class Gamma(PositiveFamily):
     def saturated(self, y: np.ndarray) -> np.ndarray:
         return 1.0 + np.log(np.where(y > 0, y, 1.0))
 
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        return Law(stats.gamma(weight / dispersion, scale=mean * dispersion / weight), y, steps=False)
+
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """0: `saturated` has all that the likelihood needs of the responses."""
         return np.zeros_like(y)
@@ -50,3 +55,13 @@ class Gamma(PositiveFamily):
         shape = sums.weight_sum / deviance
         constant = shape * np.log(shape) - gammaln(shape)
         return float(shape * (log_y - sums.loss) - log_y + sums.weight_sum * constant)
+
+    def dispersed(self, log_phi: float, sums: LikelihoodSums) -> Dispersed:
+        """With k = 1 / phi the log-likelihood is -k loss + n (k log k - log gamma(k)) + (k - 1) sum of log y."""
+        from scipy.special import digamma, gammaln, polygamma
+
+        k, rows, log_y = np.exp(-log_phi), sums.rows, sums.saturated - sums.weight_sum
+        value = log_y * (k - 1) + rows * (k * np.log(k) - float(gammaln(k)))
+        slope = log_y + rows * (np.log(k) + 1 - float(digamma(k)))
+        curvature = rows * (1 / k - float(polygamma(1, k)))
+        return Dispersed(-value, k * slope, -k * slope - k**2 * curvature)

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Family, LikelihoodSums, Response
+from tfglm.families.family import Dispersed, Family, Law, LikelihoodSums, Response
 
 
 class Gaussian(Family):
@@ -44,6 +44,11 @@ class Gaussian(Family):
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return 0.5 * np.log(weight)
 
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        return Law(stats.norm(mean, np.sqrt(dispersion / weight)), y, steps=False)
+
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         return None
 
@@ -51,6 +56,10 @@ class Gaussian(Family):
         """-n/2 (log(2 pi RSS / n) + 1) + sum log(w) / 2, the variance at its estimate RSS / n, as R's logLik.lm."""
         loss, rows = sums.loss, sums.rows
         return -0.5 * rows * (np.log(2 * np.pi * 2 * loss / rows) + 1) + sums.base
+
+    def dispersed(self, log_phi: float, sums: LikelihoodSums) -> Dispersed:
+        """The log-likelihood is -loss / phi - n log(2 pi phi) / 2 + sum of log(weight) / 2."""
+        return Dispersed(0.5 * sums.rows * (log_phi + np.log(2 * np.pi)) - sums.base, 0.5 * sums.rows, 0.0)
 
     def dispersion(self, loss: float, pearson: float, df_residual: float) -> float:
         """The residual variance RSS / (n - p)."""

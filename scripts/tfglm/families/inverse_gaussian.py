@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfglm.families.family import LikelihoodSums
+from tfglm.families.family import Law, LikelihoodSums
 from tfglm.families.linked import PositiveFamily
 from tfglm.families.links import InverseSquare, Link, Log
 
@@ -31,6 +31,11 @@ class InverseGaussian(PositiveFamily):
 
     def saturated(self, y: np.ndarray) -> np.ndarray:
         return -0.5 / np.where(y > 0, y, 1.0)
+
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        return Law(stats.invgauss(mean * dispersion / weight, scale=weight / dispersion), y, steps=False)
 
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return -1.5 * weight * np.log(np.where(y > 0, y, 1.0))

@@ -13,7 +13,11 @@ WORDS = {
     "inverse": ("difference in the inverse of the mean", None),
     "1/mu^2": ("difference in the inverse square of the mean", None),
 }
-"""What a coefficient is, and its exponential, by link."""
+"""By link, the name of a coefficient, and of its exponential."""
+
+
+LENGTH = 1e-4
+"""Length of a difference in linear predictors. Its square and the rounding error over it are both about 1e-8 or less."""
 
 
 class LinkedFamily(Family):
@@ -29,7 +33,7 @@ class LinkedFamily(Family):
     canonical = False
     in_networks = False
     links: ClassVar[dict[str, Link]]
-    """Those that the family can have, the default first."""
+    """The links of the family, the default first."""
 
     def __init__(self, link: str):
         self._link = self.links[link]
@@ -80,10 +84,14 @@ class LinkedFamily(Family):
         bend = self.curvature(eta, mean) / variance - slope**2 * self.variance_slope(mean) / variance**2
         return slope**2 / variance + (mean - y) * bend
 
+    def observed_slope(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """By central differences."""
+        return (self.observed(eta + LENGTH, y) - self.observed(eta - LENGTH, y)) / (2 * LENGTH)
+
     def terms(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, unit: bool) -> Terms:
         kept, mean = weight > 0, self.mean(eta)
         per_mean = self.slope(eta, mean) / self.variance(mean)
-        # What takes no part may have any mean.
+        # A row that takes no part may have any mean.
         score = np.where(kept, (mean - y) * per_mean, 0.0) * weight
         information = np.where(kept, self.slope(eta, mean) * per_mean, 0.0) * weight
         loss = np.where(kept, self.loss(eta, y), 0.0) * weight

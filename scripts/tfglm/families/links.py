@@ -33,7 +33,7 @@ class Link(ABC):
         """The second derivative of the mean by eta."""
 
     def is_valid(self, eta: np.ndarray) -> np.ndarray:
-        """Which linear predictors have a mean."""
+        """Return which linear predictors have a mean."""
         return eta > 0 if self.positive_predictor else np.ones(np.shape(eta), bool)
 
 
@@ -158,7 +158,8 @@ class Probit(ProbabilityLink):
 
 
 LARGEST_EXPONENT = 80.0
-"""Of the complementary log-log link: an event is certain long before, and the exponential of a float32 is finite."""
+"""Largest linear predictor of the complementary log-log link: far below it an event is certain, and its exponential is
+finite in float32."""
 
 
 class ComplementaryLogLog(ProbabilityLink):
@@ -181,7 +182,7 @@ class ComplementaryLogLog(ProbabilityLink):
 
     def log_mean(self, eta: np.ndarray) -> np.ndarray:
         hazard = self._hazard(eta)
-        # Of a small hazard h: log(h) - h / 2.
+        # For a small hazard h this is log(h) - h / 2.
         return np.where(hazard < 1e-9, eta - 0.5 * hazard, np.log(-np.expm1(-hazard)))
 
     def log_complement(self, eta: np.ndarray) -> np.ndarray:

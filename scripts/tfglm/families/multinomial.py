@@ -40,8 +40,8 @@ class Multinomial(Family):
         return odds / odds.sum(axis=1, keepdims=True)
 
     def link(self, mean: float) -> float:
-        """Of the probability of a class. Of all linear predictors that have the same probabilities, these are those whose
-        exponentials add up to 1."""
+        """Return the linear predictor for the probability of a class. Many linear predictors give the same probabilities;
+        the exponentials of these add up to 1."""
         return float(np.log(mean))
 
     def variance(self, mean: np.ndarray) -> np.ndarray:

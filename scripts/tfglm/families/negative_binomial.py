@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Response, ranges
+from tfglm.families.family import Law, Response, ranges
 from tfglm.families.linked import LinkedFamily
 from tfglm.families.links import Link, Log
 
@@ -30,7 +30,7 @@ class NegativeBinomial(LinkedFamily):
 
     @property
     def _shape(self) -> float:
-        """Theta; as long as it is not known, that of a Poisson distribution."""
+        """Theta; while it is unknown, the value for a Poisson distribution."""
         return np.inf if self.theta is None else self.theta
 
     def variance(self, mean: np.ndarray) -> np.ndarray:
@@ -62,10 +62,19 @@ class NegativeBinomial(LinkedFamily):
             return -weight * gammaln(y + 1.0)
         return weight * (gammaln(y + self.theta) - gammaln(self.theta) - gammaln(y + 1.0) - y * np.log(self.theta))
 
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        if self.theta is None or not np.all(weight == 1):
+            return None
+        return Law(stats.nbinom(self.theta, self.theta / (self.theta + mean)), y, steps=True)
+
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         return None if response.minimum >= 0 else f"needs a response of 0 or more, {ranges(response)}"
 
-    def of_shape(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray) -> dict[str, np.ndarray]:
+    def shape_terms(
+        self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray
+    ) -> dict[str, np.ndarray]:
         """Given theta, the derivative of the log-likelihood by theta (`score`), minus the second (`information`; both as R's
         MASS::theta.ml has them), and what a Poisson distribution leaves: `excess`, (y - mean)^2 - y, and `moment`,
         (y / mean - 1)^2."""

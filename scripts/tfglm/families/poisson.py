@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tfglm.families.family import Family, Response, ranges
+from tfglm.families.family import Family, Law, Response, ranges
 
 
 class Poisson(Family):
@@ -46,6 +46,11 @@ class Poisson(Family):
         from scipy.special import gammaln
 
         return -weight * gammaln(y + 1.0)
+
+    def law(self, y: np.ndarray, mean: np.ndarray, weight: np.ndarray, dispersion: float) -> Law | None:
+        from scipy import stats  # slow to import, and only pictures of residuals need it
+
+        return Law(stats.poisson(mean), y, steps=True) if np.all(weight == 1) else None
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         if response.minimum < self.smallest:

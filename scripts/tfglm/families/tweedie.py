@@ -9,7 +9,7 @@ from tfglm.families.linked import PositiveFamily
 from tfglm.families.links import Link, Log
 
 TRIALS = 13
-"""Pairs of dispersion and power whose likelihoods are summed at once."""
+"""Pairs of dispersion and power whose likelihoods are summed together."""
 
 
 class Tweedie(PositiveFamily):
@@ -30,7 +30,7 @@ class Tweedie(PositiveFamily):
 
     @property
     def _power(self) -> float:
-        """The power; as long as it is not known, the middle of its range."""
+        """The power; while it is unknown, the middle of its range."""
         return 1.5 if self.power is None else self.power
 
     def in_range(self, y: np.ndarray) -> np.ndarray:
@@ -58,14 +58,16 @@ class Tweedie(PositiveFamily):
         return np.zeros_like(y)
 
     def log_likelihood(self, sums: LikelihoodSums) -> None:
-        """None: the density is a series of the dispersion too, of which a given power has no estimate by maximum likelihood
-        (docs/statistics.md: Model)."""
+        """Return None: the density is a series in the dispersion too, and with a given power the dispersion has no maximum
+        likelihood estimate (docs/statistics.md: Model)."""
         return
 
     def refusal(self, response: Response, trials: bool, weights: bool) -> str | None:
         return None if response.minimum >= 0 else f"needs a response of 0 or more, {ranges(response)}"
 
-    def of_shape(self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray) -> dict[str, np.ndarray]:
+    def shape_terms(
+        self, eta: np.ndarray, y: np.ndarray, weight: np.ndarray, shape: np.ndarray
+    ) -> dict[str, np.ndarray]:
         """Log densities at each of some pairs of dispersion and power, [TRIALS, 2]."""
         from tfglm.families.tweedie_rows import log_densities  # numba is slow to import, and only this pass needs it
 

@@ -7,14 +7,14 @@ import numpy as np
 from tfglm.loops import compiled
 
 NEGLIGIBLE = 40.0
-"""By how much the logarithm of a term is less than that of the largest, from which on terms are left out."""
+"""Terms of the series are left out if their logarithm is smaller than the largest by more than this."""
 
 
 @compiled
 def log_series(log_t, alpha):
     """log of the sum over j >= 1 of t^j / (j! gamma(j alpha)) (Dunn & Smyth, Statistics and Computing 15, 2005), from about the
     largest term to both sides."""
-    # Where the derivative of the logarithm of a term by j is 0, by Stirling's formula.
+    # By Stirling's formula, the derivative of the logarithm of a term by j is 0 here.
     middle = max(1.0, np.floor(np.exp((log_t - alpha * np.log(alpha)) / (1.0 + alpha))))
     top = middle * log_t - math.lgamma(middle + 1.0) - math.lgamma(middle * alpha)
     total = 1.0

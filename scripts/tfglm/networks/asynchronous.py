@@ -18,7 +18,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.config import TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Task
@@ -26,29 +26,29 @@ from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch, rows_at_once
 from tfglm.networks.rows import WEIGHT, Units, width_of_groups
 from tfglm.networks.shared_adam import SharedAdam
-from tfglm.networks.training import Chief
+from tfglm.networks.training import ChiefHooks
 
 TURNS_OF_A_WORKER = 4
-"""In an epoch, at least, so that no worker waits long for the last ones."""
+"""Least number of turns of a worker in an epoch, so that no worker waits long for the last turns."""
 
 
 class Turn(NamedTuple):
-    """Some batches that one worker takes, one after the other."""
+    """Consecutive batches that one worker takes."""
 
     units: tuple[int, ...]
     seed: int
-    """Of the order of their rows."""
+    """The seed of the order of their rows."""
     part: int
     parts: int
-    """Of their batches those whose number leaves the remainder `part`, divided by `parts`."""
+    """The turn has the batches whose number has the remainder `part` modulo `parts`."""
     batches: int
 
 
 def chunks(
     rows: Sequence[int], batch_size: int, at_once: int, workers: int, order: Sequence[int]
 ) -> list[tuple[tuple[int, ...], int]]:
-    """Units in the given order, put together until they have as many rows as are mixed `at_once`, or make a few chunks for each
-    worker; and the batches of each chunk. `rows` are those of each unit."""
+    """Yield units in the given order, combined until they have as many rows as are mixed together (`at_once`), or make a
+    few chunks for each worker; with the number of batches of each chunk. `rows` are the rows of each unit."""
     enough = max(1, min(at_once, sum(rows) // (TURNS_OF_A_WORKER * workers)))
     together: list[list[int]] = [[]]
     for unit in order:
@@ -77,23 +77,30 @@ class AsynchronousTraining(TrainingOnServers):
         servers: Servers,
         task: Task,
         folder: Path,
-        chief: Chief,
+        chief: ChiefHooks,
     ) -> None:
         self._task = task
         self._widths = width_of_groups(units.design), units.multipliers + 3
-        self._rows_at_once = rows_at_once(settings.batch_size, self._widths[1])
+        self._rows_at_once = rows_at_once(settings.batch_size, self._widths[1], settings.shuffle_buffer)
         super().__init__(units, held_out, settings, servers, folder, chief)
         self._staleness = 0.0
-        order = np.arange(len(units))
-        if settings.shuffle:
-            order = np.random.default_rng(settings.seed).permutation(order)
-        self._chunks = chunks(
-            self.counts.lines_of_units, settings.batch_size, self._rows_at_once, servers.workers, order.tolist()
-        )
-        self._set_length(sum(batches for _, batches in self._chunks))
 
-    def _new_optimizer(self, settings: OptimizerConfig) -> keras.Optimizer:
-        made = SharedAdam(**settings.given) if settings.name == "adam" else super()._new_optimizer(settings)
+    def _set_length(self, steps_of_an_epoch: int) -> None:
+        """Set how many batches the chunks have; their number is not that of the batches of `Training`."""
+        order = np.arange(len(self.counts.lines_of_units))
+        if self._settings.shuffle:
+            order = np.random.default_rng(self._settings.seed).permutation(order)
+        self._chunks = chunks(
+            self.counts.lines_of_units,
+            self._settings.batch_size,
+            self._rows_at_once,
+            self._servers.workers,
+            order.tolist(),
+        )
+        super()._set_length(sum(batches for _, batches in self._chunks))
+
+    def _new_optimizer(self, adam: type[keras.Optimizer] | None = SharedAdam) -> keras.Optimizer:
+        made = super()._new_optimizer(adam)
         count_at_once(made)
         return made
 
@@ -101,7 +108,7 @@ class AsynchronousTraining(TrainingOnServers):
         """The workers read what they need."""
 
     def _turns(self, epoch: int) -> list[Turn]:
-        """The turns of an epoch, in the order in which they are given out."""
+        """The turns of an epoch, in the order in which workers receive them."""
         random = np.random.default_rng([self._settings.seed, epoch])
         parts = -(-TURNS_OF_A_WORKER * self._servers.workers // len(self._chunks))
         turns = []
@@ -122,7 +129,7 @@ class AsynchronousTraining(TrainingOnServers):
         for turn in self._turns(epoch):
             begin, place = place, place + turn.batches
             if begin < step or begin >= end:
-                continue  # taken by the run that this one goes on from, or after the last step
+                continue  # taken by the run that this run continues, or after the last step
             under_way.append((min(turn.batches, end - begin), self._give(turn, min(turn.batches, end - begin))))
             if len(under_way) > 2 * self._servers.workers:
                 self._receive(epoch, end, *under_way.popleft())
@@ -156,7 +163,8 @@ class AsynchronousTraining(TrainingOnServers):
 
     @tf.function(autograph=False)
     def _take(self, units: tf.Tensor, turn: tf.Tensor) -> tf.Tensor:
-        """What a worker runs: a turn (seed, part, parts, batches) over these units. The sums of losses and of staleness, [2]."""
+        """The function that a worker runs: a turn (seed, part, parts, batches) over these units. It returns the sums of
+        losses and of staleness, [2]."""
         seed, part, parts, batches = tf.unstack(turn)
         rows = tf.data.Dataset.from_tensor_slices(units).map(self._rows).rebatch(self._rows_at_once)
         cut = rows.enumerate().map(lambda place, of_rows: self._cut(seed, place, *of_rows)).unbatch()
@@ -171,16 +179,16 @@ class AsynchronousTraining(TrainingOnServers):
         return tf.stack([loss, tf.cast(staleness, tf.float64)])
 
     def _step_and_staleness(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """Pull weights, and push what the optimizer makes of the gradient of a batch. The loss, divided by its unit, and how many
-        steps others have finished meanwhile."""
+        """Pull weights, and push the update that the optimizer makes of the gradient of a batch.
+
+        Returns the loss, divided by its unit, and the number of steps that other workers finished in between.
+        """
         steps = self._optimizer.iterations.value
         before = steps.read_value()
         with tf.control_dependencies([before]):
             pulled = self._weights.pull(batch)
-        with tf.GradientTape() as tape:
-            tape.watch([pulled.vector, pulled.rows])
-            loss = self._loss(self._weights.eta(pulled, batch), batch)
-        vector, rows = tape.gradient(loss, [pulled.vector, pulled.rows])
+        loss, vector, rows, state = self._gradients(pulled, batch, before)
+        self._weights.change_state([new - old for new, old in zip(state, pulled.state, strict=True)])
         gradients = self._weights.gradients(pulled.levels, vector, rows)
         self._optimizer.apply_gradients(zip(gradients, self._weights.variables, strict=True))
         with tf.control_dependencies([self._weights.changed()]):
@@ -196,14 +204,15 @@ class AsynchronousTraining(TrainingOnServers):
         return tf.cast(of_groups, tf.int32), tf.cast(tf.reshape(vector[count * groups :], [-1, numbers]), tf.float32)
 
     def _cut(self, seed: tf.Tensor, place: tf.Tensor, groups: tf.Tensor, numbers: tf.Tensor) -> Batch:
-        """Cut rows into batches, in random order; the last one is filled up with rows of no weight."""
+        """Cut rows into batches, in random order; the last one is filled up with copies of rows, of no weight."""
         size, count = self._settings.batch_size, tf.shape(groups)[0]
+        order = tf.range(count)
         if self._settings.shuffle:
-            order = tf.random.experimental.stateless_shuffle(tf.range(count), tf.stack([seed, place]))
-            groups, numbers = tf.gather(groups, order), tf.gather(numbers, order)
-        fill = [[0, -count % size], [0, 0]]
+            order = tf.random.experimental.stateless_shuffle(order, tf.stack([seed, place]))
+        places = tf.range(count + -count % size)
+        filled = tf.gather(order, places % count)
         groups, numbers = (
-            tf.reshape(tf.pad(values, fill), [-1, size, values.shape[1]]) for values in (groups, numbers)
+            tf.reshape(tf.gather(values, filled), [-1, size, values.shape[1]]) for values in (groups, numbers)
         )
-        weight = numbers[:, :, WEIGHT]
+        weight = tf.where(tf.reshape(places < count, [-1, size]), numbers[:, :, WEIGHT], 0.0)
         return Batch(groups, numbers, weight / tf.reduce_sum(weight, axis=1, keepdims=True))

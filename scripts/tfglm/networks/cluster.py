@@ -21,11 +21,27 @@ from tfglm.networks.asynchronous import AsynchronousTraining
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
 from tfglm.networks.synchronous import SynchronousTraining
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.training import ChiefHooks, Training
 from tfglm.roles import announce, ending, peers
 from tfglm.roles.announce import Announcement
 from tfglm.roles.progress import Progress
 from tfglm.roles.watched import Watched
+
+
+def train(
+    arguments: argparse.Namespace,
+    design: Design,
+    files: Sequence[IngestedFile],
+    progress: Progress,
+    members: Sequence[Announcement],
+    watched: Watched,
+) -> None:
+    """Train the network of a command line with the announced members of a cluster.
+
+    Raises UserError as the training does, and if a member is lost that it cannot continue without.
+    """
+    with_peers = arguments.settings.strategy == "multi_worker_mirrored"
+    (train_with_peers if with_peers else train_on_servers)(arguments, design, files, progress, members, watched)
 
 
 def train_with_peers(
@@ -36,9 +52,9 @@ def train_with_peers(
     members: Sequence[Announcement],
     watched: Watched,
 ) -> None:
-    """Train the network of a command line together with the peers that have announced themselves.
+    """Train the network of a command line together with the announced peers.
 
-    Raises UserError as the training does, and if a peer is lost: the others cannot go on without it.
+    Raises UserError as the training does, and if a peer is lost: the others cannot continue without it.
     """
     port = peers.Port()
     addresses = announce.addresses(members, "peer")
@@ -46,13 +62,13 @@ def train_with_peers(
     settings: TrainingConfig = arguments.settings
     options = {"settings": settings.model_dump(exclude_defaults=True), "journal": str(arguments.journal)}
 
-    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
+    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
         order = peers.Order(members[0].run, tuple(addresses), Sources.of(vars(arguments)).words | options)
         order.write(arguments.rosters[0].parent)
         watched.over(members)
         port.release()
         with watched.waiting():
-            strategy = strategies.of_peers(addresses, 0)
+            strategy = strategies.peer_strategy(addresses, 0)
         ending.end_on_signals()
         return Training(units, held_out, settings, strategy, folder, chief)
 
@@ -62,8 +78,8 @@ def train_with_peers(
         command.log(f"TensorFlow says: {error.message}")
         whom = "; ".join(member.place for member in members)
         raise UserError(
-            f"networks.{design.model}: training cannot go on without all its peers ({whom}). Their logs may say what has "
-            "happened; the same command goes on from the last checkpoint"
+            f"networks.{design.model}: training cannot continue without all its peers ({whom}). Their logs may have "
+            "the reason; repeat the command to continue from the last checkpoint"
         ) from error
 
 
@@ -77,7 +93,7 @@ def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     units, held_out = Sources.of(order.options).units("train", "evaluate")
     port.release()
-    strategy = strategies.of_peers(order.addresses, index)
+    strategy = strategies.peer_strategy(order.addresses, index)
     ending.end_on_signals()
     Training(units, held_out, settings, strategy, Path(order.options["journal"]), None).run()
 
@@ -102,8 +118,8 @@ def train_on_servers(
     document = Document.of(sources.design.read_text())
     task = Task(served.KIND, document, json.dumps(sources.words | {"cache": settings.cache}))
 
-    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
-        resumes = "the training goes on from its last checkpoint"
+    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
+        resumes = "the training continues from its last checkpoint"
         servers = Servers(members, arguments.patience, watched.waiting, resumes)
         for of_workers in folders:
             Designs.beside(of_workers).put(document)

@@ -1,4 +1,4 @@
-"""What is known of the training rows before the first step."""
+"""Facts about the training rows that are needed before the first step."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,28 +9,35 @@ import numpy as np
 from tfglm.engine.rows import SEPARATED_LEVEL
 from tfglm.errors import UserError
 from tfglm.families.family import Family
-from tfglm.networks.layers import Scale
+from tfglm.networks.layers import OutputScale
 from tfglm.networks.rows import OFFSET, RESPONSE, WEIGHT, Units
+
+SMALLEST_SPREAD = 1e-7
+"""Of a response, as a share of its mean: float32 tells no smaller one from 0."""
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What is known of the training rows before the first step."""
+class TrainingCounts:
+    """Facts about the training rows that are needed before the first step."""
 
     lines_of_units: list[int]
-    """What an epoch consists of, by unit: of rows with a frequency each is one line."""
+    """The number of lines of an epoch, by unit; rows with a frequency are one line each."""
     rows: int
     rows_of_separated_levels: int
-    """Those for which the regression under the network has no finite linear predictor."""
+    """Rows for which the regression under the network has no finite linear predictor."""
     weight_sum: float
-    scale: Scale
+    scale: OutputScale
+    shares: list[float] | None
+    """The share of each class in the weights, if the response has classes or is binomial."""
 
     @property
     def lines(self) -> int:
         return sum(self.lines_of_units)
 
 
-def count(units: Units, family: Family, own: Iterable[int], of_all: Callable[[np.ndarray], np.ndarray]) -> Counts:
+def count(
+    units: Units, family: Family, own: Iterable[int], of_all: Callable[[np.ndarray], np.ndarray]
+) -> TrainingCounts:
     """Rows that take part, and where the output begins. Raises UserError if there are none, or if a response is out of the range
     of the family.
 
@@ -50,7 +57,9 @@ def count(units: Units, family: Family, own: Iterable[int], of_all: Callable[[np
         read = unit.rows.used
         y, weight = read.numbers[:, RESPONSE].astype(float), read.numbers[:, WEIGHT].astype(float)
         if not np.all((y >= family.smallest) & (y <= family.largest)):
-            raise UserError(f"{where}.family: `{units.design.response}` has values that {family.name} cannot have")
+            raise UserError(
+                f"{where}.family: `{units.design.response}` has values that family {family.name} does not allow"
+            )
         if classes:
             of_classes += np.bincount(y.astype(int), weight, len(of_classes))
         lines[number] = len(weight)
@@ -66,17 +75,26 @@ def count(units: Units, family: Family, own: Iterable[int], of_all: Callable[[np
     rows, separated, weight_sum, response, squares, offset = sums.tolist()
     lines_of_units = lines.astype(int).tolist()
     if not sum(lines_of_units):
-        raise UserError(f"{where}: no training row has all values that the formula needs")
+        raise UserError(
+            f"{where}: no training row has all values that the formula needs; leave out columns that are mostly missing"
+        )
     if classes:
         if not of_classes.all():
             name = classes.levels[int(of_classes.argmin())]
-            raise UserError(f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0")
-        starts = [family.link(share) for share in (of_classes / weight_sum).tolist()]
-        return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(starts, 1.0))
+            raise UserError(
+                f"{where}: no training row of the class `{name}` of `{classes.name}` has a weight above 0\n"
+                "  correct the weights, or leave the class out in data.where"
+            )
+        shares = (of_classes / weight_sum).tolist()
+        scale_of_classes = OutputScale([family.link(share) for share in shares], 1.0)
+        return TrainingCounts(lines_of_units, int(rows), int(separated), weight_sum, scale_of_classes, shares)
+    # Of float32, counted from the origin of the design: float64 holds all digits of its squares.
     mean = response / weight_sum
-    spread = math.sqrt(max(squares / weight_sum - mean**2, 0.0))
-    if spread == 0:
-        raise UserError(f"{where}: the response `{units.design.response}` is {mean:g} in all training rows")
-    scale = spread if family.link_name == "identity" else 1.0
+    variance = squares / weight_sum - mean**2
+    if variance <= (SMALLEST_SPREAD * mean) ** 2:
+        constant = mean + units.design.origin
+        raise UserError(f"{where}: the response `{units.design.response}` is {constant:g} in all training rows")
+    scale = math.sqrt(variance) if family.link_name == "identity" else 1.0
     start = family.link(mean) - offset / weight_sum
-    return Counts(lines_of_units, int(rows), int(separated), weight_sum, Scale(start, scale))
+    shares = [1 - mean, mean] if family.counts_events else None
+    return TrainingCounts(lines_of_units, int(rows), int(separated), weight_sum, OutputScale(start, scale), shares)

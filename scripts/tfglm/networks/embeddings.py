@@ -18,11 +18,6 @@ def layer(design: Design, factor: str) -> str:
     return f"embedding_{design.groupings.index((factor,))}"
 
 
-def grouping(layer: str) -> int:
-    """The place of the grouping whose embedding the layer of this name has."""
-    return int(layer.removeprefix("embedding_"))
-
-
 def table(design: Design, weights: Mapping[str, np.ndarray], files: Sequence[IngestedFile]) -> pd.DataFrame:
     """The embedding of each level.
 
@@ -57,7 +52,7 @@ def rows_of_levels(factor: Categorical, files: Sequence[IngestedFile], required:
     rows = np.zeros(1 + len(factor.levels))  # the first place for values that have no level
     for file in files:
         name = file.codes(factor.column).name
-        used = used_levels(file, required, [name]).filter(pl.col("split") == "train")
+        used = used_levels(file, required, name).filter(pl.col("split") == "train")
         levels = levels_by_code(factor, file, -1)[used["code"].to_numpy()]
         rows += np.bincount(1 + levels, used["rows"].to_numpy(), len(rows))
     return rows[1:].astype(np.int64)

@@ -17,16 +17,17 @@ from tfglm.config import LayersConfig, TrainingConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.distribute import strategies
-from tfglm.errors import writing
-from tfglm.networks import predict, stored
+from tfglm.networks import predict, stored, tensorboard
 from tfglm.networks.on_tpu import TrainingOnTPU
 from tfglm.networks.rows import Units
 from tfglm.networks.sources import Sources
-from tfglm.networks.training import Chief, Training
+from tfglm.networks.summary import summary_of
+from tfglm.networks.training import ChiefHooks, Training
 from tfglm.roles.progress import Progress
 
-Start = Callable[[Units, Units, Path, Chief], Training]
-"""Makes the training of these rows, with those held out and the folder of its checkpoints, before any TensorFlow operation."""
+Start = Callable[[Units, Units, Path, ChiefHooks], Training]
+"""Makes the training of these rows, with the held-out rows and the folder of its checkpoints, before any TensorFlow
+operation."""
 
 
 def train_here(
@@ -35,11 +36,11 @@ def train_here(
     """Train the network of a command line in this process. Raises UserError as `train` does."""
     settings: TrainingConfig = arguments.settings
 
-    def start(units: Units, held_out: Units, folder: Path, chief: Chief) -> Training:
+    def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
         where = f"networks.{design.model}"
         if settings.strategy == "tpu":
-            return TrainingOnTPU(units, held_out, settings, strategies.of_tpu(where), folder, chief)
-        strategy = strategies.of_one_process(settings.strategy, settings.gpus, settings.devices, where)
+            return TrainingOnTPU(units, held_out, settings, strategies.tpu_strategy(where), folder, chief)
+        strategy = strategies.one_process_strategy(settings.strategy, settings.gpus, settings.devices, where)
         return Training(units, held_out, settings, strategy, folder, chief)
 
     train(arguments, design, files, progress, start)
@@ -61,15 +62,19 @@ def train(
     settings: TrainingConfig = arguments.settings
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     training_units, held_out = Sources.of(vars(arguments)).units("train", "evaluate")
-    folder = begun(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
+    folder = checkpoint_folder(arguments.journal, fitting.key(arguments, *arguments.offset[::2]))
     history = fitting.History(arguments.events, design.model, progress)
 
     def record(step: int, values: Mapping[str, float]) -> None:
         history.record(step, values)
         progress.advance(step, training.steps)
 
-    chief = Chief(record, lambda message: command.live(f"{design.model}: {message}"), waiting)
+    def look(step: int, network: keras.Model) -> None:
+        tensorboard.show_weights(history.curves, network, step)
+
+    chief = ChiefHooks(record, lambda message: command.live(f"{design.model}: {message}"), waiting, look)
     training = start(training_units, held_out, folder, chief)
+    tensorboard.show_network(history.curves, training.network, settings)
     progress.fitting()
     trained = training.run()
     of_classes: dict[str, Any] = {}
@@ -77,7 +82,8 @@ def train(
         of_classes["classes"] = design.classes.levels
         if len(held_out):
             of_classes["held_out_accuracy"] = predict.means(held_out, trained.network)["accuracy"]
-    stored.save(trained.network, arguments.checkpoint)
+    tensorboard.show_embeddings(history.curves, design, trained.network, files)
+    stored.save(trained.network, settings, arguments.checkpoint)
     layers = settings.model_dump(include=set(LayersConfig.model_fields))
     content: dict[str, Any] = {
         "kind": "network",
@@ -90,15 +96,15 @@ def train(
         "strategy": settings.strategy,
         **({"synchronous": settings.synchronous} if settings.servers[1] else {}),
         "layers": layers,
-        **({"offset": digests.of(arguments.offset[-1])} if arguments.offset else {}),
+        "summary": summary_of(trained.network),
+        **({"offset": digests.sha256(arguments.offset[-1])} if arguments.offset else {}),
         "warnings": design.warnings,
         **provenance.identity(arguments.design, arguments.checkpoint),
         "provenance": provenance.of(files, json.loads(arguments.config), tfglm.ENGINE),
     }
     content["provenance"]["versions"]["keras"] = keras.__version__
-    with writing(arguments.fit):
-        digests.write_json(arguments.fit, content, indent=2)
-        history.write(arguments.history, arguments.fit)
+    digests.write_json(arguments.fit, content, indent=2)
+    history.write(arguments.history, arguments.fit)
     shutil.rmtree(arguments.journal)
     progress.update(state="finished", seconds_left=0.0)
     accuracy = of_classes.get("held_out_accuracy")
@@ -109,7 +115,7 @@ def train(
     )
 
 
-def begun(folder: Path, key: str) -> Path:
+def checkpoint_folder(folder: Path, key: str) -> Path:
     """The folder for the checkpoints of a training; what is there of another one is removed."""
     written = folder / "key"
     if not written.is_file() or written.read_text() != key:

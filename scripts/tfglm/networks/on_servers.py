@@ -1,16 +1,17 @@
-"""What `asynchronous` and `synchronous` share: the training of a network whose weights lie on parameter servers."""
+"""The common part of `asynchronous` and `synchronous`: training a network whose weights are on parameter servers."""
 
 from pathlib import Path
 
 import keras
 import tensorflow as tf
 
-from tfglm.config import OptimizerConfig, TrainingConfig
+from tfglm.config import TrainingConfig
 from tfglm.distribute.servers import Servers
 from tfglm.networks.optimizers import optimizer
+from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import Units
-from tfglm.networks.shared_weights import SharedWeights
-from tfglm.networks.training import Chief, Trained, Training
+from tfglm.networks.shared_weights import Pulled, SharedWeights
+from tfglm.networks.training import ChiefHooks, Trained, Training
 
 
 class TrainingOnServers(Training):
@@ -23,7 +24,7 @@ class TrainingOnServers(Training):
         settings: TrainingConfig,
         servers: Servers,
         folder: Path,
-        chief: Chief,
+        chief: ChiefHooks,
     ) -> None:
         self._servers = servers
         with servers.readable():
@@ -34,19 +35,35 @@ class TrainingOnServers(Training):
         with self._servers.readable():
             return super().run()
 
-    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
+    def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
         """A copy of the network in this process, and its weights on the servers."""
         network = self._new_network()
         with self._strategy.scope():
-            self._weights = SharedWeights(network, len(self._servers.ps))
-            self._optimizer = self._new_optimizer(self._settings.optimizer)
+            self._weights = SharedWeights(network, len(self._servers.ps), self._where)
+            self._optimizer = self._new_optimizer()
             self._optimizer.build(self._weights.variables)
-        return network, tf.train.Checkpoint(variables=[variable.value for variable in self._weights.variables])
+        variables = [*self._weights.variables, *self._weights.state]
+        return network, tf.train.Checkpoint(variables=[variable.value for variable in variables])
 
-    def _new_optimizer(self, settings: OptimizerConfig) -> keras.Optimizer:
-        return optimizer(settings)
+    def _new_optimizer(self, adam: type[keras.Optimizer] | None = None) -> keras.Optimizer:
+        # All embeddings that are tables of their own are large, but the part of one server may be small.
+        return optimizer(self._settings.optimizer, self.steps, adam, large=0)
+
+    def _gradients(
+        self, pulled: Pulled, batch: Batch, step: tf.Tensor
+    ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor], list[tf.Tensor]]:
+        """The loss of a batch, its gradients by the parts of the vector and by the rows of large embeddings, and the new
+        state. `step` chooses what layers draw at random."""
+        with tf.GradientTape() as tape:
+            tape.watch([pulled.vector, pulled.rows])
+            eta, state, penalties = self._weights.outcome(pulled, batch, step)
+            loss = self._loss(eta, batch)
+            with_penalty = loss + self._part_of_penalty(penalties) if penalties else loss
+        vector, rows = tape.gradient(with_penalty, [pulled.vector, pulled.rows])
+        return loss, vector, rows, state
 
     def _readable_network(self) -> keras.Model:
+        averages = self._optimizer._model_variables_moving_average if self._settings.optimizer.use_ema else None
         with self._waiting():
-            self._weights.copy()
+            self._weights.copy(averages)
         return self.network

@@ -9,22 +9,22 @@ from tfglm.networks.training import Training
 
 
 class TrainingOnTPU(Training):
-    """See `Training`. Its network is a copy of the one on the TPU, for rows that it is not trained with."""
+    """See `Training`. Its network is a copy of the network on the TPU, for rows other than training rows."""
 
-    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
-        """A copy of the network outside the TPU, and the one on it. Raises UserError if the cores of the TPU cannot have equal
-        parts of a batch."""
+    def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
+        """Return a copy of the network outside the TPU, and the network on the TPU. Raises UserError if the cores of the
+        TPU cannot have equal parts of a batch."""
         cores, rows = self._strategy.num_replicas_in_sync, self._settings.batch_size
         if rows % cores:
             raise UserError(
                 f"{self._where}.batch_size: the {cores} cores of the TPU share each batch, and "
                 f"{rows:,} is no multiple of {cores}"
             )
-        self._on_tpu, weights = super()._made()
+        self._on_tpu, weights = super()._build()
         return self._new_network(), weights
 
     def _step_of_replica(self, batch: Batch) -> tf.Tensor:
-        # For all levels of an embedding: how many of them are in a batch is not known before.
+        # Gradients for all levels of an embedding: the number of levels in a batch is not known in advance.
         return self._gradient_step(self._on_tpu, batch, dense=True)
 
     def _readable_network(self) -> keras.Model:

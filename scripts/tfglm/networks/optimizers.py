@@ -1,6 +1,8 @@
-"""Keras' optimizers, with the gradient of an embedding summed by level first."""
+"""Keras' optimizers and learning rates. Gradients are added up, by level and over the devices, before they are clipped."""
 
 import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -8,28 +10,190 @@ import tensorflow as tf
 
 from tfglm.config import OptimizerConfig
 
+Gradient = Any
+"""A tensor, or tf.IndexedSlices."""
 
-class SummedByLevel:
+
+LARGE = 2**16
+"""Size of an embedding from which on a step reads and changes only the rows of its batch."""
+
+
+class VariableRows:
+    """Some rows of a variable, which an optimizer of Keras reads and changes as if they were a variable.
+
+    Each read is a `tf.gather`, and each change a scatter, so no step touches the other rows.
+    """
+
+    def __init__(self, variable: Any, places: tf.Tensor) -> None:
+        # The copy on the device that is being changed, if there are several.
+        self._variable = variable._get() if isinstance(variable, tf.distribute.DistributedValues) else variable
+        self._places = places
+        self.dtype = variable.dtype
+
+    @property
+    def value(self) -> "VariableRows":
+        """The same, as a variable of Keras has it."""
+        return self
+
+    def read_value(self) -> tf.Tensor:
+        return tf.gather(self._variable, self._places)
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> tf.Tensor:
+        return tf.convert_to_tensor(self.read_value(), dtype, name=name)
+
+    def __sub__(self, other: Any) -> tf.Tensor:
+        return self.read_value() - other
+
+    def __mul__(self, other: Any) -> tf.Tensor:
+        return self.read_value() * other
+
+    __rmul__ = __mul__
+
+    def assign(self, value: Any, read_value: bool = True) -> Any:
+        return self._changed("scatter_update", value)
+
+    def assign_add(self, value: Any, read_value: bool = True) -> Any:
+        return self._changed("scatter_add", value)
+
+    def assign_sub(self, value: Any, read_value: bool = True) -> Any:
+        return self._changed("scatter_sub", value)
+
+    def _changed(self, change: str, value: Any) -> Any:
+        """Return the operation, for the order of later ones: the variable itself would be read as a whole."""
+        return getattr(getattr(self._variable, change)(tf.IndexedSlices(value, self._places)), "op", None)
+
+
+class SummedFirst:
     """To be put before an optimizer of Keras.
 
     The gradient of an embedding comes as one row for each row of the batch, several of the same level. Keras 3.15 squares these
     rows and then adds them, where all formulas but that of sgd square the sum: a level of many rows took steps far too small.
+    Keras also clips the gradient of each device before it adds them, so that the steps would depend on the number of devices.
+
+    Keras changes all rows of an embedding in each step, because momentum and decay move rows without a gradient. Here a step
+    changes only the rows of its batch, if the embedding has `by_rows_from` numbers or more.
     """
 
+    by_rows_from: float = LARGE
+    weight_decay: float | None
+    _trainable_variables: list[Any]
+    _get_variable_index: Callable[[Any], int]
+    _use_weight_decay: Callable[[Any], bool]
+
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        if isinstance(gradient, tf.IndexedSlices):
-            levels, places = tf.unique(gradient.indices)
-            summed = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(levels))
-            gradient = tf.IndexedSlices(summed, levels, gradient.dense_shape)
+        gradient = by_level(gradient)
+        if isinstance(gradient, tf.IndexedSlices) and math.prod(variable.shape) >= self.by_rows_from:
+            rows = VariableRows(variable, gradient.indices)
+            self._restricted(variable, gradient.indices)._step(gradient.values, rows, learning_rate)
+        else:
+            self._step(gradient, variable, learning_rate)
+
+    def _step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        if self._decays(variable):
+            rate, decay = (tf.cast(value, variable.dtype) for value in (learning_rate, self.weight_decay))
+            variable.assign_sub(variable * decay * rate)
         super().update_step(gradient, variable, learning_rate)  # type: ignore[misc]
+
+    def _restricted(self, variable: Any, places: tf.Tensor) -> "SummedFirst":
+        """The same optimizer, for these rows of a variable alone: it has the same rows of momentum and the like."""
+        alone = object.__new__(type(self))
+        number = self._get_variable_index(variable)
+        state = {
+            name: [VariableRows(each[number].value, places)]
+            for name, each in vars(self).items()
+            if isinstance(each, list) and len(each) == len(self._trainable_variables)
+            if isinstance(each[number], keras.Variable) and each[number].shape == variable.shape
+        }
+        of_rows = {"_get_variable_index": lambda _: 0, "_decays": lambda _: self._decays(variable)}
+        alone.__dict__.update(vars(self) | state | of_rows)
+        return alone
+
+    def _decays(self, variable: Any) -> bool:
+        return bool(self.weight_decay) and self._use_weight_decay(variable)
+
+    def _apply_weight_decay(self, variables: Any) -> None:
+        """Do nothing: `update_step` knows which rows of a variable decay."""
+
+    def _clip_gradients(self, gradients: Sequence[Gradient]) -> Sequence[Gradient]:
+        return gradients
+
+    def _all_reduce_sum_gradients(self, pairs: Any) -> list[tuple[Gradient, Any]]:
+        summed = list(super()._all_reduce_sum_gradients(pairs))  # type: ignore[misc]
+        gradients = self._clipped([gradient for gradient, _ in summed])
+        return [(gradient, variable) for gradient, (_, variable) in zip(gradients, summed, strict=True)]
+
+    def _clipped(self, gradients: list[Gradient]) -> list[Gradient]:
+        norm, of_all, value = (getattr(self, name) for name in ("clipnorm", "global_clipnorm", "clipvalue"))
+        if not (norm or of_all or value):
+            return gradients
+        gradients = [by_level(gradient) for gradient in gradients]
+        if norm:
+            return [tf.clip_by_norm(gradient, norm) for gradient in gradients]
+        if of_all:
+            return list(tf.clip_by_global_norm(gradients, of_all)[0])
+        return [tf.clip_by_value(gradient, -value, value) for gradient in gradients]
+
+
+def by_level(gradient: Gradient) -> Gradient:
+    """The gradient with one row for each level."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    levels, places = tf.unique(gradient.indices)
+    summed = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(levels))
+    return tf.IndexedSlices(summed, levels, gradient.dense_shape)
 
 
 @functools.cache
-def _kind(name: str) -> type[keras.Optimizer]:
-    of_keras = type(keras.optimizers.get(name))
-    return type(of_keras.__name__, (SummedByLevel, of_keras), {})
+def kind(of_keras: Any) -> type[keras.Optimizer]:
+    """Return an optimizer of Keras that adds gradients up first."""
+    return type(of_keras.__name__, (SummedFirst, of_keras), {})
 
 
-def optimizer(settings: OptimizerConfig) -> keras.Optimizer:
-    """The optimizer of this name with these settings."""
-    return _kind(settings.name)(**settings.given)
+def optimizer(
+    settings: OptimizerConfig, steps: int, adam: type[keras.Optimizer] | None = None, large: int = LARGE
+) -> keras.Optimizer:
+    """The optimizer of these settings, for a training of so many steps.
+
+    `adam` takes the place of Keras' Adam and AdamW. Embeddings of `large` numbers or more are changed by rows, unless the
+    settings say otherwise.
+    """
+    of_keras: Any = type(keras.optimizers.get(settings.name))
+    given = settings.given
+    if adam and settings.name in ("adam", "adamw"):
+        # AdamW is Adam with another default.
+        given = {"weight_decay": of_keras().weight_decay} | given
+        of_keras = adam
+    made = kind(of_keras)(learning_rate=learning_rate(settings, steps), **given)
+    made.by_rows_from = {None: large, True: 0, False: math.inf}[settings.lazy]
+    return made
+
+
+def learning_rate(settings: OptimizerConfig, steps: int) -> Any:
+    """The learning rate of a training of so many steps: a number, or a schedule of Keras."""
+    schedule = settings.schedule
+    if not schedule or schedule.schedule == "plateau":
+        return settings.first_rate
+    options = schedule.model_dump(exclude={"schedule", "warmup_steps", "initial_learning_rate"}, exclude_none=True)
+    warmup, rate = schedule.warmup_steps or 0, keras.optimizers.schedules
+    if schedule.schedule == "cosine":
+        after: Any = rate.CosineDecay(schedule.first, **({"decay_steps": max(steps - warmup, 1)} | options))
+    elif schedule.schedule == "exponential":
+        after = rate.ExponentialDecay(schedule.first, **options)
+    elif schedule.schedule == "piecewise":
+        after = rate.PiecewiseConstantDecay(**options)
+    else:
+        after = rate.PiecewiseConstantDecay([1], [schedule.first] * 2)
+    return WarmUp(after, schedule.first, warmup) if warmup else after
+
+
+class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
+    """A learning rate that rises from 0 to `first` in so many steps, and then follows a schedule."""
+
+    def __init__(self, after: Any, first: float, steps: int) -> None:
+        super().__init__()
+        self._after, self._first, self._steps = after, first, steps
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        taken = tf.cast(step, tf.float32)
+        rising = self._first * taken / self._steps
+        return tf.where(taken < self._steps, rising, self._after(tf.maximum(taken - self._steps, 0.0)))

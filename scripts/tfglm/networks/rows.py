@@ -13,11 +13,13 @@ from tfglm.results import predict
 from tfglm.solvers.fitted import Fitted
 
 OFFSET, RESPONSE, WEIGHT = -3, -2, -1
-"""Columns of `Rows.numbers`: what is added to the output, the response, and the weight of a row in the loss."""
+"""Columns of `NetworkRows.numbers`: what is added to the output, the response, and the weight of a row in the loss. The response
+and the regression in the offset are counted from the `origin` of the design, in float64."""
 
 
-class Rows(NamedTuple):
-    """What a network reads of some rows, and what its loss is made of: two arrays, as each more costs time with each batch."""
+class NetworkRows(NamedTuple):
+    """The inputs of a network for some rows, and of its loss. There are only two arrays, because each array costs time in
+    each batch."""
 
     groups: np.ndarray
     """The number of the level of each grouping of the design, int32 [rows, `width_of_groups`]."""
@@ -25,44 +27,47 @@ class Rows(NamedTuple):
     """The numbers of the formula, standardised, and the columns above, float32 [rows, multipliers + 3]."""
 
     @property
-    def used(self) -> "Rows":
+    def used(self) -> "NetworkRows":
         """Those that take part."""
         used = np.flatnonzero(self.numbers[:, WEIGHT] > 0)
         # Faster than to index by whether a row takes part, which took half the time of reading.
-        return self if len(used) == len(self.groups) else Rows(*(np.take(values, used, axis=0) for values in self))
+        return (
+            self if len(used) == len(self.groups) else NetworkRows(*(np.take(values, used, axis=0) for values in self))
+        )
 
 
 def width_of_groups(design: Design) -> int:
-    """The columns of `Rows.groups`: without groupings there is one of zeros, as TensorFlow cannot take rows of nothing apart."""
+    """The columns of `NetworkRows.groups`. Without groupings there is one, of zeros: TensorFlow cannot split rows of width 0."""
     return max(1, len(design.groupings))
 
 
 class Unit(NamedTuple):
     """Rows that are read together, and what is known of each, [rows]."""
 
-    rows: Rows
+    rows: NetworkRows
     flag: np.ndarray
     """0, or the negative reason why it takes no part (`engine.rows`)."""
     outside: np.ndarray
-    """Whether a number lies outside the range of a spline."""
+    """Return whether a number is outside the range of a spline."""
     frequency: np.ndarray
-    """How many rows it stands for."""
+    """The number of rows that each row represents."""
 
 
 class Units:
     """The rows of one split in units of a few blocks, which are read one by one.
 
-    `regression` is a fitted one whose linear predictor is added to the offset. A row for which that is not finite takes no part.
+    The linear predictor of `regression`, if there is one, is added to the offset. Rows without a finite linear predictor
+    take no part.
     """
 
     def __init__(self, workload: Workload, regression: tuple[Workload, Fitted] | None = None) -> None:
         self._offsets = _Offsets(*regression) if regression else None
         self.design = design = workload.design
         self.multipliers = len(looked_up_parts(design)[0])
-        """How many numbers a row has."""
+        """The number of numbers of a row."""
         self._zeros = design.by_term(np.zeros(design.size))
         self.shards: list[tuple[IngestedFile, Shard, range]] = []
-        """Each shard with the numbers of its units, in the order of its rows."""
+        """Yield each shard with the numbers of its units, in the order of its rows."""
         self._calls: list[tuple[Passes, tuple, int, int]] = []
         for file, shard, signature, (paths, expected, blocks, counts, *tables) in workload.shards_alone():
             first = len(self._calls)
@@ -87,7 +92,7 @@ class Units:
         flag, offset = rows.flag, rows.offset if design.offset else np.zeros(len(rows.flag))
         if self._offsets:
             eta, of_regression = self._offsets.of(self.shards[shard][:2], place)
-            offset, flag = offset + eta, np.where(flag < 0, flag, of_regression)
+            offset, flag = offset + (eta - design.origin), np.where(flag < 0, flag, of_regression)
         kept = flag >= 0
         weight = np.where(kept, rows.weight, 0.0)
         numbers = np.empty((len(flag), self.multipliers + 3), np.float32)
@@ -97,9 +102,9 @@ class Units:
             numbers[~kept] = 0.0
         groups = np.zeros((len(flag), width_of_groups(design)), np.int32)
         groups[:, : len(design.groupings)] = rows.groups[: len(design.groupings)].T
-        return Unit(Rows(groups, numbers), flag, rows.outside, rows.frequency)
+        return Unit(NetworkRows(groups, numbers), flag, rows.outside, rows.frequency)
 
-    def train(self, number: int) -> Rows:
+    def train(self, number: int) -> NetworkRows:
         """The rows of a unit that take part."""
         return self.read(number).rows.used
 

@@ -13,8 +13,11 @@ KIND = "rows of a network"
 
 @registered(KIND)
 def rows_of_units(design: str, settings: Mapping[str, Any]) -> Callable[..., np.ndarray]:
-    """The function that returns the training rows of a unit that take part, `networks.rows.Rows`, as one vector: the groups of
-    all rows, then their numbers. Settings: `networks.sources.Sources.words`, and whether to `cache` what has been read."""
+    """Return a function that reads the training rows of a unit that take part (`networks.rows.NetworkRows`).
+
+    It returns one vector: the groups of all rows, then their numbers. The settings are `networks.sources.Sources.words`, and
+    whether to `cache` the rows.
+    """
     # Slow to import, and workers that fit a regression never need them.
     from tfglm.networks.sources import Sources
 

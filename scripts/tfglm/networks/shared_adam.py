@@ -9,9 +9,10 @@ import tensorflow as tf
 class SharedAdam(keras.optimizers.Adam):
     """Keras' Adam with its operations in an order that makes it safe without a lock.
 
-    A step divides the mean of the gradients by the root of the mean of their squares. If it saw what another worker has added to
-    the first and not yet what that has added to the second, which may be 0, the weight would change by any amount. So the mean of
-    squares is changed before the mean, and read after it. One worker by itself takes the same steps as with Keras' own.
+    A step divides the mean of the gradients by the root of the mean of their squares. Suppose that a step sees another
+    worker's addition to the first mean, but not yet its addition to the second, which may be 0. Then a weight could change
+    by any amount. So the mean of squares is updated before the mean, and read after it. A single worker takes the same
+    steps as with Keras' Adam.
     """
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where the rows of a network come from: the shards, and a fitted regression whose linear predictor is added."""
+"""The sources of the rows of a network: the shards, and a fitted regression whose linear predictor is added."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ class Regression(NamedTuple):
 
 
 def regression(paths: Sequence[Path]) -> Regression | None:
-    """The one that the option names, if it does. Raises UserError if it has changed since it was fitted."""
+    """Return the regression that the option names, if any. Raises UserError if it has changed since it was fitted."""
     if not paths:
         return None
     design, folder, fit = paths
@@ -42,15 +42,15 @@ def units(design: Design, files: Sequence[IngestedFile], split: str, offset: Reg
                     f"{file.manifest.source}: the images in `{factor.column}` have {height} x {width} pixels, and network "
                     f"`{design.model}` reads {factor.shape[0]} x {factor.shape[1]}"
                 )
-    workload = Workload(design, files, split, unseen=unseen.of_missing(design))
+    workload = Workload(design, files, split, unseen=unseen.missing_levels(design))
     if not offset:
         return Units(workload)
     of_offset = offset.design if design.response else offset.design.to_predict
-    return Units(workload, (Workload(of_offset, files, split, unseen=unseen.of_missing(of_offset)), offset.fitted))
+    return Units(workload, (Workload(of_offset, files, split, unseen=unseen.missing_levels(of_offset)), offset.fitted))
 
 
 class Sources(NamedTuple):
-    """The files that the rows of a training come from, as a process that takes part in it is told."""
+    """The files with the rows of a training, as text for a process that takes part in it."""
 
     design: Path
     manifests: list[Path]
@@ -58,7 +58,7 @@ class Sources(NamedTuple):
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> "Sources":
-        """Those that `words` were made of."""
+        """Return the sources from their text, `words`."""
         return cls(Path(words["design"]), [*map(Path, words["manifests"])], [*map(Path, words["offset"])])
 
     @property

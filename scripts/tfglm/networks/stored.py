@@ -14,17 +14,19 @@ from tfglm.config import LayersConfig
 from tfglm.data.shards import IngestedFile
 from tfglm.design.design import Design
 from tfglm.networks import predict, sources
-from tfglm.networks.layers import Scale, network
+from tfglm.networks.layers import OutputScale, network
 from tfglm.results import read
 from tfglm.results.classes import predicted
 from tfglm.results.predict import Scored, tables
 
 
-def save(trained: keras.Model, folder: Path) -> None:
-    """Write the weights as a TensorFlow checkpoint, by the name of their layer: `hidden_0/kernel`."""
-    checkpoint.write(
-        {variable.path: np.asarray(variable) for variable in trained.variables}, folder / checkpoint.NETWORK
-    )
+def save(trained: keras.Model, settings: LayersConfig, folder: Path) -> None:
+    """Write the weights as a TensorFlow checkpoint, by the name of their layer: `hidden_0/kernel`. Before the names in a model of
+    the user's are their places, as Keras numbers layers without a name anew in each process."""
+    named = {}
+    for place, variable in enumerate(trained.weights):
+        named[f"{place:04d}/{variable.path}" if settings.model else variable.path] = np.asarray(variable)
+    checkpoint.write(named, folder / checkpoint.NETWORK)
 
 
 def score(
@@ -34,17 +36,17 @@ def score(
 
     Raises UserError if the network, or the regression under it, has changed since it was trained.
     """
-    trained, offset = of_command_line(arguments, design, fit)
+    trained, offset = load_checked(arguments, design, fit)
     return predict.score(sources.units(design, files, split, offset), trained)
 
 
-def of_command_line(
+def load_checked(
     arguments: argparse.Namespace, design: Design, fit: Mapping[str, Any]
 ) -> tuple[keras.Model, sources.Regression | None]:
     """The network of a command line, and the regression under it. Raises UserError if one has changed since it was trained."""
     read.check(fit, arguments.design, arguments.checkpoint, arguments.fit)
     offset = sources.regression(arguments.offset)
-    if offset and digests.of(arguments.offset[-1]) != fit["offset"]:
+    if offset and digests.sha256(arguments.offset[-1]) != fit["offset"]:
         raise digests.changed(arguments.fit, "it was trained on another fit of `offset_from`", delete=arguments.fit)
     return load(design, fit, arguments.checkpoint), offset
 
@@ -68,9 +70,11 @@ def predictions(
 
 
 def load(design: Design, fit: Mapping[str, Any], folder: Path) -> keras.Model:
-    """The network of fit.json."""
-    loaded = network(design, LayersConfig.model_validate(fit["layers"]), Scale(fit["start"], fit["unit"]))
+    """The network of fit.json. Raises UserError if the code of its layers does not run here."""
+    settings = LayersConfig.model_validate(fit["layers"])
+    loaded = network(design, settings, OutputScale(fit["start"], fit["unit"]))
     weights = checkpoint.read(folder / checkpoint.NETWORK)
-    for variable in loaded.variables:
-        variable.assign(weights[variable.path])
+    by_place = {name.partition("/")[0]: values for name, values in weights.items()}
+    for place, variable in enumerate(loaded.weights):
+        variable.assign(by_place[f"{place:04d}"] if settings.model else weights[variable.path])
     return loaded

@@ -1,18 +1,17 @@
-"""The training of a network: one loop of TensorFlow under any strategy, with checkpoints to go on from.
+"""The training of a network: one loop of TensorFlow under any strategy, with checkpoints to continue from.
 
-1. Make the network, its weights at random from the seed, and the optimizer, under the strategy (`prepare`).
-2. Go on from the last checkpoint of the same training, if there is one.
-3. Each step takes a batch, which the strategy divides among its devices. The loss of the batch is the weighted mean of the losses
-   of its rows; the gradients of the devices are added, and the optimizer changes the weights. With `auto_shard: file` a process
-   reads its part of the batch itself, and the weights of the rows are added over all processes before the loss.
-4. After each epoch look at the loss of the rows held out; with `patience` stop when it no longer falls, and take back the weights
-   with the smallest.
+1. Make the network, with random weights from the seed, and the optimizer, under the strategy (`prepare`). 2. Continue from
+the last checkpoint of the same training, if there is one. 3. Each step takes a batch, which the strategy divides among its
+devices. The loss of the batch is the weighted mean of the losses of its rows. The gradients of the devices are added, and
+the optimizer changes the weights. With `auto_shard: file` a process reads its part of the batch itself, and the weights of
+the rows are added over all processes before the loss. 4. After each epoch compute the loss of the held-out rows. With
+`patience` stop when it no longer falls, and restore the weights with the smallest loss.
 """
 
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +27,17 @@ from tfglm.config import TrainingConfig
 from tfglm.data.shards import BLOCK_ROWS
 from tfglm.engine.blocks import AT_ONCE
 from tfglm.errors import UserError
-from tfglm.networks import predict
+from tfglm.networks import own, predict
+from tfglm.networks.callbacks import Callbacks
 from tfglm.networks.counts import count
-from tfglm.networks.layers import network
+from tfglm.networks.layers import mixed_over_rows, network
+from tfglm.networks.losses import TrainingLoss, metrics_of
 from tfglm.networks.optimizers import optimizer
 from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
 POINTS_OF_AN_EPOCH = 20
-"""Of the curve of the loss, which tells of the steps since the point before; reports may be far rarer."""
+"""Points of the loss curve in an epoch. Each point covers the steps since the previous point; reports may be far rarer."""
 
 STEPS_OF_A_CALL = 100
 """Steps that TensorFlow takes without coming back to Python, at most."""
@@ -45,20 +46,25 @@ PARTS_OF_BATCHES = tf.data.Options()
 """Each of several processes reads all batches and takes its part of each: they are the same for any number of processes."""
 PARTS_OF_BATCHES.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
 
+EPOCHS_OF_A_PLATEAU = 10
+"""Epochs without a smaller loss, as in Keras."""
+
 LINES = "lines.json"
-"""What has been noted of the steps before a checkpoint."""
+"""The file with the values recorded for the steps before a checkpoint."""
 
 
 @dataclass(frozen=True)
-class Chief:
-    """What the process does that leads a training, beside its steps."""
+class ChiefHooks:
+    """The work of the process that leads a training, besides its steps."""
 
     record: Callable[[int, dict[str, float]], None]
-    """Is told the step and quantities by name, such as `train/loss`."""
+    """Receives the step and quantities by name, such as `train/loss`."""
     say: Callable[[str], None]
-    """Is told lines for who waits."""
+    """Receives lines for people who wait."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while it waits for other processes."""
+    look: Callable[[int, keras.Model], None] = lambda step, network: None
+    """Receives the step and the network after an epoch, if the settings ask for histograms of its weights."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +76,30 @@ class Trained:
 
 
 def among_all(batch: Batch) -> Batch:
-    """The part of a batch that one process has read, with the shares that its rows have in the whole batch."""
+    """The part of a batch that one process has read, with the shares of its rows in the whole batch."""
     weight = batch.numbers[:, WEIGHT]
     of_all = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(weight))
     return batch._replace(share=weight / of_all)
 
 
+def averaged(make: Callable[..., tf.Variable], **options: Any) -> tf.Variable:
+    """Create a variable; what training changes besides weights is averaged over the devices."""
+    if options.get("trainable") is False and options.get("aggregation") in (None, tf.VariableAggregation.NONE):
+        floating = options.get("dtype") is None or tf.as_dtype(options["dtype"]).is_floating
+        aggregation = tf.VariableAggregation
+        options["aggregation"] = aggregation.MEAN if floating else aggregation.ONLY_FIRST_REPLICA
+    return make(**options)
+
+
+def state_of(network: keras.Model) -> dict[str, Any]:
+    """The variables that training changes besides weights, such as the means of batch normalisation, for a checkpoint."""
+    state = [variable.value for variable in network.non_trainable_variables]
+    return {"state": state} if state else {}
+
+
 def remove_generated() -> None:
-    """Delete the Python that AutoGraph has written into TMPDIR for TensorFlow's own function that saves weights on parameter
-    servers: a process that leaves at once, or is killed, would leave it there."""
+    """Delete the Python code that AutoGraph wrote into TMPDIR for TensorFlow's function that saves weights on parameter
+    servers: a process that exits immediately, or is killed, would leave it there."""
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file") and module.__file__:
             Path(module.__file__).unlink(missing_ok=True)
@@ -92,11 +113,11 @@ class Training:
     units, held_out
         The training rows, and those that decide when to stop.
     strategy
-        TensorFlow's, made by `distribute.strategies`.
+        TensorFlow's strategy, from `distribute.strategies`.
     folder
-        For checkpoints; what is there is of the same training.
+        The folder of checkpoints; existing checkpoints belong to the same training.
     chief
-        What else is to be done; None in a process that takes the same steps as the chief and leaves the rest to it.
+        The other work of the chief; None in a process that only takes the same steps as the chief.
     """
 
     def __init__(
@@ -106,7 +127,7 @@ class Training:
         settings: TrainingConfig,
         strategy: tf.distribute.Strategy,
         folder: Path,
-        chief: Chief | None,
+        chief: ChiefHooks | None,
     ) -> None:
         self._settings, self._strategy, self._folder = settings, strategy, folder
         self._held_out, self._chief = held_out, chief
@@ -115,12 +136,13 @@ class Training:
         self._divided = settings.readers > 1
         if settings.readers > len(units):
             raise UserError(
-                f"{self._where}.auto_shard: `file` gives each of {settings.readers} workers other units of up to "
-                f"{AT_ONCE * BLOCK_ROWS:,} training rows, of which the shards have {len(units)}; use `auto_shard: data`"
+                f"{self._where}.auto_shard: `file` gives each of {settings.readers} workers its own units of up to "
+                f"{AT_ONCE * BLOCK_ROWS:,} training rows, and the shards have only {len(units)} units; use "
+                "`auto_shard: data`"
             )
         reader = strategy.cluster_resolver.task_id if self._divided else 0
         own = range(reader, len(units), settings.readers)
-        self.counts = count(units, self._family, own, self._of_processes if self._divided else np.asarray)
+        self.counts = count(units, self._family, own, self._sum_over_processes if self._divided else np.asarray)
         if settings.batch_size > self.counts.lines:
             raise UserError(
                 f"{self._where}.batch_size: {settings.batch_size:,} is more than the {self.counts.lines:,} training rows"
@@ -131,8 +153,13 @@ class Training:
         self._set_length(settings.steps_per_epoch or self._batches_of_all_rows)
         self._design = units.design
         self._optimizer: keras.Optimizer
-        self.network, weights = self._made()
-        self._unit_of_loss = self.counts.scale.unit**2
+        self._losses = TrainingLoss(units.design, settings, self.counts)
+        self._unit_of_loss = self._losses.unit
+        self._metrics = metrics_of(units.design, settings, self._losses)
+        self._callbacks = Callbacks(settings, self._where) if chief else None
+        self.network, weights = self._build()
+        self._predicting = self._new_network() if settings.optimizer.use_ema else self.network
+        """The network that predicts: with the averages of weights, if these are asked for."""
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._costs = tf.Variable(0.0, dtype=tf.float64, trainable=False)
         """The sum of the losses of the steps since `_reported`."""
@@ -141,6 +168,8 @@ class Training:
         """The step of the last point of the curve, and what `_costs` was there, less what reports have taken from it since."""
         self._best = tf.Variable(math.inf, dtype=tf.float64, trainable=False)
         self._best_epoch = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._lowered = tf.Variable(0, dtype=tf.int64, trainable=False)
+        """The epoch after which the learning rate was last lowered."""
         state = tf.train.Checkpoint(
             weights=weights,
             optimizer=self._optimizer,
@@ -149,10 +178,13 @@ class Training:
             reported=self._reported,
             best=self._best,
             best_epoch=self._best_epoch,
+            lowered=self._lowered,
         )
         self._manager = tf.train.CheckpointManager(state, str(folder / "steps"), settings.checkpoints.keep)
         self._smallest = tf.train.CheckpointManager(
-            tf.train.Checkpoint(network=self.network), str(folder / "smallest"), max_to_keep=1
+            tf.train.Checkpoint(network=self._predicting, **state_of(self._predicting)),
+            str(folder / "smallest"),
+            max_to_keep=1,
         )
         self._lines: list[tuple[int, dict[str, float]]] = []
         self._saved, self._saved_step = time.monotonic(), 0
@@ -162,16 +194,27 @@ class Training:
         steps = self._settings.epochs * steps_of_an_epoch
         self.steps = min(self._settings.last_step or steps, steps)
 
-    def _made(self) -> tuple[keras.Model, tf.train.Checkpoint]:
-        """The network, and where its weights are kept in training; the optimizer lies beside these."""
-        with self._strategy.scope():
+    def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
+        """Build the network, and the checkpoint of its weights in training; the optimizer is saved beside them."""
+        with self._strategy.scope(), tf.variable_creator_scope(averaged):
             network = self._new_network()
-            self._optimizer = optimizer(self._settings.optimizer)
+            self._optimizer = self._new_optimizer()
             self._optimizer.build(network.trainable_variables)
-        return network, tf.train.Checkpoint(network=network)
+        return network, tf.train.Checkpoint(network=network, **state_of(network))
+
+    def _new_optimizer(self) -> keras.Optimizer:
+        return optimizer(self._settings.optimizer, self.steps)
 
     def _new_network(self) -> keras.Model:
-        return network(self._design, self._settings, self.counts.scale, self._settings.seed, self._step_of_dropout)
+        made = network(self._design, self._settings, self.counts.scale, self._settings.seed, self._step_of_dropout)
+        if self._settings.model:
+            own.check(made, self._where, self._settings.model)
+        if self._divided and mixed_over_rows(made):
+            raise UserError(
+                f"{self._where}.auto_shard: with `file` a process whose rows end early takes steps without rows, of which "
+                f"`{mixed_over_rows(made)[0]}` has no mean; use `auto_shard: data`"
+            )
+        return made
 
     def _step_of_dropout(self) -> tf.Tensor | int:
         """The step that is being taken."""
@@ -181,12 +224,14 @@ class Training:
         """Train to the end. Raises UserError if the loss becomes infinite."""
         self._resume()
         self._begin(int(self._step))
-        stopped = False
+        stopped = self._call("on_train_begin")
         while int(self._step) < self.steps and not stopped:
             epoch = int(self._step) // self.steps_of_an_epoch
+            stopped = self._call("on_epoch_begin", epoch)
             self._take_rest_of(epoch)
             if int(self._step) % self.steps_of_an_epoch == 0:
-                stopped = self._look(epoch + 1)
+                stopped = self._look(epoch + 1) or stopped
+        self._call("on_train_end")
         chooses = self._settings.patience is not None
         network = self._readable_network()
         if chooses:
@@ -238,12 +283,12 @@ class Training:
         return max(self.steps_of_an_epoch // POINTS_OF_AN_EPOCH, 1)
 
     def _follow_costs(self, step: int, end: int) -> None:
-        """Refuse a loss that is not finite; note that of the last steps, if a point of its curve is due."""
+        """Refuse a loss that is not finite; record the mean loss of the last steps, if a point of its curve is due."""
         cost = float(self._costs)
         if not math.isfinite(cost):
             raise UserError(
                 f"{self._where}: the loss is not finite after step {step:,}; choose a smaller "
-                f"optimizer.learning_rate than {self._settings.optimizer.learning_rate:g}"
+                f"optimizer.learning_rate than {self._settings.optimizer.first_rate:g}"
             )
         steps = step - self._noted_step
         if steps >= self._steps_of_a_point or step == end:
@@ -251,9 +296,12 @@ class Training:
             self._noted_cost, self._noted_step = cost, step
 
     def _report(self, step: int, epoch: int, seconds: float, more: Mapping[str, float] = MappingProxyType({})) -> None:
-        """Note and say the mean loss of the steps since the last time, and the seconds that one of them took; note `more`."""
+        """Record and report the mean loss of the steps since the last report, and the seconds per step; also record `more`."""
         cost = self._unit_of_loss * float(self._costs) / (step - int(self._reported))
-        self._note(step, {"train/loss": cost, "train/milliseconds a batch": 1000 * seconds, **more})
+        rate = (
+            {"train/learning rate": float(self._optimizer.learning_rate)} if self._settings.optimizer.schedule else {}
+        )
+        self._note(step, {"train/loss": cost, "train/milliseconds a batch": 1000 * seconds, **rate, **more})
         self._say(
             f"step {step:,}, epoch {epoch + 1} of {self._settings.epochs}, batch "
             f"{step - epoch * self.steps_of_an_epoch:,} of {self.steps_of_an_epoch:,}: cost {cost:.6g}, "
@@ -275,18 +323,20 @@ class Training:
         tf.while_loop(lambda step: step < count, take, (0,), parallel_iterations=1)
 
     def _step_of_replica(self, batch: Batch) -> tf.Tensor:
-        """A step with the part of a batch that one device has; its part of the loss, divided by the unit of the loss."""
+        """Take a step with the part of a batch on one device. Returns its part of the loss, divided by the unit of the
+        loss."""
         if self._divided:
             batch = among_all(batch)
         return self._gradient_step(self.network, batch)
 
     def _gradient_step(self, network: keras.Model, batch: Batch, dense: bool = False) -> tf.Tensor:
-        """Have the optimizer change the weights of a network; the loss before. `dense` gradients have a row for each level of an
-        embedding, not only for those in the batch."""
+        """Let the optimizer change the weights of a network, and return the loss before the change. `dense` gradients have
+        a row for each level of an embedding, not only for the levels in the batch."""
         variables = network.trainable_variables
         with tf.GradientTape() as tape:
             loss = self._loss(network([batch.groups, batch.numbers], training=True), batch)
-        gradients = tape.gradient(loss, variables)
+            with_penalty = loss + self._part_of_penalty(network.losses) if network.losses else loss
+        gradients = tape.gradient(with_penalty, variables)
         if dense:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self._optimizer.apply_gradients(zip(gradients, variables, strict=True))
@@ -294,22 +344,58 @@ class Training:
 
     def _loss(self, eta: tf.Tensor, batch: Batch) -> tf.Tensor:
         """The part that these rows have in the loss of the whole batch, divided by the unit of the loss."""
-        losses = self._family.tensor_loss(tf, eta, batch.numbers[:, RESPONSE]) / self._unit_of_loss
-        return tf.reduce_sum(batch.share * losses)
+        return tf.reduce_sum(batch.share * self._losses(eta, batch.numbers[:, RESPONSE]))
+
+    def _part_of_penalty(self, penalties: Sequence[tf.Tensor]) -> tf.Tensor:
+        """The part of one device in the penalties of layers on their weights or outputs, for outputs without unit."""
+        return tf.add_n(list(penalties)) / self._strategy.num_replicas_in_sync
 
     def _look(self, epoch: int) -> bool:
         """Look at the rows held out after an epoch; whether to stop."""
         patience, stopped = self._settings.patience, False
+        means: dict[str, float] = {}
         if len(self._held_out):
-            self._weigh(epoch)
+            means = self._weigh(epoch)
             stopped = patience is not None and epoch - int(self._best_epoch) >= patience
+            self._follow_plateau(epoch)
+        if self._settings.histograms:
+            # Peers join, as they do in callbacks: to read weights on servers takes all.
+            network = self._readable_network()
+            if self._chief:
+                self._chief.look(int(self._step), network)
+        learnt = next((values["train/loss"] for _, values in reversed(self._lines) if "train/loss" in values), math.nan)
+        logs = {"loss": learnt} | {f"val_{name}": value for name, value in means.items()}
+        stopped = self._call("on_epoch_end", epoch - 1, logs=logs) or stopped
         if not stopped and self._is_due(int(self._step)):
             self._save()
         return stopped
 
-    def _weigh(self, epoch: int) -> None:
+    def _call(self, hook: str, *arguments: int, logs: Mapping[str, float] | None = None) -> bool:
+        """Call a hook of the user's callbacks. Return whether they stop the training."""
+        if not self._settings.callbacks:
+            return False
+        stopped = (
+            self._callbacks.call(hook, self._readable_network(), *arguments, logs=logs) if self._callbacks else False
+        )
+        return bool(self._by_chief(float(stopped)))
+
+    def _follow_plateau(self, epoch: int) -> None:
+        """Lower the learning rate if the loss on the rows held out has not fallen for some epochs."""
+        schedule = self._settings.optimizer.schedule
+        if not schedule or schedule.schedule != "plateau":
+            return
+        if epoch - max(int(self._best_epoch), int(self._lowered)) < (schedule.patience or EPOCHS_OF_A_PLATEAU):
+            return
+        rate = float(self._optimizer.learning_rate)
+        lower = max(rate * (schedule.factor or 0.1), schedule.min_learning_rate or 0.0)
+        self._lowered.assign(epoch)
+        if lower < rate:
+            self._optimizer.learning_rate.assign(lower)
+            self._say(f"epoch {epoch} of {self._settings.epochs}: the learning rate is {lower:g} from here")
+
+    def _weigh(self, epoch: int) -> dict[str, float]:
         """Note how well the rows held out are predicted, and keep the weights if their loss was never smaller."""
-        means = predict.means(self._held_out, self._readable_network()) if self._chief else {}
+        means = predict.means(self._held_out, self._readable_network(), self._metrics) if self._chief else {}
         loss = self._by_chief(means.get("loss", 0.0))
         self._note(int(self._step), {f"evaluate/{name}": value for name, value in means.items()})
         shown = ", ".join(f"{name} {value:.6g}" for name, value in means.items())
@@ -319,18 +405,27 @@ class Training:
             self._best_epoch.assign(epoch)
             if self._settings.patience and self._chief:
                 self._smallest.save(epoch)
+        return means
 
     def _readable_network(self) -> keras.Model:
         """The network, for rows that it is not trained with."""
-        return self.network
+        if self._settings.optimizer.use_ema:
+            self._copy_averages(self._optimizer._model_variables_moving_average)
+        return self._predicting
+
+    def _copy_averages(self, averages: Sequence[keras.Variable]) -> None:
+        """Set the network that predicts to averages of the weights, and to the other variables as they are."""
+        others = zip(self._predicting.non_trainable_variables, self.network.non_trainable_variables, strict=True)
+        for variable, value in [*zip(self._predicting.trainable_variables, averages, strict=True), *others]:
+            variable.assign(np.asarray(value))
 
     def _by_chief(self, number: float) -> float:
         """The chief's number, in all processes: whether to stop they have to decide alike."""
         if not isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return number
-        return float(self._of_processes(np.array(number if self._chief else 0.0)))
+        return float(self._sum_over_processes(np.array(number if self._chief else 0.0)))
 
-    def _of_processes(self, values: np.ndarray) -> np.ndarray:
+    def _sum_over_processes(self, values: np.ndarray) -> np.ndarray:
         """The sum of what each process gives."""
         with self._waiting():
             return self._total(tf.constant(values, tf.float64)).numpy()
@@ -366,7 +461,7 @@ class Training:
         try:
             digests.write_json(self._folder / LINES, {"lines": self._lines})
             self._manager.save(self._step)
-        except (tf.errors.OpError, OSError) as error:
+        except (tf.errors.OpError, UserError, OSError) as error:
             self._say(f"warning: no checkpoint could be written in {self._folder}: {error}")
         remove_generated()
 
@@ -376,13 +471,13 @@ class Training:
             return
         step = self._saved_step = self._noted_step = int(self._step)
         self._noted_cost = float(self._costs)
-        self._say(f"going on from step {step:,} of an earlier run")
+        self._say(f"continuing from step {step:,} of an earlier run")
         for of_step, values in digests.read_json(self._folder / LINES, delete=self._folder)["lines"]:
             if of_step <= step:
                 self._note(of_step, values)
 
     def _summary(self) -> dict[str, Any]:
-        """What fit.json says of the training."""
+        """Return the entries of fit.json about the training."""
         step = int(self._step)
         held_out = {"smallest_held_out_loss": float(self._best), "epoch_of_smallest_loss": int(self._best_epoch)}
         return {

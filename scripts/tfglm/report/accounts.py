@@ -12,13 +12,13 @@ from tfglm.report.drawing import COLOURS, TITLE_HEIGHT, Picture, literal
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo")
 
 LONGEST_NAME, LETTER = 30, 0.068
-"""Letters of the name of a file, and the inches that one takes."""
+"""Letters of the name of a file, and inches per letter."""
 
 WIDTH, LEGEND_COLUMNS = 6.8, 3
 
 
 def rows_plot(parts: pd.DataFrame, paths: Iterable[Path]) -> None:
-    """Where the rows of each file went: a bar a file of `parts` [files, what became of rows]."""
+    """Draw what became of the rows of each file: a bar for each file with its `parts` [files, outcomes]."""
     names = [short(str(name), LONGEST_NAME) for name in parts.index]
     margin = 0.25 + LETTER * max(map(len, names))
     legend = 0.2 * -(-parts.shape[1] // LEGEND_COLUMNS) + 0.1

@@ -1,4 +1,4 @@
-"""What the picture of the coefficients shows of a table: which rows, in which order, on which axis, and what is said of each."""
+"""The content of the picture of coefficients: its rows, their order and axis, and the text of each row."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,19 +10,19 @@ import pandas as pd
 
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, Words
+from tfglm.report.words import NO_WORDS, Words, plain
 
 MOST_LEVELS = 400
-"""Of a term with more, half as many are shown from each end."""
+"""Most rows of a term; a larger term shows half as many from each end."""
 
 UNSORTED = 24
 """Up to so many levels stay in the order of the table, such as the months; more are sorted by size."""
 
-CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(")
-"""In the name of a term whose coefficients mean nothing one by one."""
+CURVED = re.compile(r"\b(?:bs|ns|cc|poly)\(|\bs\((?!\w+, bs=re\))")
+"""Parts of the name of a term whose coefficients have no meaning individually."""
 
 CODED = re.compile(r",\s*(?:contr\.(?!treatment\b)\w+|Sum|Helmert|Poly|Diff)\b")
-"""In the name of a term whose coefficients are those of the columns of a coding, not of levels."""
+"""Parts of the name of a term whose coefficients belong to the columns of a coding, not to levels."""
 
 INTERCEPTS = r"(?:.*: )?Intercept"
 """Names of terms that are intercepts, of a class too."""
@@ -32,16 +32,16 @@ NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
 @dataclass(frozen=True)
 class Heading:
-    """What stands above the rows of a term."""
+    """The heading above the rows of a term."""
 
     term: str
     remark: str
 
 
 @dataclass(frozen=True)
-class Row:
-    """A coefficient: its level and what that is called, how its point is drawn, the few words beside it, what is said of it when
-    it is pointed at, and how many rows tell of it."""
+class PictureRow:
+    """A coefficient: its level and label, how its point is drawn, the few words beside it, the text shown under the
+    pointer, and the number of rows that determine it."""
 
     level: str
     label: str
@@ -56,11 +56,12 @@ class Row:
 
 def rows_and_scale(
     table: pd.DataFrame, ratio: str | None, words: Words = NO_WORDS
-) -> tuple[list[Heading | Row], Scale]:
-    """What is shown of a table of coefficients with confidence limits, term by term and then the numbers, and its axis.
+) -> tuple[list[Heading | PictureRow], Scale]:
+    """Return the content of a picture of a table of coefficients with confidence limits: term by term, then the numbers,
+    and the axis.
 
-    `ratio` is what the exponential of a coefficient is called, if anything; `words` has the labels of levels. Splines and
-    polynomials are left out.
+    `ratio` is the name of the exponential of a coefficient, if it has a meaning; `words` has the labels of levels. Splines
+    and polynomials are left out.
     """
     table = table[~table["term"].str.fullmatch(INTERCEPTS) & ~table["term"].str.contains(CURVED)]
     numeric = table["level"] == ""
@@ -79,7 +80,7 @@ def rows_and_scale(
     drawn = pd.concat([levels, numbers])
     scale = scale_of(finite(drawn[["estimate"]]), finite(drawn[["ci_lower", "ci_upper"]]), ratio is not None)
     says = Remarks((ratio or "estimate").replace("_", " "), scale, bool(drawn["ci_lower"].notna().any()))
-    items: list[Heading | Row] = []
+    items: list[Heading | PictureRow] = []
     for term, rows in levels.groupby("term", sort=False):
         chosen = in_order(rows)
         labels = [words.level(str(term), level) for level in chosen["level"]]
@@ -92,7 +93,8 @@ def rows_and_scale(
         items.append(Heading("numbers", "for so much more of each"))
         for row, size in zip(numbers.to_dict("records"), units, strict=True):
             more = f"+{size:,.12g}"
-            items.append(says.row(row, f"{row['term']}, {more}", f"{row['term']}, for {more}"))
+            more = f"{more} {words.units.get(plain(row['term']), '')}".rstrip()
+            items.append(says.row(row, f"{words.term(row['term'])}, {more}", f"{row['term']}, for {more}"))
     return items, scale
 
 
@@ -129,7 +131,7 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def remark(rows: pd.DataFrame, shown: pd.DataFrame, reference: str) -> str:
-    """What the heading says of the levels."""
+    """Return the part of the heading about the levels."""
     words = [f"against {reference}"] if reference else []
     if len(rows) > len(shown):
         words.append(f"the {len(shown) // 2} lowest and highest of {len(rows):,} levels")
@@ -140,17 +142,18 @@ def remark(rows: pd.DataFrame, shown: pd.DataFrame, reference: str) -> str:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What is said of coefficients. `measure` is what the axis counts; without any intervals, no row is said to lack its own."""
+    """Yield the texts of coefficients. `measure` is the quantity on the axis. If no coefficient has an interval, no text
+    says that one is missing."""
 
     measure: str
     scale: Scale
     has_intervals: bool
 
-    def row(self, row: Mapping[str, Any], label: str, name: str) -> Row:
+    def row(self, row: Mapping[str, Any], label: str, name: str) -> PictureRow:
         kind, remark = self.kind(row)
         estimate, lower, upper = (row[column] for column in NUMBERS)
         tip = f"{name}: {'; '.join(self.facts(row, kind))}"
-        return Row(row["level"], label, kind, estimate, lower, upper, remark, tip, row["rows"])
+        return PictureRow(row["level"], label, kind, estimate, lower, upper, remark, tip, row["rows"])
 
     def kind(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """How the point is drawn, and the words beside it."""
@@ -175,7 +178,7 @@ class Remarks:
         elif kind == "separated":
             yield "separated: the responses of its rows are all alike, alone or with other terms, so there is no finite estimate"
         elif kind == "not identified":
-            yield "not identified: only rows that terms separate together tell of it"
+            yield "not identified: only rows that terms separate together determine it"
         elif kind == "reference":
             yield "the reference level"
         else:

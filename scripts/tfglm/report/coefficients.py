@@ -12,7 +12,7 @@ from tfglm.report.words import Words, decimals_of, fixed, plain
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A coefficient: what its level is called, the value itself where that is another, and the cells beside it."""
 
     level: str
@@ -23,35 +23,35 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Term:
+class TableTerm:
     """The coefficients of a term. `against` is the reference level. A curve is looked at, and has no rows."""
 
     name: str
     unit: str
     against: str
-    rows: list[Row]
+    rows: list[TableRow]
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """All terms, and the head of their columns of numbers: names in two rows, the upper ones with their widths."""
+    """All terms, and the header of their columns of numbers: names in two rows, the upper names with their widths."""
 
     groups: list[tuple[str, int]]
     names: list[str]
-    terms: list[Term]
+    terms: list[TableTerm]
 
 
 def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Words) -> Sheet:
-    """What the page shows.
+    """Return the content of the page.
 
     Parameters
     ----------
     table
-        What tabulate_coefficients.py wrote.
+        The table that write_tables.py wrote.
     ratio
-        The column with the exponentials of the estimates, if these mean something.
+        The column with the exponentials of the estimates, if these have a meaning.
     confidence
-        Of the intervals.
+        The coverage of the intervals.
     words
         Labels and units of the columns.
     """
@@ -83,7 +83,7 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
             groups.append(group)
             names += own
     terms = [
-        Term(
+        TableTerm(
             str(name),
             words.units.get(plain(str(name)), ""),
             words.against(str(name), str(rows["reference"].iloc[0])),
@@ -94,8 +94,8 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
     return Sheet(groups, names, terms)
 
 
-def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], words: Words) -> list[Row]:
-    """The rows of a term; its numbers have the same decimals, so that they stand in line."""
+def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], words: Words) -> list[TableRow]:
+    """Return the rows of a term; its numbers have the same decimals, so that they are aligned."""
     sizes = rows["error"] if rows["error"].notna().any() else rows["estimate"].abs()
     decimals = decimals_of(sizes)
     of_ratio = decimals_of((sizes * rows["of_ratio"]).where(sizes < 1)) if has_ratio else decimals
@@ -118,7 +118,7 @@ def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], wo
         return [values.get(name, end(row.of_ratio)) for name in names]
 
     return [
-        Row(
+        TableRow(
             level := words.level(term, row.level),
             row.level if row.level != level else "",
             cells(row),
@@ -130,7 +130,7 @@ def rows_of(term: str, rows: pd.DataFrame, has_ratio: bool, names: list[str], wo
 
 
 def status(row: Any) -> str:
-    """What a coefficient is, if it is not simply estimated."""
+    """Return what kind of coefficient it is, if it is not an ordinary estimate."""
     is_reference = row.estimate == 0 and row.reference and pd.isna(row.std_error)
     return "reference" if is_reference and not row.status else row.status
 

@@ -17,7 +17,7 @@ LEAST_TOLD = 0.01
 """Smaller shares of a class say nothing when pointed at: they would be most of the file."""
 
 LONGEST_NAME, LETTER = 20, 0.075
-"""Letters of the name of a class, and the inches that one takes."""
+"""Letters of the name of a class, and inches per letter."""
 
 
 def confusion_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:

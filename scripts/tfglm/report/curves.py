@@ -26,9 +26,9 @@ class Curve:
 
 
 def curves_of(effects: pd.DataFrame) -> list[Curve]:
-    """Those of which more is known than the point that others are compared with."""
-    by_term = effects.dropna(subset=["effect"]).groupby("term", sort=False)
-    return [Curve(str(term), points) for term, points in by_term if len(points) > 1]
+    """Return the curves with estimates besides the point that the others are compared with."""
+    by_term = effects.dropna(subset=["effect"]).fillna({"at": ""}).groupby(["term", "at"], sort=False)
+    return [Curve(str(term), points) for (term, _), points in by_term if len(points) > 1]
 
 
 def effects_plot(effects: pd.DataFrame, title: str, effect: str, ratio: str | None, paths: Iterable[Path]) -> None:

@@ -50,7 +50,7 @@ STYLES = ("-", "--", ":")
 
 
 def use_colour(colour: str) -> None:
-    """Have this one for MAIN, before any picture."""
+    """Set this style for MAIN, before drawing any picture."""
     matplotlib.rcParams["axes.prop_cycle"] = cycler(color=[colour, *OTHERS])
 
 
@@ -58,14 +58,14 @@ use_colour("#0072B2")
 
 
 def literal(text: str) -> str:
-    """Text from the data or the config, which Matplotlib is to draw as it is: dollars begin no formula, and a control character,
-    which an SVG cannot hold, is an escape."""
+    """Return text from the data or the config in a form that Matplotlib draws unchanged: dollars begin no formula, and
+    control characters, which an SVG cannot hold, become escapes."""
     return visible(text).replace("$", r"\$")
 
 
 @dataclass
 class Panel:
-    """A part of a picture that can be shown by itself: what lies between these inches from the left and the top."""
+    """A part of a picture that can be shown alone: the area between these inches from the left and the top."""
 
     figure: Figure
     left: float
@@ -174,5 +174,5 @@ def nothing(title: str, paths: Iterable[Path]) -> None:
 
 
 def diagonal(axes: Axes, low: float, high: float) -> None:
-    """The line on which both coordinates are the same."""
+    """Draw the line on which both coordinates are equal."""
     axes.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle=":")

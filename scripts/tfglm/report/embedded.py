@@ -14,9 +14,10 @@ REFERENCE = re.compile(r"#([\w-]+)")
 
 
 def panels(path: Path) -> list[Markup]:
-    """Each panel of an SVG that `drawing.Picture` has written, as an SVG by itself that says what one points at.
+    """Return each panel of an SVG that `drawing.Picture` wrote, as an SVG of its own with the texts under the pointer.
 
-    Names are those of one document in a page, so only those stay that something refers to; they tell their content.
+    All panels of a page share the names of one document. So only names with references remain; they are derived from their
+    content.
     """
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", XLINK)

@@ -1,5 +1,6 @@
 """The picture of the embeddings of a network."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,11 @@ from tfglm.errors import short
 from tfglm.report.drawing import GREY, MAIN, Panel, grid, literal, nothing
 
 FEWEST_LEVELS, MOST_LEVELS = 3, 40
-"""Of a panel: two levels have a distance and no directions, and more than these cannot be read. Those with the most rows are
-shown."""
+"""Fewest and most levels of a panel: two levels have a distance but no directions, and more levels would be illegible. The
+levels with the most rows are shown."""
 
 
-def embeddings_plot(table: pd.DataFrame, title: str, paths: list[Path]) -> None:
+def embeddings_plot(table: pd.DataFrame, title: str, paths: Iterable[Path]) -> None:
     """Levels at the first two principal components of their embeddings, a panel a factor; `table` is that of
     `networks.embeddings`."""
     panels = [(factor, rows) for factor, rows in table.groupby("factor", sort=False) if len(rows) >= FEWEST_LEVELS]
@@ -28,7 +29,7 @@ def embeddings_plot(table: pd.DataFrame, title: str, paths: list[Path]) -> None:
 
 
 def draw(panel: Panel, factor: str, levels: pd.DataFrame) -> None:
-    """The levels of a factor; the components are those of all of them, whether they are shown or not."""
+    """Draw the levels of a factor; the components are computed from all of them, shown or not."""
     axis = panel.axes[0]
     points = levels.filter(like="dimension_").dropna(axis="columns").to_numpy(float)
     places, shares = principal_components(points)

@@ -125,8 +125,8 @@ def draw_lift(panel: Panel, tenths: pd.DataFrame) -> None:
 
 
 def mean_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
-    """Calibration of predicted means, residuals against them, and the quantiles of the residuals beside those of a normal
-    distribution with the same root mean square."""
+    """Draw the calibration of predicted means, residuals against them, and the quantiles of the residuals against those of
+    a normal distribution with the same root mean square."""
     picture, (calibration, residual, quantile) = grid(title, 3)
     draw_calibration(calibration, metrics["calibration"], "predicted mean", "observed mean")
     draw_residuals(residual, pd.DataFrame(metrics["calibration"]))

@@ -14,7 +14,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from tfglm.errors import short
-from tfglm.report.coefficient_rows import CURVED, Heading, Row, rows_and_scale
+from tfglm.report.coefficient_rows import CURVED, Heading, PictureRow, rows_and_scale
 from tfglm.report.curves import Curve, curves_of, draw_curve
 from tfglm.report.drawing import GREY, MAIN, TITLE_HEIGHT, Panel, Picture, literal, nothing
 from tfglm.report.maps import draw_map, maps_of
@@ -28,7 +28,7 @@ MAP_COLUMNS = 2
 """The width of a map, below them."""
 
 HEADING_ROWS, CURVE_ROWS = 2.4, 15
-"""What a heading and a curve take."""
+"""The inches of a heading and of a curve."""
 
 ABOVE, BELOW = 0.22, 0.5
 """Inches for the ticks at both ends of a column."""
@@ -36,7 +36,7 @@ ABOVE, BELOW = 0.22, 0.5
 LONGEST_LABEL, LABEL_SIZE = 24, 7.5
 """Letters of a label, and the size of its font in points."""
 
-Item = Heading | Row | Curve
+Item = Heading | PictureRow | Curve
 
 STYLES: dict[str, dict[str, Any]] = {
     "estimate": {"marker": "o", "s": 12, "facecolors": MAIN, "edgecolors": MAIN},
@@ -65,22 +65,22 @@ def coefficient_plot(
     Parameters
     ----------
     table
-        As `results.coefficients.table` has it, with confidence limits.
+        The result of `results.coefficients.table`, with confidence limits.
     effects
-        The curves of `results.effects`, where the formula has functions of numbers.
+        The curves of `results.effects`, if the formula has functions of numbers.
     title, effect
-        Of the picture, and of its axis.
+        The title of the picture, and of its axis.
     ratio
-        What the exponential of a coefficient is called, if anything; the axis then tells ratios.
+        The name of the exponential of a coefficient, if it has a meaning; then the axis shows ratios.
     paths
         Files to write: .svg, .pdf or .png.
     words
-        Labels of levels, and where they are.
+        Labels and coordinates of levels.
 
     Raises
     ------
     UserError
-        For coordinates that are none.
+        If coordinates are invalid.
     """
     rows, scale = rows_and_scale(table, ratio, words)
     maps = list(maps_of(rows, words.coordinates))
@@ -97,7 +97,7 @@ def coefficient_plot(
     width = COLUMN_WIDTH * max(abreast, MAP_COLUMNS if maps else 1)
     below = [shown.height(MAP_COLUMNS * COLUMN_WIDTH) for shown in maps]
     picture = Picture(title, max(width, 0.085 * len(title)), TITLE_HEIGHT + sum(heights) + sum(below))
-    margin = 0.12 + max([0.25, *(width_of(row.label) for row in rows if isinstance(row, Row))])
+    margin = 0.12 + max([0.25, *(width_of(row.label) for row in rows if isinstance(row, PictureRow))])
     top = TITLE_HEIGHT
     for band, height in zip(bands, heights, strict=True):
         for place, column in enumerate(band):
@@ -123,7 +123,8 @@ def size(item: Item) -> float:
 
 
 def columns(items: Sequence[Item]) -> list[list[Item]]:
-    """The items in columns that are about as high as each other. A heading stands above a row, and again where its rows go on."""
+    """Arrange the items in columns of about equal height. A heading is above its first row, and repeated in the next
+    column."""
     total = sum(map(size, items))
     number = math.ceil(total / COLUMN_ROWS)
     most = total / number + HEADING_ROWS + 2
@@ -135,7 +136,7 @@ def columns(items: Sequence[Item]) -> list[list[Item]]:
         if height + needed > most and height:
             filled.append([])
             height = 0.0
-            if isinstance(item, Row):
+            if isinstance(item, PictureRow):
                 filled[-1].append(Heading(heading.term, "continued"))
                 height = HEADING_ROWS
         if isinstance(item, Heading):
@@ -149,7 +150,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
     """A column of a picture: rows on one axis, and curves on axes of their own."""
     heights = np.array([size(item) for item in items])
     tops = np.cumsum(heights) - heights
-    rows = [(item, top + 0.5) for item, top in zip(items, tops, strict=True) if isinstance(item, Row)]
+    rows = [(item, top + 0.5) for item, top in zip(items, tops, strict=True) if isinstance(item, PictureRow)]
     headings = [(item, top) for item, top in zip(items, tops, strict=True) if isinstance(item, Heading)]
     end = sum(height for item, height in zip(items, heights, strict=True) if not isinstance(item, Curve))
     if rows:
@@ -189,7 +190,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
             axes.set_ylabel(label.partition(" (")[0])
 
 
-def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float]], scale: Scale) -> None:
+def draw_rows(axes: Axes, rows: Sequence[tuple[PictureRow, float]], scale: Scale) -> None:
     """Points with intervals, and the names of the levels beside them."""
     across = axes.get_yaxis_transform()
     axes.hlines([place for _, place in rows], 0, 1, color="#e4e4e4", linewidth=0.4, zorder=0.4, transform=across)
@@ -227,7 +228,7 @@ def draw_rows(axes: Axes, rows: Sequence[tuple[Row, float]], scale: Scale) -> No
                 ha="left" if beside > 0 else "right",
                 va="center",
             )
-    # Where an interval goes on beyond the axis.
+    # An arrow shows that an interval continues beyond the axis.
     for marker, edge, beyond in (
         ("<", scale.low + inset, [place for row, place in with_interval if row.lower < scale.low]),
         (">", scale.high - inset, [place for row, place in with_interval if row.upper > scale.high]),

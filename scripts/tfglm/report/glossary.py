@@ -1,4 +1,4 @@
-"""The words of the pages that not everybody knows: what they mean, and where they first stand on a page."""
+"""The technical terms of the pages: their meaning, and their first occurrence on a page."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,8 @@ WORDS = {
     "deviance": "twice the difference between the log-likelihood of a model that fits every row and that of this "
     "model; what is explained of it is the share by which it is smaller than without covariates",
     "dispersion": "the factor by which the variance exceeds that of the family: estimated for gaussian, gamma, "
-    "inverse Gaussian and Tweedie and with `quasi`, 1 for binomial and poisson",
+    "inverse Gaussian and Tweedie and with `quasi`, otherwise 1",
+    "effective degrees of freedom": "the number of coefficients that a smooth term uses, given its penalty: 1 is a straight line",
     "epoch": "one pass of an online solver, or of a network, over all training rows",
     "Driscoll and Kraay": "standard errors that allow rows of one date, and of dates close to each other, to be alike; those of "
     "Newey and West are the same for a series of one row a date",
@@ -60,6 +61,8 @@ WORDS = {
     "share that was predicted. F1 is their harmonic mean",
     "r squared, d squared": "the share of the variance of the responses that the predictions explain; the same of "
     "their deviance. Below 0 they are worse than the mean",
+    "random effects": "effects of levels that are drawn towards 0, as if they came from a normal distribution "
+    "whose variance the fit estimates",
     "reference level": "the level that the others of its term are compared with; its coefficient is 0",
     "RMSE": "root mean square error of the predictions, in units of the response",
     "robust": "standard errors that allow more than the family says: any variance of independent rows (HC0 to HC3), rows "
@@ -70,6 +73,8 @@ WORDS = {
     "separated": "all training rows of a level have the same outcome, so its coefficient runs off to infinity. Its "
     "rows take no part in the fit. Terms can separate rows together, though no level does by itself",
     "shard": "up to 524,288 rows of one input file and one split, a file a column, in random order",
+    "smooth term": "a curve of a number, `s(x)`, that is as smooth as the data ask for: a spline with a "
+    "penalty that REML chooses",
     "strategy": "TensorFlow's way to divide a batch among devices, or a fit among processes",
     "support": "the rows that are of a class",
     "threshold": "the predicted probability from which on a row is classified as an event",
@@ -77,11 +82,12 @@ WORDS = {
     "columns",
     "zero": "of a coefficient: set to 0 by the penalty",
 }
-"""What the words mean, as docs/glossary.md has it; those that mean one thing together stand together."""
+"""The meanings of the terms, as in docs/glossary.md; terms with a common meaning share an entry."""
 
 
 def names(word: str) -> list[str]:
-    """How a word of the glossary stands on a page: `CR1` and `CR2` of `CR1, CR2`, `cluster` of `cluster (of rows)`."""
+    """Return how a term of the glossary appears on a page: `CR1` and `CR2` for `CR1, CR2`, `cluster` for `cluster (of
+    rows)`."""
     return re.sub(r" \(.+\)", "", word).split(", ")
 
 
@@ -108,8 +114,8 @@ def identity(word: str) -> str:
 
 
 def linked(page: str, link_to: Callable[[str, Markup], str]) -> Markup:
-    """The page with a link to what a word means where it first stands in a sentence; `link_to` makes it of the id of the
-    meaning and the text."""
+    """Return the page with a link to the meaning of a term where it first occurs in a sentence; `link_to` makes the link
+    from the id of the meaning and the text."""
     met = set()
 
     def link(found: re.Match) -> str:

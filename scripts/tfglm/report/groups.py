@@ -18,10 +18,10 @@ ROW, PANEL_WIDTH, PANEL_ROWS, PANELS_ABREAST = 0.155, 3.4, 52, 3
 """Inches of a row and of a panel, which a telephone shows at its size and a sheet of paper holds."""
 
 ABOVE, BELOW = 0.75, 0.5
-"""Inches for what stands over and under the rows."""
+"""Inches above and below the rows."""
 
 LONGEST_LABEL, LETTER = 16, 0.062
-"""Letters of a value, and the inches that one takes."""
+"""Letters of a value, and inches per letter."""
 
 QUALITIES = {
     "auc": "AUC",
@@ -52,7 +52,7 @@ def groups_plot(metrics: dict, title: str, paths: Iterable[Path]) -> None:
 
 
 def labelled(metrics: dict, words: Words) -> dict:
-    """metrics.json with groups in the order in which they are shown, and by their labels."""
+    """Return metrics.json with groups in the order of display, and with their labels."""
     by = {
         column: [level | {"level": words.level(column, level["level"])} for level in in_order(levels)]
         for column, levels in metrics.get("by", {}).items()
@@ -69,7 +69,7 @@ def in_order(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def divided(levels: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The groups of a column in parts of about the same size, each of which fits into a panel."""
+    """Divide the groups of a column into parts of about the same size, each of which fits into a panel."""
     number = max(math.ceil(len(levels) / PANEL_ROWS), 1)
     return [part.tolist() for part in np.array_split(np.array(levels, object), number) if len(part)]
 

@@ -37,8 +37,8 @@ POINTED_AT = 60
 
 
 def history_plot(history: pd.DataFrame, title: str, paths: Iterable[Path]) -> None:
-    """What a fit recorded (seconds, quantity, step, value) by step: a panel a quantity, training rows beside rows held out; what
-    falls towards 0 on a logarithmic scale."""
+    """Draw the history of a fit (seconds, quantity, step, value) by step: a panel for each quantity, with training rows and
+    held-out rows. Quantities that fall towards 0 have a logarithmic scale."""
     # The loss of each report is that of several of these points.
     if "train/recent loss" in set(history["quantity"]):
         history = history[history["quantity"] != "train/loss"]
@@ -48,7 +48,7 @@ def history_plot(history: pd.DataFrame, title: str, paths: Iterable[Path]) -> No
     if not drawn:
         nothing(f"{title}: nothing was recorded", paths)
         return
-    # What the solver did before how fast the passes were.
+    # The quantities of the solver come before the speed of the passes.
     drawn.sort(key=lambda lines: str(lines[0][0]).startswith("pass/"))
     picture, panels = grid(title, len(drawn), cell=(3.4, 2.7))
     for panel, lines in zip(panels, drawn, strict=True):

@@ -1,4 +1,4 @@
-"""Maps of the levels of a factor: each where it is, coloured by its estimate, with what is said of it when it is pointed at."""
+"""Maps of the levels of a factor: each level at its coordinates, coloured by its estimate, with a text under the pointer."""
 
 import math
 import re
@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from tfglm.data.packages import located
 from tfglm.errors import UserError, short
-from tfglm.report.coefficient_rows import Heading, Row
+from tfglm.report.coefficient_rows import Heading, PictureRow
 from tfglm.report.drawing import GREY, MAIN, OTHERS, Panel, literal
 from tfglm.report.ratios import Scale
 from tfglm.report.words import plain
@@ -51,7 +51,7 @@ class Map:
 
     term: str
     remark: str
-    levels: Sequence[tuple[Row, Position]]
+    levels: Sequence[tuple[PictureRow, Position]]
 
     def extent(self) -> tuple[float, float, float, float]:
         """West, east, south, north of what is shown."""
@@ -115,15 +115,17 @@ def positions(column: str, source: Mapping[str, str]) -> dict[str, Position]:
         except ValueError:
             latitude = longitude = math.nan
         if not (abs(latitude) <= 90 and abs(longitude) <= 360):
-            raise UserError(f"{where}: {path}: `{level}` is at {', '.join(texts)}, which is no latitude and longitude")
+            raise UserError(
+                f"{where}: {path}: `{level}` is at {', '.join(texts)}, which is no latitude and longitude; correct this row"
+            )
         if found.setdefault(level, (latitude, longitude)) != (latitude, longitude):
             raise UserError(f"{where}: {path} has two positions of `{level}`; keep one")
     return found
 
 
-def maps_of(items: Sequence[Heading | Row], sources: Mapping[str, Mapping[str, str]]) -> Iterator[Map]:
+def maps_of(items: Sequence[Heading | PictureRow], sources: Mapping[str, Mapping[str, str]]) -> Iterator[Map]:
     """The maps of what a picture shows, `coefficient_rows.rows_and_scale`, of the terms whose columns have coordinates."""
-    of_terms: list[tuple[Heading, list[Row]]] = []
+    of_terms: list[tuple[Heading, list[PictureRow]]] = []
     for item in items:
         if isinstance(item, Heading):
             of_terms.append((item, []))
@@ -143,7 +145,7 @@ def maps_of(items: Sequence[Heading | Row], sources: Mapping[str, Mapping[str, s
         yield Map(heading.term, remark, without_jump(there))
 
 
-def without_jump(levels: Sequence[tuple[Row, Position]]) -> list[tuple[Row, Position]]:
+def without_jump(levels: Sequence[tuple[PictureRow, Position]]) -> list[tuple[PictureRow, Position]]:
     """The same with longitudes that begin after the widest empty part of the globe, so that the Pacific may be in the middle."""
     longitudes = np.unique([longitude % 360 for _, (_, longitude) in levels])
     gaps = np.diff(longitudes, append=longitudes[0] + 360)
@@ -164,7 +166,8 @@ def _widened(low: float, high: float, factor: float) -> tuple[float, float]:
 
 
 def _shrunk(south: float, north: float) -> float:
-    """What a degree of longitude is of one of latitude, in the middle: an equirectangular projection is true to scale there."""
+    """The length of a degree of longitude relative to a degree of latitude in the middle of the map, where the
+    equirectangular projection is true to scale."""
     return max(math.cos(math.radians((south + north) / 2)), 0.1)
 
 
@@ -207,13 +210,14 @@ def graticule(axes: Axes, extent: tuple[float, float, float, float]) -> None:
 
 
 def degrees_of(degrees: float, signs: str) -> str:
-    """Degrees with the letter of their side, `signs` being those of negative and of positive ones."""
+    """Return degrees with the letter of their hemisphere; `signs` are the letters for negative and positive degrees."""
     degrees = (degrees + 180) % 360 - 180
     return f"{abs(degrees):g}°" + (f" {signs[int(degrees > 0)]}" if degrees else "")
 
 
 def draw_levels(panel: Panel, axes: Axes, shown: Map, colours: Colormap, colour_of: Normalize) -> None:
-    """A point for each level, the smallest ones last, so that none is hidden; a cross or a square where nothing is estimated."""
+    """Draw a point for each level, the smallest points last, so that none is hidden; levels without an estimate are a cross
+    or a square."""
     points: dict[str, list[tuple]] = defaultdict(list)
     fill: Any
     for row, (latitude, longitude) in sorted(shown.levels, key=lambda level: -level[0].rows):
@@ -232,14 +236,14 @@ def draw_levels(panel: Panel, axes: Axes, shown: Map, colours: Colormap, colour_
         )
 
 
-def area(row: Row, most_rows: float) -> float:
+def area(row: PictureRow, most_rows: float) -> float:
     """Square points of the point of a level."""
     return SMALLEST + (LARGEST - SMALLEST) * row.rows / most_rows
 
 
 def name_levels(axes: Axes, shown: Map, across: float, along: float) -> None:
-    """The names of the levels with the most rows, as far as they do not lie on each other; `across` and `along` are the inches
-    of a degree."""
+    """Write the names of the levels with the most rows, if they do not overlap; `across` and `along` are the inches of a
+    degree."""
     taken: list[tuple[float, float, float]] = []
     for row, (latitude, longitude) in sorted(shown.levels, key=lambda level: -level[0].rows):
         if len(taken) == MOST_NAMES:

@@ -1,21 +1,14 @@
-"""What the scripts that show several models have in common: options, and what they read first."""
+"""The models that a comparison shows."""
 
 import argparse
-from pathlib import Path
 
 from tfglm import digests
 from tfglm.design.design import Design
 from tfglm.report.pages import read_table
-from tfglm.results.compare import Model
+from tfglm.results.compare import ComparedModel
 
 
-def add_models(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
-    parser.add_argument("--with-coefficients", type=Path, nargs="*", default=[], help="those that have a table of them")
-    parser.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
-
-
-def read_models(arguments: argparse.Namespace) -> list[Model]:
+def read_models(arguments: argparse.Namespace) -> list[ComparedModel]:
     """The models of a command line. Raises UserError for a file that has changed since it was written, or is of another
     fit."""
     models = []
@@ -26,5 +19,5 @@ def read_models(arguments: argparse.Namespace) -> list[Model]:
         table = read_table(folder / "coefficients.csv", path) if folder in arguments.with_coefficients else None
         digests.check(folder / "design.json", fit["design"], delete=path)
         design = None if fit.get("kind") == "network" else Design.load(folder / "design.json")
-        models.append(Model(fit, metrics, table, design))
+        models.append(ComparedModel(fit, metrics, table, design))
     return models

@@ -1,7 +1,8 @@
 """Pages for readers, from the templates beside this file, and how numbers are written there."""
 
 import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import jinja2
 import pandas as pd
 
 from tfglm.report.glossary import explained, linked
-from tfglm.report.words import minus
+from tfglm.report.words import fixed, minus
 from tfglm.results import csv_files
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,7 +35,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def _head(frame: pd.DataFrame) -> list[list[tuple[str, int]]]:
-    """The names in each row of a table's head, each with the columns that it stands over."""
+    """The names in each row of a table's header, each with the columns below it."""
     names = [name if isinstance(name, tuple) else (name,) for name in frame.columns]
     *groups, last = zip(*names, strict=True)
     over = [[(name, len(list(same))) for name, same in itertools.groupby(row)] for row in groups]
@@ -59,6 +60,16 @@ def read_table(path: Path, fit: Path) -> pd.DataFrame:
 def four_digits(value: float) -> str:
     """Four decimals, or where the number is small three digits that count."""
     return str(minus(f"{value:.4f}" if abs(value) >= 0.1 or value == 0 else f"{value:#.3g}"))
+
+
+def with_error(estimate: float, errors: Sequence[float]) -> tuple[str, list[str]]:
+    """An estimate with its error, or with the two ends of its interval: three digits of the error that count, as many decimals of
+    the estimate. Without an error, `four_digits`."""
+    size = errors[0] if len(errors) == 1 else (errors[1] - errors[0]) / 4 if errors else math.nan
+    if not (0 < size < math.inf and math.isfinite(estimate)):
+        return four_digits(estimate) if math.isfinite(estimate) else f"{estimate:+}", list(map(four_digits, errors))
+    decimals = max(2 - math.floor(math.log10(size)), 0)
+    return fixed(estimate, decimals), [fixed(error, decimals) for error in errors]
 
 
 def statistic(value: float) -> str:

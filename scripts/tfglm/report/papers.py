@@ -18,16 +18,20 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 from tabulate import SEPARATING_LINE, tabulate
 
-from tfglm.report.pages import four_digits, statistic
+from tfglm.report.pages import four_digits, statistic, with_error
 from tfglm.results.paper import Cell, Line, PaperTable
 
 LONGEST_ON_A_PAGE = 45
 """Lines of a LaTeX table that does not break across pages."""
 
 MARKDOWN = re.compile(r"[\\`*|<\[]|(?<![^\W_])_|_(?![^\W_])")
-"""What is not text in a cell of a Markdown table; an underscore within a word is."""
+"""Characters of a Markdown table cell that are not plain text; an underscore within a word is."""
+
+DIGIT, POINT = "\ue000", "\ue001"
+"""Stand for blanks as wide as a digit and a point; the library would strip real ones."""
 
 TYPESET = {"\N{MINUS SIGN}": "$-$", "χ": r"$\chi$", "²": "$^2$", "\N{REPLACEMENT CHARACTER}": "?"}
+TYPESET |= {DIGIT: r"\phantom{0}", POINT: r"\phantom{.}"}
 """Signs that LaTeX has by other names, after everything else has been escaped."""
 
 
@@ -40,8 +44,8 @@ def write(table: PaperTable, path: Path) -> None:
 
 
 def rows(lines: tuple[Line, ...], number: Callable[[float], str]) -> Iterator[list[str]]:
-    """The rows of some lines as texts: term, where it is another than before, level, and a cell for each model. What stands below
-    estimates has a row of its own."""
+    """Return the rows of some lines as texts: the term, if it differs from the row before, the level, and a cell for each
+    model. The standard error or interval below an estimate has a row of its own."""
     before = None
     for line in lines:
         yield ["" if line.term == before else line.term, line.level, *(estimate(cell, number) for cell in line.cells)]
@@ -53,12 +57,15 @@ def rows(lines: tuple[Line, ...], number: Callable[[float], str]) -> Iterator[li
 def estimate(cell: Cell, number: Callable[[float], str]) -> str:
     if isinstance(cell.value, str):
         return cell.value
-    return with_minus(number(cell.value)) + "*" * cell.stars
+    text = with_error(cell.value, cell.below)[0] if cell.below else number(cell.value)
+    return with_minus(text) + "*" * cell.stars
 
 
 def below(cell: Cell) -> str:
-    texts = [with_minus(four_digits(value)) for value in cell.below]
-    return "" if not texts else f"({texts[0]})" if len(texts) == 1 else f"[{texts[0]}, {texts[1]}]"
+    if isinstance(cell.value, str) or not cell.below:
+        return ""
+    texts = [with_minus(text) for text in with_error(cell.value, cell.below)[1]]
+    return f"({texts[0]})" if len(texts) == 1 else f"[{texts[0]}, {texts[1]}]"
 
 
 def with_minus(number: str) -> str:
@@ -67,7 +74,7 @@ def with_minus(number: str) -> str:
 
 
 def text_rows(table: PaperTable) -> tuple[list[list[str]], list[list[str]]]:
-    """The rows of the coefficients, and those of the statistics."""
+    """Return the rows of the coefficients, and the rows of the statistics."""
     return list(rows(table.coefficients, four_digits)), list(rows(table.statistics, statistic))
 
 
@@ -88,10 +95,26 @@ def write_markdown(table: PaperTable, path: Path) -> None:
     path.write_text("\n".join([shown, "", *(f"- {escaped(note)}" for note in table.notes), ""]))
 
 
+def at_their_points(rows: list[list[str]]) -> list[list[str]]:
+    """The rows of coefficients with blanks as wide as digits behind the numbers of a column, before stars and brackets."""
+    columns = list(zip(*rows, strict=True))
+    for place in range(2, len(columns)):
+        found = [re.fullmatch(r"([\[(]?[^\[(,e]*?(?:,\d{3})*(?:\.(\d+))?)([)*]*)", text) for text in columns[place]]
+        decimals = [len(match[2] or "") if match and match[1] else None for match in found]
+        most = max((number for number in decimals if number is not None), default=0)
+        columns[place] = tuple(
+            text
+            if match is None or number is None or not re.search(r"\d", text)
+            else match[1] + ("" if number or not most else POINT) + DIGIT * (most - number) + match[3]
+            for text, match, number in zip(columns[place], found, decimals, strict=True)
+        )
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
 def write_latex(table: PaperTable, path: Path) -> None:
     """Write a `tabular` to \\input, a `longtable` if it is long, and the notes as a paragraph."""
     coefficients, statistics = text_rows(table)
-    body = [*coefficients, *([SEPARATING_LINE] if coefficients else []), *statistics]
+    body = [*at_their_points(coefficients), *([SEPARATING_LINE] if coefficients else []), *statistics]
     head = ["", "", *table.models]
     shown = tabulate(body, head, "latex_booktabs", colalign=alignment(table), disable_numparse=True)
     packages = "booktabs"
@@ -101,6 +124,8 @@ def write_latex(table: PaperTable, path: Path) -> None:
     # The library escapes cells, so notes go through it as cells of a table without lines.
     notes = [tabulate([[note]], tablefmt="latex", disable_numparse=True).splitlines()[2] for note in table.notes]
     paragraph = " ".join(note.strip().removesuffix("\\\\").strip() for note in notes)
+    # Stars and brackets after a number take no room, so that digits are below each other.
+    shown = re.sub(r"(?<=[\d\ue000\ue001])(\)|\]|\*+)(?= *(?:&|\\\\))", r"\\rlap{\1}", shown)
     text = f"% Needs the packages {packages}.\n{shown}\n\n\\par\\smallskip{{\\footnotesize {paragraph}\\par}}\n"
     for sign, name in TYPESET.items():
         text = text.replace(sign, name)
@@ -138,7 +163,7 @@ def write_word(table: PaperTable, path: Path) -> None:
 
 
 def rule(row: _Row, *edges: str) -> None:
-    """Draw lines along a row, for which the library has no call."""
+    """Draw lines along a row; the library has no function for it."""
     for cell in row._tr.tc_lst:
         borders = OxmlElement("w:tcBorders")
         for edge in edges:

@@ -3,22 +3,32 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
+from tfglm.report.inline import measure
 from tfglm.report.pages import four_digits
 from tfglm.report.words import four_that_count, minus
 
 
 @dataclass(frozen=True)
-class Measure:
+class QualityMeasure:
     """A measure of a model, and the same of the obvious baseline; `of_baseline` says what that is."""
 
     name: str
     value: str
     baseline: str
     of_baseline: str
+    shares: tuple[float, float]
+    """The two as shares of an axis."""
+
+    @property
+    def picture(self) -> Markup:
+        """Return the two on one axis."""
+        return measure(*self.shares)
 
 
-def measures(metrics: Mapping, response: str, unit: str | None) -> list[Measure]:
-    """What the overview shows of metrics.json; nothing if no rows were kept back."""
+def measures(metrics: Mapping, response: str, unit: str | None) -> list[QualityMeasure]:
+    """Return the measures of metrics.json for the overview; none if no rows were held out."""
     if not metrics.get("rows"):
         return []
     if "confusion" in metrics:
@@ -29,31 +39,40 @@ def measures(metrics: Mapping, response: str, unit: str | None) -> list[Measure]
         always = f"always “{'' if mean >= 0.5 else 'not '}{response}”"
         shown.append(accuracy(metrics, max(mean, 1 - mean), always))
     if metrics.get("auc") is not None:
-        shown.append(Measure("AUC", f"{metrics['auc']:.3f}", "0.500", "by chance"))
+        shown.append(QualityMeasure("AUC", f"{metrics['auc']:.3f}", "0.500", "by chance", (metrics["auc"], 0.5)))
     if "rmse" in metrics and metrics.get("r_squared") is not None and metrics["r_squared"] < 1:
         # R squared compares with the mean of these very rows.
         alone = metrics["rmse"] / (1 - metrics["r_squared"]) ** 0.5
         shown.append(
-            Measure(
+            QualityMeasure(
                 "root mean square error",
                 f"{four_that_count(metrics['rmse'])}{in_units(unit)}",
                 f"{four_that_count(alone)}{in_units(unit)}",
                 "always the mean of these rows",
+                shares_of(metrics["rmse"], alone),
             )
         )
     if metrics.get("d_squared") is not None:
         explained = str(minus(f"{100 * metrics['d_squared']:.1f}"))
-        shown.append(Measure("deviance explained", f"{explained} %", "0 %", "always the mean of these rows"))
+        always, shares = "always the mean of these rows", (metrics["d_squared"], 0.0)
+        shown.append(QualityMeasure("deviance explained", f"{explained} %", "0 %", always, shares))
     return shown
 
 
 def in_units(unit: str | None) -> str:
-    """What follows a number of them."""
+    """Return the noun for several of them."""
     return f" {unit}" if unit else ""
 
 
-def accuracy(metrics: Mapping, alone: float, always: str) -> Measure:
-    return Measure("accuracy", f"{100 * metrics['accuracy']:.1f} %", f"{100 * alone:.1f} %", always)
+def accuracy(metrics: Mapping, alone: float, always: str) -> QualityMeasure:
+    shares = metrics["accuracy"], alone
+    return QualityMeasure("accuracy", f"{100 * shares[0]:.1f} %", f"{100 * alone:.1f} %", always, shares)
+
+
+def shares_of(value: float, baseline: float) -> tuple[float, float]:
+    """Two sizes as shares of an axis that is a little longer than the larger one."""
+    longest = 1.1 * max(value, baseline) or 1.0
+    return value / longest, baseline / longest
 
 
 def beside_baseline(metrics: Mapping, each: str) -> str:
@@ -64,15 +83,15 @@ def beside_baseline(metrics: Mapping, each: str) -> str:
     mean = metrics["mean_response"]
     alone, right = max(mean, 1 - mean), metrics["accuracy"]
     return (
-        f"At the threshold {metrics['threshold']:g}, {100 * right:.1f} % of the {each}s are classified right, where the answer "
-        f"“{'event' if mean >= 0.5 else 'no event'}” for every {each} has {100 * alone:.1f} %: there it classifies "
-        f"{'better' if right > alone else 'no better'} than one answer for all."
+        f"At the threshold {metrics['threshold']:g}, {100 * right:.1f} % of the {each}s are classified right, and "
+        f"always answering “{'event' if mean >= 0.5 else 'no event'}” gives {100 * alone:.1f} %: at this threshold "
+        f"the model classifies {'better' if right > alone else 'no better'} than one answer for all."
     )
 
 
 def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
-    """How much of the responses the model explains, and how it predicts rows that it has not seen. `unit` is that of the
-    response."""
+    """Say how much of the responses the model explains, and how well it predicts rows that it has not seen. `unit` is the
+    unit of the response."""
     explained = fit.get("r_squared", fit.get("pseudo_r_squared"))
     each = "trial" if fit["provenance"]["model"].get("trials") else "row"
     text = (
@@ -92,8 +111,9 @@ def in_words(fit: Mapping, metrics: Mapping, unit: str | None) -> str:
     if metrics.get("auc") is not None:
         auc = metrics["auc"]
         text += (
-            f"it ranks a {each} with the event above one without in {100 * auc:.1f} % of all pairs (AUC {auc:.4f}); the mean "
-            f"predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the {each}s had the event"
+            f"it ranks a {each} with the event above a {each} without it in {100 * auc:.1f} % of all pairs (AUC "
+            f"{auc:.4f}); the mean predicted probability is {100 * mean:.1f} %, and {100 * response:.1f} % of the "
+            f"{each}s had the event"
         )
         slope = metrics["calibration_slope"]
         text += "" if slope is None else f"; calibration slope {minus(f'{slope:.3f}')} (1 is ideal)"

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_TICKS = 7
 
@@ -14,7 +16,8 @@ MANTISSAS = ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 
 """Of the ticks of ratios, from fine to coarse."""
 
 OUTLYING = 3.0
-"""Times what nine estimates in ten lie within: where the axis ends, so that a few do not squeeze all the others."""
+"""The axis ends at this multiple of the range of nine estimates in ten, so that a few estimates do not squeeze all the
+others."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Scale:
     high: float
     ratio: bool
 
-    def apply(self, axes: Axes, along: str = "x") -> None:
+    def apply(self, axes: "Axes", along: str = "x") -> None:
         """Give axes these limits and ticks, and mark where there is no effect."""
         ticks, labels = self.ticks()
         if along == "x":
@@ -39,10 +42,10 @@ class Scale:
             axes.axhline(0.0, color="#999999", linewidth=0.8, zorder=0.5)
 
     def ticks(self) -> tuple[np.ndarray, list[str]]:
-        """Where the ticks are, and what they say."""
+        """Return the positions of the ticks, and their labels."""
         if not self.ratio:
-            values = inside(MaxNLocator(MOST_TICKS - 2).tick_values(self.low, self.high), self.low, self.high)
-            return values, [f"{value:g}".replace("-", "\N{MINUS SIGN}") for value in values]
+            values = round_values(self.low, self.high, MOST_TICKS - 1)
+            return values, [f"{value:,.10g}".replace("-", "\N{MINUS SIGN}") for value in values]
         values = ratios(self.low, self.high)
         return np.log(values), [ratio_label(value) for value in values]
 
@@ -70,7 +73,7 @@ def ratio_label(ratio: float) -> str:
 
 
 def scale_of(estimates: np.ndarray, limits: np.ndarray, ratio: bool) -> Scale:
-    """The axis for finite estimates with these confidence limits, some of which may lie beyond it."""
+    """Return the axis for finite estimates with these confidence limits, some of which may exceed it."""
     values = np.abs(np.asarray(estimates, float))
     values = values[values > 0]
     if not len(values):
@@ -86,10 +89,10 @@ def scale_of(estimates: np.ndarray, limits: np.ndarray, ratio: bool) -> Scale:
 
 
 def ratios(low: float, high: float) -> np.ndarray:
-    """Round ratios between the exponentials of two numbers, of which there are a few."""
+    """Return a few round ratios between the exponentials of two numbers."""
     lowest, highest = np.exp(np.clip([low, high], -LARGEST_EXPONENT, LARGEST_EXPONENT))
     if high - low < 1:
-        return inside(MaxNLocator(MOST_TICKS - 2, steps=[1, 2, 5, 10]).tick_values(lowest, highest), lowest, highest)
+        return round_values(float(lowest), float(highest), MOST_TICKS - 1)
     decades = range(math.floor(math.log10(lowest)), math.ceil(math.log10(highest)) + 1)
     for mantissas in MANTISSAS:
         values = inside([mantissa * 10.0**decade for decade in decades for mantissa in mantissas], lowest, highest)
@@ -97,6 +100,16 @@ def ratios(low: float, high: float) -> np.ndarray:
             return values
     every = math.ceil(len(values) / MOST_TICKS)
     return np.array([value for value in values if round(math.log10(value)) % every == 0])
+
+
+def round_values(low: float, high: float, most: int) -> np.ndarray:
+    """Return at most so many multiples of a round number from low to high."""
+    if not high > low:
+        return np.array([low])
+    exact = (high - low) / (most - 1)
+    power = 10.0 ** math.floor(math.log10(exact))
+    step = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= exact * (1 - 1e-9))
+    return inside(step * np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1), low, high)
 
 
 def inside(values: Sequence[float] | np.ndarray, low: float, high: float) -> np.ndarray:

@@ -18,9 +18,12 @@ NAMES = {
 
 
 def scaling_plot(table: pd.DataFrame, paths: list[Path]) -> None:
-    """Accuracy on the rows held out, or the loss of a response without classes, by epochs of each worker and by updates: a row of
-    panels for each strategy of `results.scaling.table`, beside a single device. Networks that differ in the seed alone are a
-    line, their mean, with a band from the lowest to the highest."""
+    """Draw the accuracy on the held-out rows (or the loss, if the response has no classes) by epochs of each worker and by
+    updates.
+
+    Each strategy of `results.scaling.table` has a row of panels, compared with a single device. Networks that differ only
+    in the seed are a single line, their mean, with a band from the lowest to the highest value.
+    """
     measure = "accuracy" if table["accuracy"].notna().all() else "loss"
     alone = table[table["strategy"] == ALONE]
     rows = [(strategy, lines) for strategy, lines in table.groupby("strategy", sort=False) if strategy != ALONE]

@@ -1,6 +1,7 @@
-"""The effects of a regression in sentences: of each term the strongest that are well estimated, in the units of the response.
+"""The effects of a regression in sentences: for each term the strongest effects that are well estimated, in the units of
+the response.
 
-A coefficient is told only if the fit has tested it. Nothing is said of what causes what.
+A coefficient is reported only if the fit has tested it. The sentences claim no causes.
 """
 
 import math
@@ -10,21 +11,22 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
-from tfglm.report.words import Words, plain, two_digits
+from tfglm.report.words import RANDOM, Words, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
-"""A term that is a column; the coefficients of any other have no meaning by themselves."""
+"""A term that is a column; the coefficients of other terms have no meaning of their own."""
 
 MOST_STEPS = 3
-"""A number is told by 1, 10, ... of its units, up to this power of 10, so that its effect can be read."""
+"""The effect of a number is reported per 1, 10, ... units, up to this power of 10, so that it is easy to read."""
 
 VISIBLE = 0.01
 """A smaller effect of a step, as a share (of the standard deviation, for a difference), asks for a longer step."""
 
 
 LARGEST_VIF = 10.0
-"""Of a coefficient that is told: the usual rule of thumb."""
+"""Largest variance inflation factor of a coefficient that is reported: the usual rule of thumb."""
 
 NO_NUMBER = "its effect is no single number, as the formula has a product or a curve of it"
 
@@ -32,12 +34,14 @@ NO_AVERAGE = "its coefficient is no difference or ratio of the response, and its
 
 PERIODIC = "its curve is periodic, so that it rises as much as it falls and its average slope says nothing"
 
-NEARLY_DETERMINED = "other terms nearly determine it, so that its effect and theirs cannot be told apart"
+RANDOM_EFFECTS = "its levels have random effects; the joint tests below have their standard deviation"
+
+NEARLY_DETERMINED = "other terms nearly determine it, so its effect and theirs cannot be distinguished"
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is said of a term, or why nothing is."""
+class TermSentences:
+    """The sentences about a term, or why there are none."""
 
     term: str
     sentences: list[str]
@@ -65,12 +69,13 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Model:
-    """What sentences need to know of a fit.
+class ModelFacts:
+    """The facts about a fit that sentences need.
 
-    `ratio` is what the exponential of a coefficient is the ratio of (odds, rate), None for a difference in the response itself;
-    `deviation` the residual standard deviation of such a response. With `only_averages` a coefficient is neither, as of a probit
-    regression, and terms are told by their average marginal effects.
+    `ratio` is the name of the ratio that the exponential of a coefficient is (odds, rate); None if a coefficient is a
+    difference in the response itself. `deviation` is the residual standard deviation of such a response. With
+    `only_averages` a coefficient is neither, as in a probit regression, and terms are reported by their average marginal
+    effects.
     """
 
     response: str
@@ -83,38 +88,47 @@ class Model:
     slopes: Mapping[tuple[str, str], "Slope"]
     """Average marginal effects by term and level, where they are known."""
     nearly_aliased: Collection[str]
-    """Terms of which the fit has warned that other terms nearly determine them."""
+    """Terms that other terms nearly determine, according to a warning of the fit."""
     is_probability: bool = False
     """Whether the mean of the response is the probability of an event."""
     only_averages: bool = False
+    logarithm: Logarithm | None = None
+    """What the response is the logarithm of; then a difference is a ratio of geometric means."""
     event: str = ""
-    """Of a class what its probability is that of, where the response names the class that it is compared with too."""
+    """Return the name of the probability of a class; it includes the class of comparison, if the response names it."""
 
 
-def tell(table: pd.DataFrame, model: Model) -> list[Told]:
-    """The effects in the table of coefficients, by term; none without tests, as of penalised fits and online solvers.
+def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
+    """Return the effects in the table of coefficients, by term; none without tests, as in penalised fits and online
+    solvers.
 
-    A column whose effect is no single number, as it stands in a product or a curve, is told once, by its average marginal effect.
+    If the effect of a column is no single number, because the column is in a product or a curve, its average marginal
+    effect is reported once.
     """
     if "p_value" not in table or table["p_value"].isna().all():
         return []
     terms = [str(term) for term in table["term"].unique() if term != "Intercept"]
-    told: list[Told] = []
+    told: list[TermSentences] = []
     on_average: set[str] = set()
     for term in terms:
+        if RANDOM.fullmatch(term):
+            told.append(TermSentences(term, [], RANDOM_EFFECTS))
+            continue
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
         by_itself = PLAIN.fullmatch(term) and not any(plain(term) in columns_in(other) for other in others)
         if by_itself and not model.only_averages:
-            told.append(of_number(term, rows, model) if (rows["level"] == "").all() else of_factor(term, rows, model))
+            told.append(
+                number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
+            )
             continue
         averaged = [name for name in dict.fromkeys(name for name, _ in model.slopes) if plain(name) in columns_in(term)]
         if not averaged:
-            told.append(Told(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
+            told.append(TermSentences(term, [], NO_AVERAGE if by_itself else NO_NUMBER))
         for name in averaged:
             if name not in on_average:
                 periodic = (name, "") in model.slopes and is_periodic(plain(name), terms)
-                told.append(Told(name, [], PERIODIC) if periodic else averages(name, model))
+                told.append(TermSentences(name, [], PERIODIC) if periodic else averages(name, model))
         on_average.update(averaged)
     return told
 
@@ -127,24 +141,26 @@ def columns_in(term: str) -> list[str]:
 def is_periodic(column: str, terms: Collection[str]) -> bool:
     """Whether a column has an effect through periodic splines alone."""
     parts = [part for term in terms for part in term.split(":") if column in columns_in(part)]
-    return all(part.startswith("cc(") for part in parts)
+    return all(part.startswith("cc(") or "bs=cc" in part for part in parts)
 
 
-def of_number(term: str, rows: pd.DataFrame, model: Model) -> Told:
+def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSentences:
     """A sentence on a number, for as many of its units as make the effect visible."""
     tested = list(effects(rows))
     if not tested:
-        return Told(term, [], "it has no test")
+        return TermSentences(term, [], "it has no test")
     if term in model.nearly_aliased:
-        return Told(term, [], NEARLY_DETERMINED)
+        return TermSentences(term, [], NEARLY_DETERMINED)
     _, effect = tested[0]
     step = step_of(term, effect.estimate / (1.0 if model.ratio else model.deviation), model)
     more = units(term, step, model)
     average = beside((term, ""), model) if step == 1 else ""
-    return Told(term, [f"{compared(effect.times(step), model)} for each {more} more of {term}{average}."])
+    return TermSentences(
+        term, [f"{compared(effect.times(step), model)} for each {more} more of {model.words.term(term)}{average}."]
+    )
 
 
-def units(column: str, step: int, model: Model) -> str:
+def units(column: str, step: int, model: ModelFacts) -> str:
     """`hour`, `100 miles`."""
     unit = model.words.units.get(column, "")
     return (singular(unit) if unit else "unit") if step == 1 else f"{step:,} {unit}".strip()
@@ -155,34 +171,35 @@ def singular(unit: str) -> str:
     return unit[:-1] if unit.endswith("s") and not unit.endswith("ss") else unit
 
 
-def step_of(column: str, size: float, model: Model) -> int:
-    """By how many units a number is told: 1, 10, ..., at most half its range; `size` is the effect of one unit."""
+def step_of(column: str, size: float, model: ModelFacts) -> int:
+    """Return the number of units for the effect of a number: 1, 10, ..., at most half its range; `size` is the effect of
+    one unit."""
     step = 1
     while abs(size) * step < VISIBLE and step * 10 <= min(model.spans.get(column, 0.0) / 2, 10**MOST_STEPS):
         step *= 10
     return step
 
 
-def of_factor(term: str, rows: pd.DataFrame, model: Model) -> Told:
+def factor_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSentences:
     """Sentences on the levels of a factor that differ most from the reference level, in either direction."""
     tested = list(effects(rows))
-    name = plain(term)
+    name = model.words.column(plain(term))
     if not tested:
-        return Told(term, [], "none of its levels has a test")
+        return TermSentences(term, [], "none of its levels has a test")
     reference = model.words.level(term, str(rows["reference"].iloc[0]))
     clear = [(level, effect) for level, effect in tested if effect.lower * effect.upper > 0]
     if not clear:
         of_what = f" in the odds of {model.response}" if model.event else ""
-        return Told(term, [f"No level of {name} differs clearly from {reference}{of_what}."])
+        return TermSentences(term, [f"No level of {name} differs clearly from {reference}{of_what}."])
     inflated = entangled_levels(rows, model)
     entangled = [level for level, _ in tested if level in inflated]
     if 2 * len(entangled) > len(tested):
-        # What the others then look like depends on what these have taken.
-        return Told(term, [], NEARLY_DETERMINED)
-    # What is merged is the same only in being rare.
+        # The effects of the other levels depend on the effects attributed to these.
+        return TermSentences(term, [], NEARLY_DETERMINED)
+    # Merged levels have nothing in common except that they are rare.
     clear = [(level, effect) for level, effect in clear if level not in (*entangled, RARE)] or clear
     well = [(level, effect) for level, effect in clear if effect.upper - effect.lower <= abs(effect.estimate)]
-    return Told(
+    return TermSentences(
         term,
         [
             f"{compared(effect, model)} with {name} {model.words.level(term, level)} than with {reference}"
@@ -201,7 +218,7 @@ def strongest(levels: list[tuple[str, Effect]]) -> list[tuple[str, Effect]]:
     ]
 
 
-def entangled_levels(rows: pd.DataFrame, model: Model) -> set[str]:
+def entangled_levels(rows: pd.DataFrame, model: ModelFacts) -> set[str]:
     """The levels that other terms nearly determine; not known of counts.
 
     The variance of their difference from the reference level is more than LARGEST_VIF times what it would be without these terms.
@@ -226,13 +243,18 @@ def effects(rows: pd.DataFrame) -> Iterator[tuple[str, Effect]]:
             yield row.level, effect
 
 
-def compared(effect: Effect, model: Model) -> str:
+def compared(effect: Effect, model: ModelFacts) -> str:
     """How much more or less, with the interval: the beginning of a sentence."""
-    if model.ratio is None:
+    if model.logarithm:
+        effect = effect.times(model.logarithm.rate)
+    elif model.ratio is None:
         unit = f" {model.unit}" if model.unit else ""
         return f"{model.response} is {around(effect, unit, ('higher', 'lower'))}"
     ratios = Effect(*(exponential(value) for value in (effect.estimate, effect.lower, effect.upper)))
-    what = f"The {model.ratio} of {model.response} {'are' if model.ratio == 'odds' else 'is'}"
+    if model.logarithm:
+        what = f"{model.logarithm.quantity} (geometric mean) is"
+    else:
+        what = f"The {model.ratio} of {model.response} {'are' if model.ratio == 'odds' else 'is'}"
     if ratios.lower < 1 < ratios.upper or (ratios.estimate <= 2 and ratios.upper < 3):
         percents = Effect(ratios.estimate - 1, ratios.lower - 1, ratios.upper - 1).times(100.0)
         return f"{what} {around(percents, ' %', ('higher', 'lower'))}"
@@ -265,15 +287,17 @@ def slopes(table: pd.DataFrame) -> dict[tuple[str, str], Slope]:
     }
 
 
-def scale_of(model: Model) -> tuple[float, str]:
-    """By what an average marginal effect is multiplied to be told, and its unit: of a probability percentage points."""
+def scale_of(model: ModelFacts) -> tuple[float, str]:
+    """Return the factor and the unit with which an average marginal effect is reported: percentage points for a
+    probability."""
     if model.is_probability:
         return 100.0, " percentage points"
     return 1.0, f" {model.unit}" if model.unit else ""
 
 
-def beside(key: tuple[str, str], model: Model) -> str:
-    """What the average marginal effect adds to a sentence on a ratio; a difference is the same number already."""
+def beside(key: tuple[str, str], model: ModelFacts) -> str:
+    """Return the average marginal effect as an addition to a sentence about a ratio; a difference is the same number
+    already."""
     if model.ratio is None or key not in model.slopes:
         return ""
     factor, unit = scale_of(model)
@@ -283,28 +307,34 @@ def beside(key: tuple[str, str], model: Model) -> str:
     return f", on average {around(effect, unit, ('more', 'less'))}"
 
 
-def averages(name: str, model: Model) -> Told:
+def averages(name: str, model: ModelFacts) -> TermSentences:
     """Sentences on a factor or a number by its average marginal effects."""
     of_levels = {level: slope for (term, level), slope in model.slopes.items() if term == name}
     factor, unit = scale_of(model)
     subject = f"The probability of {model.event or model.response}" if model.is_probability else model.response
 
     def sentence(effect: Effect, of_what: str) -> str:
+        if model.logarithm:
+            return f"{compared(effect, model)} {of_what}, on average."
         return f"{subject} is on average {around(effect.times(factor), unit, ('higher', 'lower'))} {of_what}."
 
     if "" in of_levels:
         effect = of_levels[""].effect
         step = step_of(name, effect.estimate / (model.deviation if model.ratio is None else 1.0), model)
-        return Told(name, [sentence(effect.times(step), f"for each {units(name, step, model)} more of {name}")])
+        return TermSentences(
+            name,
+            [sentence(effect.times(step), f"for each {units(name, step, model)} more of {model.words.term(name)}")],
+        )
     reference = model.words.level(name, next(iter(of_levels.values())).reference)
+    column = model.words.column(plain(name))
     clear = [(level, slope.effect) for level, slope in of_levels.items() if slope.effect.lower * slope.effect.upper > 0]
     if not clear:
         of_what = f" in the probability of {model.event}" if model.event else ""
-        return Told(name, [f"On average no level of {plain(name)} differs clearly from {reference}{of_what}."])
-    return Told(
+        return TermSentences(name, [f"On average no level of {column} differs clearly from {reference}{of_what}."])
+    return TermSentences(
         name,
         [
-            sentence(effect, f"with {plain(name)} {model.words.level(name, level)} than with {reference}")
+            sentence(effect, f"with {column} {model.words.level(name, level)} than with {reference}")
             for level, effect in strongest(clear)
         ],
     )

@@ -3,15 +3,18 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-from tfglm.design.terms import of_any_class
+from tfglm.design.terms import without_class
 
 FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
 """A number that a formula takes for a factor, and how it is coded if by contrasts."""
+
+RANDOM = re.compile(r"s\((\w+), bs=re\)")
+"""A factor whose levels have random effects."""
 
 CODED = {
     "contr.sum": "the mean of the levels",
@@ -28,25 +31,39 @@ NEGATIVE = re.compile(r"-(?=\d[\d,.]*(e[+-]\d+)?\Z|inf\Z)")
 
 @dataclass(frozen=True)
 class Words:
-    """What the layouts say of columns: labels of values, by column, units, and files with the coordinates of values."""
+    """The words of the layouts for columns: labels of values, by column, units, files with the coordinates of values, and
+    the names of columns on pages."""
 
     labels: Mapping[str, Mapping[str, str]]
     units: Mapping[str, str]
     coordinates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_json(cls, text: str) -> "Words":
+    def from_json(cls, text: str) -> "Words":
         """From what `words_of_columns` of the config gives, as JSON."""
         columns = json.loads(text)
         labels = {name: column["labels"] for name, column in columns.items()}
         units = {name: column["unit"] for name, column in columns.items() if column["unit"]}
-        return cls(
-            labels, units, {name: column["coordinates"] for name, column in columns.items() if "coordinates" in column}
+        coordinates, names = (
+            {name: column[key] for name, column in columns.items() if key in column} for key in ("coordinates", "label")
+        )
+        return cls(labels, units, coordinates, names)
+
+    def column(self, name: str) -> str:
+        """What pages call a column."""
+        return self.names.get(name, name)
+
+    def term(self, term: str) -> str:
+        """A term with what pages call its columns; functions stay as the formula has them."""
+        bare = without_class(term)
+        return term[: len(term) - len(bare)] + ":".join(
+            self.names.get(plain(factor), factor) for factor in bare.split(":")
         )
 
     def level(self, term: str, level: str) -> str:
         """The label of a level; of an interaction, of each factor in it."""
-        term = of_any_class(term)
+        term = without_class(term)
         columns = [plain(part) for part in term.split(":")]
         parts = level.split(":") if len(columns) > 1 else [level]
         if len(parts) != len(columns):
@@ -64,8 +81,9 @@ class Words:
         return contrast[1] + labels.get(contrast[2], contrast[2]) if contrast else labels.get(level, level)
 
     def against(self, term: str, reference: str) -> str:
-        """What the levels of a term are compared with: the label of the reference level, or what a coding says; '' if nothing."""
-        coded = FACTOR.fullmatch(of_any_class(term))
+        """Say what the levels of a term are compared with: the label of the reference level, or the text of a coding; '' if
+        nothing."""
+        coded = FACTOR.fullmatch(without_class(term))
         return self.level(term, reference) if reference else CODED.get(str(coded and coded[2]), "")
 
 
@@ -73,19 +91,19 @@ NO_WORDS = Words({}, {})
 
 
 def plain(term: str) -> str:
-    """The column of a factor: `month` of `C(month)`."""
-    factor = FACTOR.fullmatch(of_any_class(term))
-    return factor[1] if factor else of_any_class(term)
+    """The column of a factor: `month` of `C(month)` and of `s(month, bs=re)`."""
+    factor = FACTOR.fullmatch(without_class(term)) or RANDOM.fullmatch(term)
+    return factor[1] if factor else without_class(term)
 
 
 def minus(text: object) -> object:
-    """A negative number with a minus sign in place of the hyphen; anything else as it is."""
+    """Return a number with a minus sign instead of the hyphen; other values unchanged."""
     return NEGATIVE.sub("−", text, count=1) if isinstance(text, str) and NEGATIVE.match(text) else text
 
 
 def decimals_of(errors: pd.Series) -> int:
-    """So many decimals that the smallest of some standard errors keeps two digits. What is rounding error beside most of them
-    does not count."""
+    """Return the number of decimals that keeps two digits of the smallest standard error. Errors that are rounding errors
+    compared with most of them do not count."""
     positive = errors[(errors > 0) & errors.map(math.isfinite)]
     positive = positive[positive > 1e-6 * positive.median()]
     return 2 if positive.empty else min(max(1 - math.floor(math.log10(positive.min())), 0), 12)
@@ -104,6 +122,16 @@ def fixed(value: float, decimals: int, no_zeros: bool = False) -> str:
     short = f"{value:z,.{min(decimals, 6)}f}"
     all_zeros = value != 0 and float(short.replace(",", "")) == 0 and (no_zeros or decimals > 6)
     return str(minus(f"{value:.2e}" if all_zeros or abs(value) >= 1e7 else short))
+
+
+def aligned(numbers: Sequence[str]) -> list[str]:
+    """Numbers of a column with blanks as wide as digits after them, so that the decimal points are below each other."""
+    after = [len(number) - number.index(".") if re.fullmatch(r"[^e]*\d\.\d+", number) else 0 for number in numbers]
+    widest = max(after, default=0)
+    blanks = [
+        "\u2008" * (not places and widest > 0) + "\u2007" * (widest - max(places, widest > 0)) for places in after
+    ]
+    return [number + blank if number else "" for number, blank in zip(numbers, blanks, strict=True)]
 
 
 def two_digits(value: float) -> str:

@@ -1,10 +1,10 @@
-"""What fit.json says of how sure the estimates are, in sentences."""
+"""The accuracy of the estimates, from fit.json, in sentences."""
 
 import math
 from collections.abc import Mapping
 
 NO_ROWS = "no rows in the likelihood"
-"""Why a coefficient is aliased that is made of no other."""
+"""The reason for an aliased coefficient whose column is not a combination of other columns."""
 
 ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",
@@ -23,7 +23,7 @@ BY_CLUSTER = {
 
 
 def errors(fit: Mapping) -> str:
-    """What kind the standard errors are, or why there are none."""
+    """Name the kind of the standard errors, or say why there are none."""
     std_errors, penalised = fit["std_errors"], "l2" in fit
     if std_errors["kind"] == "cluster":
         alike = f"robust to rows with the same {std_errors['column'].replace(' + ', ' or ')} being alike"
@@ -45,11 +45,16 @@ def errors(fit: Mapping) -> str:
         return "The fit is exact, so standard errors have no meaning and there are none."
     else:
         return "There are no standard errors, as the fit is not at the maximum."
-    return f"Standard errors: {kind}."
+    smooth = (
+        " Those of smooth terms and random effects are standard deviations of the posterior, which takes the penalty for a prior."
+        if fit.get("smooths")
+        else ""
+    )
+    return f"Standard errors: {kind}.{smooth}"
 
 
 def convergence(fit: Mapping) -> str:
-    """How far from the maximum the fit has ended, as far as can be known."""
+    """Say how far from the maximum the fit has ended, if that is known."""
     certificate, penalised = fit["certificate"], "l2" in fit
     if fit["perfect_fit"]:
         return "The fit converged: it leaves no residuals but rounding errors."
@@ -61,7 +66,7 @@ def convergence(fit: Mapping) -> str:
             f"{certificate['largest_kkt_violation'] / (fit['l1'] + fit['l2']):.0e} of the penalty"
         )
         return ("The fit converged: " if fit["converged"] else "The fit did NOT converge: ") + reached + "."
-    of = "penalised likelihood" if penalised or fit.get("firth") else "likelihood"
+    of = "penalised likelihood" if penalised or fit.get("firth") or fit.get("smooths") else "likelihood"
     unit = "standard deviations of the posterior" if penalised else "classical standard errors"
     within, step = certificate["within_standard_errors"], certificate["lambda_squared"] ** 0.5
     if fit["converged"]:
@@ -78,7 +83,7 @@ def convergence(fit: Mapping) -> str:
 
 
 def _distance(fit: Mapping) -> str:
-    """How far an online solver has stopped from the maximum."""
+    """Say how far from the maximum an online solver has stopped."""
     gap = fit.get("gap")
     if not gap:
         return f"; the largest violation of the optimality conditions is {fit['largest_kkt_violation']:.1e}"

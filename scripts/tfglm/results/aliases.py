@@ -1,4 +1,4 @@
-"""What each aliased coefficient is aliased with: the columns of the design matrix that its own is made of."""
+"""The combination of other columns of the design matrix that equals the column of each aliased coefficient."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tfglm.design.design import Design
 from tfglm.results.accuracy import NO_ROWS
 
 SHOWN = 4
-"""Columns that are named; of others the number is told."""
+"""Most columns to name; for more, only their number is given."""
 
 
 def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: np.ndarray) -> dict[int, str]:
@@ -16,16 +16,16 @@ def aliased_with(design: Design, aliased: np.ndarray, held: np.ndarray, basis: n
     Parameters
     ----------
     design
-        Names the coefficients.
+        The design, which names the coefficients.
     aliased
-        Which coefficients are, [p]. One that is aliased and not held has no rows.
+        Which coefficients are aliased, [p]. If one is aliased and not held, it has no rows.
     held, basis
-        Those of `parametrisation.hold`, on the scale of the data.
+        The result of `parametrisation.hold`, on the scale of the data.
 
     Returns
     -------
-    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`; of one that only
-    absorbed factors determine, which these are.
+    A text for each aliased coefficient, by its place, such as `1.609 distance` or `carrier[AA] - flight[AA10]`. If only
+    absorbed factors determine it, the text names them.
     """
     names = [f"{term}[{level}]" if level else term for term, level in table_names(design)]
     of_place = dict(zip(held.tolist(), basis, strict=True))

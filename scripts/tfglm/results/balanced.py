@@ -1,11 +1,12 @@
-"""Adjusted means on a balanced grid, as R's emmeans has them by default (Searle, Speed and Milliken 1980).
+"""Adjusted means on a balanced grid, as R's emmeans computes them by default (Searle, Speed and Milliken 1980).
 
-The grid has each combination of the levels of the factors once, with every column of numbers, and the offset, at its mean in the
-rows of the likelihood, or at both values if it has but two. With x_l the mean row of the design matrix in the part of the grid
-with level l of a factor, the adjusted mean is mu(x_l'b), its standard error mu'(x_l'b) (x_l' V x_l)^1/2, and its interval that
-of x_l'b taken through the inverse link.
+The grid has each combination of the levels of the factors once. Every column of numbers, and the offset, is at its mean in
+the rows of the likelihood, or at both values if it has only two. Let x_l be the mean row of the design matrix in the part
+of the grid with level l of a factor. Then the adjusted mean is mu(x_l'b), and its standard error mu'(x_l'b) (x_l' V
+x_l)^1/2. Its interval is the interval of x_l'b, transformed by the inverse link.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -14,34 +15,28 @@ from tfglm.design import transforms
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE, form_of, standardised
 from tfglm.design.terms import Part
-from tfglm.engine.averages import GridValues, value_of
 from tfglm.families.family import Family
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
 class ReferenceGrid:
-    """What the levels of each factor are averaged over.
+    """The grid that the levels of each factor are averaged over.
 
-    A level without a finite estimate is in the grid of its own factor alone: without its rows, which are not in the likelihood,
-    the others would be the same.
+    A level without a finite estimate is only in the grid of its own factor. So the other means equal those of a fit without
+    its rows, which are not in the likelihood.
 
-    `columns` are those of numbers, and `averages` what of the rows is to be known of them and of the offset before the grid tells
-    anything (`engine.averaging.average`).
+    `values` are those of the columns of numbers in the grid, and of the offset under '' (`engine.averages.GridValues`).
     """
 
-    def __init__(self, design: Design, fitted: Fitted):
-        self._design = design
-        self._of_columns = {number.column: GridValues(value_of(number.column)) for number in design.numeric}
-        self._of_offset = GridValues(design.offset) if design.offset else None
-        self.columns = tuple(self._of_columns)
-        self.averages = [*self._of_columns.values(), *filter(None, [self._of_offset])]
+    def __init__(self, design: Design, fitted: Fitted, values: Mapping[str, np.ndarray]):
+        self._design, self._values = design, values
         known = (~np.isin(fitted.status, (SEPARATED, EMPTY))).astype(float)
         present = {factor.name: design.by_level(factor.name, known) > 0 for factor in design.categorical}
         self._shares = {name: levels / levels.sum() for name, levels in present.items()}
 
     @property
     def offset(self) -> float:
-        return float(self._of_offset.values.mean()) if self._of_offset else 0.0
+        return float(self._values[""].mean()) if self._design.offset else 0.0
 
     @cached_property
     def _numbers(self) -> list[float]:
@@ -61,11 +56,11 @@ class ReferenceGrid:
     def _raw(self, name: str) -> list[np.ndarray]:
         """The numbers of a factor in the grid, on the scale of the data."""
         factor = self._design.numeric_by_name[name]
-        return transforms.apply(np, factor.learnt, self._of_columns[factor.column].values)
+        return transforms.apply(np, factor.learnt, self._values[factor.column])
 
     def rows(self, factor: str) -> tuple[np.ndarray, np.ndarray]:
-        """The mean row of the design matrix for each level of a factor, on the scale of the fit, [levels, p]; and whether some
-        combination of levels in it is in no training row, [levels]."""
+        """Return the mean row of the design matrix for each level of a factor, on the scale of the fit, [levels, p]; and
+        whether it includes a combination of levels that no training row has, [levels]."""
         design = self._design
         size = len(design.categorical_by_name[factor].levels)
         rows, lacking = np.zeros((size, design.size)), np.zeros(size, bool)
@@ -108,13 +103,15 @@ class GridMeans:
         taken = (self.derivative != 0) & ~grid.without_say(coefficients)
         self.unknown = lacking | (taken & np.isnan(coefficients)).any(axis=1)
         self.infinite = (taken & np.isinf(coefficients)).any(axis=1)
-        with np.errstate(invalid="ignore"):  # of an infinite one that is not taken, and of two of both signs
+        with np.errstate(
+            invalid="ignore"
+        ):  # of infinite coefficients that are not used, and of two with opposite signs
             parts = np.where(taken, self.derivative * coefficients, 0.0)
             self.mean = np.where(self.unknown, np.nan, grid.offset + parts.sum(axis=1))
 
 
 def on_response_scale(columns: dict, family: Family) -> dict:
-    """Columns of a table of means of the linear predictor, as those of the response."""
+    """Transform columns of a table of means from the linear predictor to the response."""
     mean = family.mean(columns["mean"])
     if "std_error" not in columns:
         return columns | {"mean": mean}

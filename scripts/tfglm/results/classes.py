@@ -1,5 +1,5 @@
-"""A response that is one of several classes: what is predicted of single rows, and the metrics, all from one table of true and
-predicted classes and the sum of the log loss."""
+"""Predictions and metrics for a response with several classes; one table of true and predicted classes and the sum of the
+log loss determine all metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -44,7 +44,7 @@ def predictions(
 
 
 class ClassTally:
-    """What the metrics of some rows are computed from; `confusion` [true classes, predicted classes] has sums of weights."""
+    """The sums that determine the metrics of some rows; `confusion` [true classes, predicted classes] has sums of weights."""
 
     def __init__(self, classes: Sequence[str]) -> None:
         self.classes, self.rows = classes, 0

@@ -17,25 +17,27 @@ NOT_CONVERGED = "not converged"
 
 
 def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd.DataFrame:
-    """The table of coefficients, on the scale of the data.
+    """Return the table of coefficients, on the scale of the data.
 
     Parameters
     ----------
     estimated
         The coefficients.
     confidence
-        Of the intervals.
+        The coverage of the intervals.
     converged
-        Whether an exact fit has.
+        Whether an exact fit has converged.
 
     Returns
     -------
-    A row for each coefficient but those that a coding leaves out. Columns: class (multinomial), term, level, reference ('' of a
-    coded factor), estimate, std_error, classical_std_error (if others were asked for), z (t for a family with unknown
-    dispersion, or errors by cluster), df (by cluster), p_value, neg_log10_p, ci_lower, ci_upper, the ratio of the family
-    (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status; aliased_with, if something is aliased;
-    note (by cluster: why there is no error or no test). Of a penalised fit: posterior_sd instead of errors and tests, or neither
-    if the penalty sets coefficients to zero. Of a fit that has not converged, which is exact, the status says so.
+    A row for each coefficient except those that a coding leaves out. Columns: class (multinomial), term, level, reference
+    ('' for a coded factor), estimate, std_error, classical_std_error (if other errors were requested), z (t for a family
+    with unknown dispersion, or with clustered errors), df (with clusters), p_value, neg_log10_p, ci_lower, ci_upper, the
+    ratio of the family (odds_ratio, rate_ratio), rows, events (binomial; multinomial: of the class), status; aliased_with,
+    if a coefficient is aliased; note (with clusters: why there is no error or no test). A penalised fit has posterior_sd
+    instead of errors and tests, or neither if the penalty sets coefficients to zero. Coefficients of smooth terms and random
+    effects have no tests. If an exact fit has not converged, the
+    status says so.
     """
     design, fitted = estimated.design, estimated.fitted
     penalised = design.penalised
@@ -46,7 +48,7 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         term.name: () if any(design.categorical_by_name[name].coding for name in term.categorical) else term.categorical
         for term in design.terms
     }
-    compared = design.unpenalised_terms
+    compared = set(design.unpenalised_terms) - {smooth.term for smooth in design.smooths}
     by_name = {term.name: term for term in design.terms}
     of_class = {"class": [by_name[term].equation for term, _ in terms]} if design.equations else {}
     columns = {
@@ -69,9 +71,14 @@ def table(estimated: Estimates, confidence: float, converged: bool = True) -> pd
         if reference.by_cluster:
             reference = replace(reference, rare=rare_events(design, fitted))
         columns["std_error"] = errors = np.where(reference.unseen, np.nan, errors)
-        columns |= tests(estimated.statistic, reference, estimated.values, errors, confidence)
+        tested = tests(estimated.statistic, reference, estimated.values, errors, confidence)
+        for smooth in design.smooths:
+            # A single coefficient has the prior of its penalty, with which no test keeps its level.
+            for name in (estimated.statistic, "p_value", "neg_log10_p"):
+                tested[name][smooth.places] = np.nan
+        columns |= tested
     family = design.distribution
-    # With penalties a coefficient is of no class against another.
+    # In a penalised fit a coefficient compares no two classes.
     if family.ratio and not (penalised and design.equations):
         with np.errstate(over="ignore"):  # beyond the largest float64 it is infinite
             columns[family.ratio] = np.exp(estimated.values)
@@ -98,15 +105,15 @@ def tests(
     """Statistic, degrees of freedom (by cluster), p-value and confidence limits of estimates with these standard errors."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = values / errors
-    margin = reference.quantile(confidence) * errors
+    lower, upper = reference.interval(values, errors, confidence)
     shown = {"df": np.where(np.isfinite(errors), reference.df, np.nan)} if reference.by_cluster else {}
     return {
         statistic: ratio,
         **shown,
-        "p_value": reference.p_value(np.abs(ratio)),
-        "neg_log10_p": reference.neg_log10_p(np.abs(ratio)),
-        "ci_lower": values - margin,
-        "ci_upper": values + margin,
+        "p_value": reference.p_value(values, errors),
+        "neg_log10_p": reference.neg_log10_p(values, errors),
+        "ci_lower": lower,
+        "ci_upper": upper,
     }
 
 

@@ -16,8 +16,10 @@ STATISTICS = {
     "deviance": "deviance",
     "AIC": "aic",
     "BIC": "bic",
+    "R²": "r_squared",
+    "pseudo-R² (share of the deviance explained)": "pseudo_r_squared",
 }
-"""What stands below the estimates, and its key in fit.json."""
+"""What is printed below the estimates, and its key in fit.json."""
 
 HELD_OUT = {
     "AUC (rows kept back)": "auc",
@@ -26,13 +28,13 @@ HELD_OUT = {
     "mean Poisson deviance (rows kept back)": "mean_poisson_deviance",
     "mean deviance of the family (rows kept back)": "mean_deviance",
 }
-"""The same of the rows kept back, and its key in metrics.json."""
+"""The statistics of the held-out rows, and their keys in metrics.json."""
 
 
 @dataclass(frozen=True)
-class Model:
-    """A fitted model: fit.json, metrics.json ({} without), the table of coefficients with texts as they are, None of a
-    network, and the design, None where nobody asks."""
+class ComparedModel:
+    """A fitted model: fit.json, metrics.json ({} without), the table of coefficients as texts (None for a network), and the
+    design (None if it is not needed)."""
 
     fit: Mapping
     metrics: Mapping
@@ -48,7 +50,7 @@ class Model:
         return self.fit["model"]
 
 
-def refuse_other_rows(models: Sequence[Model]) -> None:
+def refuse_other_rows(models: Sequence[ComparedModel]) -> None:
     """Raise UserError for models whose fits did not have the same rows."""
     first = models[0]
     for other in models[1:]:
@@ -72,7 +74,7 @@ ROWS = {
 NO_COEFFICIENTS = pd.MultiIndex.from_tuples([], names=["term", "level"])
 
 
-def table(models: Sequence[Model]) -> pd.DataFrame:
+def table(models: Sequence[ComparedModel]) -> pd.DataFrame:
     """A row for each coefficient of some model, then one for each statistic: term, level, and for each model two columns,
     `<model>` and `<model> std_error` (`posterior_sd` of a penalised one)."""
     tables = []
@@ -96,18 +98,19 @@ def table(models: Sequence[Model]) -> pd.DataFrame:
     return pd.concat([index, pd.DataFrame(columns, dtype=float)], axis=1)
 
 
-def statistics(model: Model) -> dict[str, float | None]:
-    """What stands below the estimates of a model, by name."""
+def statistics(model: ComparedModel) -> dict[str, float | None]:
+    """Return what is printed below the estimates of a model, by name."""
     of_fit = {name: figure(model.fit, key) for name, key in STATISTICS.items()}
     return of_fit | {name: model.metrics.get(key) for name, key in HELD_OUT.items()}
 
 
 def figure(fit: Mapping, key: str) -> float | None:
-    """What fit.json has under a key, None if nothing. A network leaves no row out of its likelihood, and counts all."""
+    """Return the value of a key of fit.json, None if absent. A network leaves no row out of its likelihood, so it counts
+    all rows."""
     return fit.get(key, fit.get("rows") if key == STATISTICS["n"] else None)
 
 
-def responses(models: Sequence[Model]) -> list[str]:
+def responses(models: Sequence[ComparedModel]) -> list[str]:
     """The different responses with their families: of several, likelihoods cannot be compared; with several links they can."""
     families = (model.fit["family"].replace("_", " ") for model in models)
     return list(
@@ -123,5 +126,5 @@ def family_words(fit: Mapping, noun: str = "") -> str:
 
 
 def response_of(fit: Mapping) -> str:
-    """What fit.json says is explained."""
+    """Return the explained share from fit.json."""
     return fit["formula"].partition("~")[0].strip()

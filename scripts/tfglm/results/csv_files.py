@@ -1,8 +1,8 @@
-"""Tables as CSV files that a spreadsheet opens as they are meant: a level such as `=1+1` is text, and no formula.
+"""Tables as CSV files that a spreadsheet opens correctly: a level such as `=1+1` stays text and does not become a formula.
 
-Text that a spreadsheet would take for a formula gets a single quote before it (OWASP, CSV Injection), and so does text that
-looks as if it had one already; so `read` gives every text back as it was. A number such as -5 is no formula. Parquet files have
-all texts as they are.
+Text that a spreadsheet would treat as a formula gets a single quote before it (OWASP, CSV Injection). So does text that
+looks as if it already had such a quote, so that `read` restores every text exactly. A number such as -5 is no formula.
+Parquet files keep all texts unchanged.
 """
 
 import csv
@@ -21,11 +21,11 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def write(table: pd.DataFrame, file: Path | TextIO, header: bool = True) -> None:
-    """Write a table without its index, or some rows of one without the `header`. Columns of numbers are as they are, an infinite
-    one too."""
+    """Write a table without its index, or some rows of a table without the `header`. Columns of numbers stay unchanged,
+    including infinite numbers."""
     texts = {name: table[name].map(guarded) for name in table.columns if not is_numeric(table[name])}
     shown = table.assign(**texts).rename(columns=guarded)
-    # What reads CSV ends a line at a carriage return too, for which pandas does not quote a field by itself.
+    # CSV readers also end a line at a carriage return, for which pandas does not quote a field.
     returns = any(isinstance(text, str) and "\r" in text for column in texts.values() for text in column)
     shown.to_csv(file, header=header, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
@@ -43,7 +43,7 @@ def read(path: Path, fit: Path, texts: Collection[str]) -> pd.DataFrame:
 
 
 def guarded(text: object) -> object:
-    """Text as a CSV file has it; what is no text as it is."""
+    """Return text in its form in a CSV file; other values unchanged."""
     return f"'{text}" if isinstance(text, str) and is_formula(text) else text
 
 
@@ -53,5 +53,5 @@ def plain(text: str) -> str:
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would take it for one, or it looks like one that has been quoted."""
+    """Return whether a spreadsheet would treat a text as a formula, or whether it looks like a quoted formula."""
     return bool(FORMULA.match(text)) and not NUMBER.fullmatch(text)

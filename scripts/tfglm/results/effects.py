@@ -1,6 +1,7 @@
-"""What a number does to the linear predictor where a function of it stands in the formula, as a curve."""
+"""The effect of a number on the linear predictor as a curve, if the formula has a function of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,56 +21,73 @@ POINTS = 101
 
 
 def curves(estimated: Estimates, dictionary: Dictionary, confidence: float) -> pd.DataFrame:
-    """The difference that each value of a number makes to the linear predictor, against the value nearest the mean.
+    """Return the difference of the linear predictor between each value of a number and the value nearest the mean.
 
-    Of a number that the formula also multiplies by something, it is the difference at the reference level of a factor, and at the
-    mean of a number.
+    If the formula also multiplies the number by a factor or another number, the difference is at the reference level of
+    that factor, or at the mean of that number.
 
     Parameters
     ----------
     estimated
         The model, with the reference levels.
     dictionary
-        Tells the values of each number in the training rows.
+        The dictionary, with the values of each number in the training rows.
     confidence
-        Of the intervals.
+        The coverage of the intervals.
 
     Returns
     -------
-    A row for each value of each number, whose terms are taken together, as `hour + I(hour^2)`; a term that is a product of
-    several factors has no curve of its own. Columns: term, column, at (where the others are held, '' if none multiplies it),
-    value, reference, effect, std_error (posterior_sd of a penalised fit), ci_lower, ci_upper. What is not estimable is missing.
+    A row for each value of each number. The terms of a number are combined, as in `hour + I(hour^2)`; a term that is a
+    product of several factors has no curve of its own, except a smooth at each level of a factor. Columns: term, column, at
+    (where the others are held, '' if none multiplies it), value, reference, effect, std_error (posterior_sd of a penalised
+    fit), ci_lower, ci_upper. What is not estimable is missing.
     """
     design, fitted = estimated.design, estimated.fitted
     error_name = "posterior_sd" if design.penalised else "std_error"
     names = ["term", "column", "at", "value", "reference", "effect", error_name, "ci_lower", "ci_upper"]
     tables = [pd.DataFrame(columns=names)]
     unknown = np.isin(fitted.status, (SEPARATED, EMPTY))
-    for name, factors in by_column(design).items():
+    for at_levels, factors in curved(estimated):
+        name = factors[0].column
         column = dictionary.columns[name]
         values = grid(column)
         reference = values[np.argmin(np.abs(values - column.mean))]
-        rows = np.sum([differences(estimated, factor, values, reference) for factor in factors], axis=0)
+        rows = np.sum([differences(at_levels, factor, values, reference) for factor in factors], axis=0)
         known = fitted.estimable(rows) & (rows[:, unknown] == 0).all(axis=1)
         effect = np.where(known, rows @ np.where(unknown, 0.0, fitted.coefficients), np.nan)
-        error = margin = np.full(len(values), np.nan)
+        error = lower = upper = np.full(len(values), np.nan)
         if np.isfinite(fitted.dispersion):
             sparse = scipy.sparse.csr_array(np.where(known[:, None], rows, 0.0))
             distribution = reference_of(design, fitted, sparse, estimated.df_residual)
             error = np.sqrt(np.maximum(fitted.variances(sparse).chosen, 0.0))
             error = np.where(known & ~np.asarray(distribution.unseen), error, np.nan)
+            lower, upper = distribution.interval(effect, error, confidence)
             # At the value that others are compared with nothing is estimated.
-            margin = np.where(error == 0, 0.0, distribution.quantile(confidence) * error)
+            lower, upper = (np.where(error == 0, effect, limit) for limit in (lower, upper))
         columns = {"value": values, "reference": reference, "effect": effect, error_name: error}
-        columns |= {"ci_lower": effect - margin, "ci_upper": effect + margin}
-        at = dict.fromkeys(where for factor in factors for where in held(estimated, factor))
+        columns |= {"ci_lower": lower, "ci_upper": upper}
+        at = dict.fromkeys(where for factor in factors for where in held(at_levels, factor))
         texts = {"term": " + ".join(factor.name for factor in factors), "column": name, "at": "; ".join(at)}
         tables.append(pd.DataFrame(columns).assign(**texts)[names])
     return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
+def curved(estimated: Estimates) -> Iterator[tuple[Estimates, list[Numeric]]]:
+    """Yield the numbers that share a curve, with the levels at which the curve is: the reference levels, or for `s(x, by=g)` each
+    level of g in turn."""
+    design = estimated.design
+    for factors in by_column(design).values():
+        yield estimated, factors
+    for term in design.terms:
+        smooths = {smooth.level: smooth for smooth in design.smooths if smooth.term == term.name}
+        if term.numeric and term.categorical and smooths:
+            for level in smooths:
+                levels = estimated.levels | {term.categorical[0]: level}
+                yield replace(estimated, levels=levels), [design.numeric_by_name[term.numeric[0]]]
+
+
 def by_column(design: Design) -> dict[str, list[Numeric]]:
-    """The numbers that are terms by themselves, by their column, in the order of the formula."""
+    """Return the numbers that are terms of their own, by their column, in the order of the formula."""
     factors: dict[str, list[Numeric]] = {}
     for term in design.terms:
         if not term.categorical and len(term.numeric) == 1:
@@ -114,7 +132,7 @@ def cell(estimated: Estimates, part: Part) -> np.ndarray:
 
 
 def held(estimated: Estimates, factor: Numeric) -> Iterator[str]:
-    """Where the curve of a number holds what the number is multiplied by: `carrier AA`, `hour at its mean`."""
+    """Say where a curve holds the factors that multiply its number: `carrier AA`, `hour at its mean`."""
     parts = [part for part in estimated.design.parts if factor.name in dict(part.multiplier)]
     for name in dict.fromkeys(name for part in parts for name in part.grouping):
         yield f"{name} {estimated.levels[name]}"

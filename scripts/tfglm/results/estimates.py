@@ -1,7 +1,8 @@
-"""The coefficients of a table: from the scale and the constraints of the fit to those that the reader asked for.
+"""The coefficients of a table: convert the scale and the constraints of the fit to those of the reader.
 
-A fit holds some coefficients at zero, the model is the same whichever they are (design.parametrisation). In a table they are
-those of the reference levels, and of columns that depend on each other, the last ones in formula order.
+A fit holds some coefficients at zero; the model is the same whichever these are (design.parametrisation). A table holds the
+coefficients of the reference levels at zero. Among columns that depend on each other, it holds the last ones in formula
+order at zero.
 """
 
 from collections.abc import Mapping
@@ -27,11 +28,13 @@ FEASIBLE = 1e-7
 
 @dataclass(frozen=True)
 class Estimates:
-    """Coefficients as a table has them, all [p]: `transform` @ those of the fit, on the scale of the data.
+    """Coefficients in the form of a table, all [p]: `transform` times the coefficients of the fit, on the scale of the
+    data.
 
-    `reference` ones are 0, of which `left_out` ones are in no table; `separated` ones are infinite; `aliased` ones are NaN, and
-    `aliased_with` says by place what each is made of. `unidentified` ones are NaN too, since rows that terms separate together
-    leave open whether they are finite, and to which side they are not. The others are `kept`. Tests by cluster need `fewest`.
+    `reference` coefficients are 0; those `left_out` are in no table. `separated` coefficients are infinite. `aliased`
+    coefficients are NaN, and `aliased_with` has by place the combination that each equals. `unidentified` coefficients are
+    NaN too: the rows that terms separate together do not determine whether they are finite, or the sign of their infinity.
+    The other coefficients are `kept`. Tests with clusters need `fewest`.
     """
 
     design: Design
@@ -58,21 +61,22 @@ class Estimates:
 
 
 def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_residual: float) -> Estimates:
-    """The coefficients under the constraints of a table.
+    """Return the coefficients under the constraints of a table.
 
     Parameters
     ----------
     design, fitted
         The model.
     reference
-        Reference levels by term. The default is the one that the formula names, else the first that has a finite estimate.
+        Reference levels by term. The default is the level that the formula names, else the first level with a finite
+        estimate.
     df_residual
-        Of the fit.
+        The residual degrees of freedom of the fit.
 
     Raises
     ------
     UserError
-        If a reference level asked for has no finite estimate.
+        If a requested reference level has no finite estimate.
     """
     design, fitted = design.reported, fitted.reported(design)
     references = choose_references(design, fitted, reference)
@@ -106,11 +110,13 @@ def estimated(design: Design, fitted: Fitted, reference: Mapping[str, str], df_r
 
 
 def limits(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
-    """What rows that terms separate together make of the rows of a transformation, [rows]: 0 where that is finite, infinite where
-    all directions that separate rows lead to the same end, and NaN where they lead to several, or it is not known.
+    """Return the effect of rows that terms separate together on the rows of a transformation, [rows].
 
-    Those are the directions with coordinates a, along all but the first of `fitted.separating`, for which M a >= 0 with
-    M = `fitted.separated_rows`. The largest and the smallest of c'a among them are linear programs.
+    It is 0 for a finite combination, infinite if all directions that separate rows lead to the same infinity, and NaN if
+    they lead to several, or if this is unknown.
+
+    The separating directions have coordinates a, along all but the first of `fitted.separating`, with M a >= 0 and M =
+    `fitted.separated_rows`. The largest and the smallest c'a among them are linear programs.
     """
     result = np.zeros(transform.shape[0])
     if not len(fitted.separating):
@@ -146,7 +152,7 @@ def separated_by_default(design: Design, fitted: Fitted) -> list[dict]:
 
 
 def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
-    """What fit.json says of aliased coefficients: those of the table whose reference levels are the first that can be."""
+    """Return the aliased coefficients of fit.json: those of the table with the first possible reference levels."""
     plain = replace(design, categorical=tuple(replace(factor, reference=None) for factor in design.categorical))
     names = table_names(design.reported)
     made_of = estimated(plain, fitted, {}, np.nan).aliased_with
@@ -156,7 +162,7 @@ def aliased_by_default(design: Design, fitted: Fitted) -> list[dict]:
 
 
 def choose_references(design: Design, fitted: Fitted, asked: Mapping[str, str]) -> dict[str, int]:
-    """The reference level of each categorical factor, by its number; an absorbed one has none, nor has the response."""
+    """Return the number of the reference level of each categorical factor. Absorbed factors and the response have none."""
     chosen = {}
     for factor in design.reported.categorical:
         if factor.name == design.response:

@@ -1,22 +1,22 @@
-"""Which of two models predicts the rows kept back better, and how surely: the bootstrap of groups of rows."""
+"""Which of two models predicts the held-out rows better, and with what uncertainty: the bootstrap of groups of rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tfglm.results.compare import Model, responses
+from tfglm.results.compare import ComparedModel, responses
 
 LOSSES = {
     "log_loss": ("log loss", 1),
     "mean_poisson_deviance": ("mean Poisson deviance", 1),
     "rmse": ("mean squared error", 2),
 }
-"""Metrics of which one judges a model: what the table calls them, and the power that makes them a mean over rows."""
+"""Metrics for comparing models: their names in the table, and the power that makes them a mean over rows."""
 
 RESAMPLES = 10_000
 SEED = 1
-"""The same metrics give the same interval."""
+"""Seed of the bootstrap: the same metrics give the same interval."""
 
 FEWEST_GROUPS = 20
 """With fewer the interval of the bootstrap is too short (Cameron, Gelbach & Miller 2008)."""
@@ -24,20 +24,20 @@ FEWEST_GROUPS = 20
 COLUMNS = ("model", "against", "metric", "resampled_by", "groups", "difference", "ci_lower", "ci_upper")
 
 
-def differences(models: Sequence[Model]) -> pd.DataFrame:
-    """How much larger the mean loss of each model is than that of the first, less than 0 where it predicts better.
+def differences(models: Sequence[ComparedModel]) -> pd.DataFrame:
+    """Return by how much the mean loss of each model exceeds the mean loss of the first; below 0 it predicts better.
 
     Parameters
     ----------
     models
-        With the metrics of the same rows, by the same columns (`by`).
+        Models with the metrics of the same rows, by the same columns (`by`).
 
     Returns
     -------
-    A row for each other model and each column in both of their `by`, with COLUMNS. The 95 % interval is of percentiles of the
-    paired bootstrap, which draws whole groups of rows, those with the same value of the column (Davison & Hinkley 1997, 3.8):
-    rows of a date are alike. It is empty with less than FEWEST_GROUPS groups. There are no rows for a model of another
-    response, nor if the models have weights or trials, as the metrics do not say what a group weighs.
+    A row for each other model and each column in both of their `by`, with COLUMNS. The 95 % interval has percentiles of the
+    paired bootstrap. It draws whole groups of rows with the same value of the column, because rows of a date are alike
+    (Davison & Hinkley 1997, 3.8). It is empty with fewer than FEWEST_GROUPS groups. The table has no rows for a model of
+    another response, or if the models have weights or trials, because the metrics do not contain the weights of groups.
     """
     first, *others = models
     lines: list[tuple] = []

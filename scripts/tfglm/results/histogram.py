@@ -1,4 +1,5 @@
-"""Sums of rows by their score, in memory that does not grow with the rows: what curves, AUC and calibration are made of."""
+"""Sums of rows by their score, in memory that does not grow with the rows. Curves, AUC and calibration are computed from
+them."""
 
 import math
 from collections.abc import Sequence
@@ -8,14 +9,15 @@ import numpy as np
 from tfglm.loops import compiled
 
 BINS = 2**20
-"""Up to so many different scores are told apart."""
+"""Most different scores that are kept apart."""
 
 DIGITS = 10
-"""Decimals that scores are rounded to: rows of equal covariates are ties, whatever the order in which their terms were added."""
+"""Decimals that scores are rounded to, so that rows with equal covariates are ties whatever the order in which their terms
+were added."""
 
 
 def digits_of(sample: np.ndarray) -> int:
-    """As many decimals as DIGITS are of numbers near 1, for numbers in any unit."""
+    """Round numbers in any unit to as many digits as DIGITS decimals of numbers near 1."""
     largest = float(np.abs(sample).max(initial=0.0))
     return min(DIGITS - min(0, math.floor(math.log10(largest))), 300) if largest else DIGITS
 
@@ -31,17 +33,20 @@ def edges(sample: np.ndarray, bins: int = BINS, digits: int = DIGITS) -> np.ndar
 
 
 def without_repeats(ordered: np.ndarray) -> np.ndarray:
-    """Each of some ordered values once; np.unique, which orders them itself, takes ten times as long."""
+    """Return the distinct values of sorted numbers; np.unique, which sorts them itself, takes ten times as long."""
     return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 
 class Search:
-    """np.searchsorted(upper, scores) for many scores: parts of equal width tell between which few entries of `upper` to look
-    (Chen & Asau, AIIE Transactions 6, 1974), where a search in a million misses the caches at nearly each step."""
+    """Return np.searchsorted(upper, scores) for many scores.
+
+    Parts of equal width narrow the search to a few entries of `upper` (Chen & Asau, AIIE Transactions 6, 1974). A search
+    among a million entries misses the caches at nearly each step.
+    """
 
     def __init__(self, upper: np.ndarray):
         self._upper = upper
-        with np.errstate(all="ignore"):  # of entries that are all alike or not finite, for which there are no parts
+        with np.errstate(all="ignore"):  # if entries are all equal or not finite, there are no parts
             self._parts_a_unit = len(upper) / (upper[-1] - upper[0]) if len(upper) else 0.0
         if self.has_parts:
             parts = ((upper - upper[0]) * self._parts_a_unit).astype(np.int64)
@@ -90,7 +95,7 @@ class Histogram:
         self.least, self.largest = np.full(len(self.sums), np.inf), np.full(len(self.sums), -np.inf)
 
     def add(self, score: np.ndarray, quantities: Sequence[np.ndarray]) -> None:
-        """Some rows: their scores and quantities, [rows] each."""
+        """Add some rows: their scores and quantities, [rows] each."""
         rounded = np.round(score, self._digits)
         where = self._search(rounded)
         for column, quantity in enumerate(quantities):

@@ -14,8 +14,7 @@ from tfglm.design.references import check_hypotheses
 from tfglm.errors import UserError
 from tfglm.results.coefficients import combined
 from tfglm.results.estimates import Estimates
-from tfglm.results.joint import COLUMNS, of_rows_by_cluster, wald_of, with_p_values
-from tfglm.results.reference import JointReference
+from tfglm.results.joint import COLUMNS, compared, wald_of, with_p_values
 
 DEPENDENT = 1e-9
 """Share of a row that the rows before it do not make."""
@@ -49,14 +48,14 @@ def hypotheses(estimated: Estimates, wanted: Mapping[str, Sequence[Mapping[str, 
 
 def test(
     estimated: Estimates, name: str, rows: Sequence[Mapping[str, float]]
-) -> tuple[float, float, float, float, str]:
+) -> tuple[float, float, float, float, float, str]:
     """The COLUMNS of a hypothesis."""
     named = {f"{name}.{place}": row for place, row in enumerate(rows, 1)}
     weights = {place: {key: value for key, value in row.items() if key != EQUALS} for place, row in named.items()}
     combination = combined(estimated, weights, "hypotheses")
     equals = np.array([row.get(EQUALS, 0.0) for row in rows])
     combination[:, estimated.reference] = 0.0
-    # By the unit of each coefficient, so that another one is the same hypothesis.
+    # Scale by the unit of each coefficient, so that the hypothesis is the same in other units.
     unit = np.abs(to_fit_scale(estimated.design).diagonal())
     scaled = combination / unit
     chosen = independent(scaled)
@@ -66,7 +65,7 @@ def test(
         place = next(place for place in with_equals if place not in chosen)
         refuse_contradiction(f"models.{estimated.design.model}.hypotheses.{name}", combination, equals, place)
     if not chosen:
-        return np.nan, np.nan, np.nan, np.nan, "its rows are of reference levels alone, which are 0"
+        return np.nan, np.nan, np.nan, np.nan, np.nan, "its rows are of reference levels alone, which are 0"
     notes = []
     if len(chosen) < len(rows):
         notes.append(f"{len(rows) - len(chosen):,} of {len(rows):,} rows follow from the others")
@@ -74,13 +73,11 @@ def test(
     values = combination @ np.where(np.isfinite(estimated.values), estimated.values, 0.0) - equals
     transformed = (scipy.sparse.csr_array(combination) @ estimated.transform).tocsr()
     if not np.isfinite(estimated.fitted.dispersion):
-        return len(chosen), np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
+        return len(chosen), np.nan, np.nan, np.nan, np.nan, "; ".join([*notes, "no coefficient with a standard error"])
     value, df, problem = wald_of(estimated.fitted, values, transformed, equals)
-    reference = JointReference(1.0, estimated.df_residual)
-    if estimated.design.by_cluster and np.isfinite(value):
-        reference = of_rows_by_cluster(estimated, transformed, df)
-        value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
-    return df, value, reference.scale, reference.df, "; ".join(filter(None, [*notes, problem]))
+    tested = compared(estimated, values, transformed, value, df)
+    note = "; ".join(filter(None, [*notes, problem, tested.pop("note")]))
+    return df, *tested.values(), note
 
 
 def refuse_contradiction(where: str, combination: np.ndarray, equals: np.ndarray, place: int) -> NoReturn:
@@ -97,18 +94,19 @@ def refuse_contradiction(where: str, combination: np.ndarray, equals: np.ndarray
     """
     if not combination[place].any():
         raise UserError(
-            f"{where}.{place + 1}: it is of reference levels alone, whose coefficients are 0, and so it is 0 and not "
-            f"{equals[place]:g}\n  take the row out, or choose another level under `reference` of the model"
+            f"{where}.{place + 1}: it has only reference levels, whose coefficients are 0, so it is 0 and not "
+            f"{equals[place]:g}\n"
+            "  remove the row, or choose another level under `reference` of the model"
         )
     before = np.linalg.lstsq(combination[:place].T, combination[place], rcond=None)[0] @ equals[:place]
     raise UserError(
-        f"{where}: its rows contradict each other: from those before it follows that row {place + 1} is {before:.6g}, and it "
-        f'says {equals[place]:g}\n  take a row out, or correct what stands under `"="`'
+        f"{where}: its rows contradict each other: the rows before row {place + 1} imply {before:.6g} for it, and it says "
+        f'{equals[place]:g}\n  remove a row, or correct the value of `"="`'
     )
 
 
 def independent(rows: np.ndarray) -> list[int]:
-    """Which rows those before them do not make: the first of as many as there can be."""
+    """Return the rows that are not linear combinations of earlier rows."""
     chosen: list[int] = []
     basis = np.zeros((0, rows.shape[1]))
     for place, row in enumerate(rows):
@@ -122,9 +120,11 @@ def independent(rows: np.ndarray) -> list[int]:
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """P-values that allow for their number (Holm, Scandinavian Journal of Statistics 6, 1979), as R's p.adjust(method = "holm"):
-    the probability that any test of hypotheses that are all true rejects is at most the level. Those that are missing do not
-    count."""
+    """Return p-values adjusted for their number (Holm, Scandinavian Journal of Statistics 6, 1979), as R's p.adjust(method
+    = "holm").
+
+    If all hypotheses are true, the probability that any test rejects is at most the level. Missing p-values do not count.
+    """
     adjusted = np.full(len(p_values), np.nan)
     known = np.flatnonzero(~np.isnan(p_values))
     order = known[np.argsort(p_values[known], kind="stable")]

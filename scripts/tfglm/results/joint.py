@@ -1,6 +1,7 @@
 """Tests that all coefficients of a term are zero."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,8 @@ from tfglm.results.reference import (
     NOT_POSITIVE,
     JointReference,
     determined_alone,
+    information_source,
     joint_reference,
-    told_by,
 )
 from tfglm.solvers.fitted import Fitted
 
@@ -32,35 +33,74 @@ DEPENDENT = 1e-11
 
 ORTHONORMAL = 1e-12
 
-COLUMNS = ["df", "chi_squared", "F", "df_denominator", "note"]
-"""What a test gives, in this order: F is what the statistic is multiplied with."""
+COLUMNS = ["df", "chi_squared", "F", "df_denominator", "p_wild", "note"]
+"""The results of a test in this order. F is the factor that the statistic is multiplied by; `p_wild` is the p-value of a
+bootstrap, NaN without one."""
 
 
-def joint_tests(estimated: Estimates, likelihood_ratios: Sequence[Mapping] = ()) -> pd.DataFrame:
-    """Test for each term that all its coefficients are zero, of a regression of classes those of all classes.
+def joint_tests(
+    estimated: Estimates, likelihood_ratios: Sequence[Mapping] = (), smooths: Sequence[Mapping] = ()
+) -> pd.DataFrame:
+    """Test for each term that all its coefficients are zero; in a multinomial regression the coefficients of all classes.
 
     Parameters
     ----------
     estimated
         The coefficients.
     likelihood_ratios
-        Tests of fit.json, which take the place of Wald tests of their terms.
+        Tests of fit.json, which replace the Wald tests of their terms.
+    smooths
+        The smooth terms of fit.json, which have tests of their own (solvers.smooth), one for each level of a factor.
 
     Returns
     -------
-    A row for each term. Columns: term, df, chi_squared, F (for a family with unknown dispersion, or errors by cluster),
-    df_denominator (by cluster), p_value, neg_log10_p, deviance_without and aic_without (if likelihood ratios are asked for),
-    note.
+    A row for each term. Columns: term, df (of a smooth term the rank, which need not be whole), chi_squared, F (for a family
+    with unknown dispersion, or with clustered errors), df_denominator (with clusters), p_value, neg_log10_p, deviance_without
+    and aic_without (if likelihood ratios were requested), note.
     """
     by_term = {ratio["term"]: ratio for ratio in likelihood_ratios if "df" in ratio}
     marginal = marginal_terms(estimated.design)
-    rows = [
-        joint_test(estimated, term, term in marginal, by_term.get(term))
-        for term in dict.fromkeys(term.base for term in estimated.design.terms)
-        if term != INTERCEPT
-    ]
+    rows: list[tuple] = []
+    tails: dict[int, tuple[float, float]] = {}
+    for term in dict.fromkeys(term.base for term in estimated.design.terms):
+        own = [smooth for smooth in smooths if smooth["term"] == term]
+        for smooth in own:
+            if "rank" in smooth and np.isfinite(estimated.fitted.dispersion):
+                tails[len(rows)] = tail_of_smooth(estimated, smooth)
+            rows.append(smooth_test(estimated, smooth))
+        if not own and term != INTERCEPT:
+            rows.append(joint_test(estimated, term, term in marginal, by_term.get(term)))
     table = with_p_values(pd.DataFrame(rows, columns=["term", *COLUMNS]), estimated)
+    for row, (p, log_p) in tails.items():
+        if np.isfinite(log_p):
+            table.loc[row, ["p_value", "neg_log10_p"]] = p, abs(log_p) / np.log(10)
     return with_fits_without(table, likelihood_ratios) if estimated.design.tests == "likelihood_ratio" else table
+
+
+def smooth_test(estimated: Estimates, smooth: Mapping) -> tuple[str, float, float, float, float, float, str]:
+    """The test of a smooth term at a level: its name and the COLUMNS. Random effects have none."""
+    name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
+    freedom = f"{smooth['edf']:.4g} effective degrees of freedom"
+    if "rank" not in smooth:
+        if smooth["lambda_is"] == "infinite":
+            return name, np.nan, np.nan, np.nan, np.nan, np.nan, "random effects: their variance is estimated as 0"
+        numbers = f"{smooth['std_dev']:.4g} ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
+        note = f"random effects: standard deviation {numbers}, {freedom}; no test"
+        return name, np.nan, np.nan, np.nan, np.nan, np.nan, note
+    line = ", a straight line" if smooth["edf"] > 0.5 else ", constant"
+    straight = line if smooth["lambda_is"] == "infinite" else ""
+    has_errors = np.isfinite(estimated.fitted.dispersion)
+    statistic = float(np.mean(smooth["statistics"])) if has_errors else np.nan
+    return name, smooth["rank"], statistic, 1.0, estimated.df_residual, np.nan, f"smooth: {freedom}{straight}"
+
+
+def tail_of_smooth(estimated: Estimates, smooth: Mapping) -> tuple[float, float]:
+    """The p-value of a smooth term and its logarithm: the mean over both signs of an eigenvector (solvers.smooth)."""
+    df = estimated.df_residual if estimated.statistic == "t" else np.inf
+    p, log_p = zip(
+        *(distributions.chi_squared_of_rank(value, smooth["rank"], df) for value in smooth["statistics"]), strict=True
+    )
+    return float(np.mean(p)), float(scipy.special.logsumexp(log_p) - np.log(len(log_p)))
 
 
 def with_fits_without(table: pd.DataFrame, likelihood_ratios: Sequence[Mapping]) -> pd.DataFrame:
@@ -82,13 +122,14 @@ def with_fits_without(table: pd.DataFrame, likelihood_ratios: Sequence[Mapping])
 def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
     """A table of Wald tests with COLUMNS as the tables of tests have it: F, so far what the statistic is multiplied with, and
     `df_denominator` where it is compared with F, and p-values."""
+    p_wild = frame.pop("p_wild").to_numpy(float)
     value, df, denominator = (frame[name].to_numpy(float) for name in ("chi_squared", "df", "df_denominator"))
     if estimated.statistic == "t":
         with np.errstate(invalid="ignore", divide="ignore"):
             frame["F"] *= value / df
         ratio = frame["F"].to_numpy(float)
         p, log_p = distributions.f(ratio, df, denominator)
-        # Where that underflows, the chi-squared variable whose tail falls as fast.
+        # Where that underflows, use the chi-squared variable whose tail falls as fast.
         value = denominator * np.log1p(ratio * df / denominator)
     else:
         frame = frame.drop(columns="F")
@@ -97,18 +138,21 @@ def with_p_values(frame: pd.DataFrame, estimated: Estimates) -> pd.DataFrame:
         frame = frame.drop(columns="df_denominator")
     tiny = np.isneginf(log_p)
     log_p[tiny] = log_chi2_sf(value[tiny], df[tiny])
+    p, log_p = np.where(np.isnan(p_wild), p, p_wild), np.where(np.isnan(p_wild), log_p, np.log(p_wild))
     frame.insert(frame.columns.get_loc("note"), "p_value", p)
     frame.insert(frame.columns.get_loc("note"), "neg_log10_p", np.abs(log_p) / np.log(10))
     return frame
 
 
 def marginal_terms(design: Design) -> set[str]:
-    """The terms whose factors are all in another term too, as those of a main effect are in an interaction."""
+    """Return the terms whose factors are all in another term too, such as a main effect in an interaction."""
+    smooth = {smooth.term for smooth in design.smooths}
     return {
         term.base
         for term in design.terms
         for other in design.terms
         if term is not other
+        and other.name not in smooth  # a smooth has the mean 0
         and term.equation == other.equation
         and set(term.categorical) <= set(other.categorical)
         and set(term.numeric) <= set(other.numeric)
@@ -118,18 +162,17 @@ def marginal_terms(design: Design) -> set[str]:
 
 def joint_test(
     estimated: Estimates, term: str, is_marginal: bool, likelihood_ratio: Mapping | None
-) -> tuple[str, float, float, float, float, str]:
-    """Of a term: its name, degrees of freedom, Wald or likelihood ratio statistic, what that is multiplied with to refer it to
-    F, the degrees of freedom of the denominator, and a note."""
+) -> tuple[str, float, float, float, float, float, str]:
+    """The test of a term: its name and the COLUMNS."""
     design, slices = estimated.design, estimated.design.slices
     where = np.concatenate([np.arange(design.size)[slices[each.name]] for each in design.terms if each.base == term])
     if design.penalised:
-        return term, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
+        return term, np.nan, np.nan, np.nan, np.nan, np.nan, "the fit is penalised, so there are no tests"
     if likelihood_ratio:
         note = likelihood_ratio.get("note", "likelihood ratio, as there are separated levels")
         if not likelihood_ratio["df"]:
-            return term, 0, np.nan, np.nan, np.nan, f"{note}: without it the fit is the same"
-        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, note
+            return term, 0, np.nan, np.nan, np.nan, np.nan, f"{note}: without it the fit is the same"
+        return term, likelihood_ratio["df"], likelihood_ratio["chi_squared"], 1.0, estimated.df_residual, np.nan, note
     notes = ["depends on the reference levels and on where numbers are zero"] if is_marginal else []
     separated = int(estimated.separated[where].sum())
     if separated:
@@ -142,21 +185,40 @@ def joint_test(
             why = DETERMINED_ALONE if not len(estimated.fitted.score_signs) else f"because {NOT_POSITIVE}"
             notes.append(f"without {int(alone.sum()):,} of its coefficients, each {why}")
     value, df, problem = wald(estimated, places, is_marginal)
+    tested = compared(estimated, estimated.values[places], estimated.transform[places], value, df)
+    note = "; ".join(filter(None, [*notes, problem, tested.pop("note")]))
+    return term, df, *tested.values(), note
+
+
+def compared(
+    estimated: Estimates, values: np.ndarray, rows: scipy.sparse.csr_array, wald_statistic: float, rank: int
+) -> dict[str, Any]:
+    """The COLUMNS of a Wald test, without its degrees of freedom.
+
+    Parameters
+    ----------
+    estimated
+        The coefficients.
+    values, rows
+        The tested combinations less their values under the hypothesis [q], and as combinations of the fit's coefficients [q, p].
+    wald_statistic, rank
+        The statistic, NaN if there is none, and the rank of the covariance matrix.
+    """
     reference = JointReference(1.0, estimated.df_residual)
-    if design.by_cluster and np.isfinite(value):
-        reference = of_clusters(estimated, places, df)
-        value, problem = (np.nan, reference.problem) if reference.problem else (value, problem)
-    note = "; ".join(filter(None, [*notes, problem]))
-    return term, df, value, reference.scale, reference.df, note
+    if estimated.design.by_cluster and np.isfinite(wald_statistic):
+        reference = reference_by_cluster(estimated, rows, rank)
+    return {
+        "chi_squared": np.nan if reference.problem else wald_statistic,
+        "F": reference.scale,
+        "df_denominator": reference.df,
+        "p_wild": reference.wild.p_value(values[0]) if reference.wild else np.nan,
+        "note": reference.problem or reference.note,
+    }
 
 
-def of_clusters(estimated: Estimates, places: np.ndarray, rank: int) -> JointReference:
-    """What the Wald statistic of the coefficients at `places`, whose covariance matrix has this rank, is compared with."""
-    return of_rows_by_cluster(estimated, estimated.transform[places], rank)
-
-
-def of_rows_by_cluster(estimated: Estimates, rows: scipy.sparse.csr_array, rank: int) -> JointReference:
-    """The same of combinations of the coefficients of the fit."""
+def reference_by_cluster(estimated: Estimates, rows: scipy.sparse.csr_array, rank: int) -> JointReference:
+    """Return the reference distribution for the Wald statistic of combinations of the coefficients of the fit, whose covariance
+    matrix has this rank."""
     if rank < rows.shape[0]:
         return JointReference(
             problem=f"the covariance matrix of {rows.shape[0]} coefficients by cluster has rank {rank}"
@@ -196,7 +258,7 @@ def wald_of(
         return (
             np.nan,
             q,
-            f"{fitted.cluster_count} {told_by(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}",
+            f"{fitted.cluster_count} {information_source(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}",
         )
     covariance = fitted.covariance(rows)
     if len(fitted.score_signs) and not np.all(np.diag(covariance) > 0):
@@ -237,8 +299,11 @@ def orthonormal(
 
 
 def eliminated_wald(fitted: Fitted) -> float:
-    """The Wald statistic that the eliminated part has no effect, from the information that is left of it once the dense part
-    is eliminated in turn: b'Db - (Bb)' A^-1 (Bb), so that its covariance is never made."""
+    """Return the Wald statistic for no effect of the eliminated part.
+
+    It uses the information that is left after the dense part is eliminated: b'Db - (Bb)' A^-1 (Bb). So the covariance of
+    the part is never computed.
+    """
     b = fitted.coefficients[fitted.eliminated]
     mixed = fitted.loadings * fitted.diagonal
     dense = np.linalg.inv(fitted.schur_inverse) + fitted.loadings @ mixed.T

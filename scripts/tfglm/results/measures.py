@@ -8,7 +8,7 @@ from tfglm.results.tally import Measure
 
 
 class Means(Measure):
-    """Of predicted means, in the units of the response."""
+    """Metrics of predicted means, in the units of the response."""
 
     def sums(self, y, eta, mean, weight, threshold):
         residual = y - mean
@@ -26,7 +26,7 @@ class Means(Measure):
 
 
 class Counts(Means):
-    """Of predicted counts, and the share of the deviance that they explain."""
+    """Metrics of predicted counts, and the share of the deviance that they explain."""
 
     def sums(self, y, eta, mean, weight, threshold):
         deviance = 2 * weight @ (xlogy(y, y) - y * eta - y + mean)
@@ -45,7 +45,7 @@ class Counts(Means):
 
 
 class Deviances(Means):
-    """Of predicted means, and the share of the family's deviance that they explain."""
+    """Metrics of predicted means, and the share of the family's deviance that they explain."""
 
     def sums(self, y, eta, mean, weight, threshold):
         deviance = 2 * weight @ (self.family.loss(eta, y) - self.family.saturated(y))
@@ -68,8 +68,8 @@ class Deviances(Means):
 
 
 class Events(Measure):
-    """Of predicted probabilities, of which eta has the log odds; an event is predicted from the threshold on. A row with trials
-    counts as so many rows with an event and so many without."""
+    """Metrics of predicted probabilities; eta is the log odds. An event is predicted from the threshold on. A row with
+    trials counts as its numbers of events and of non-events."""
 
     of_events = True
     of_all_rows = (
@@ -98,7 +98,7 @@ class Events(Measure):
         predicted = mean >= threshold
         events, others = weight * y, weight * (1 - y)
         return {
-            # From eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
+            # Compute from eta: a probability that rounds to 0 or 1 would lose the digits that matter here.
             "log_loss": weight @ (np.logaddexp(0.0, eta) - y * eta),
             "brier": events @ (1 - mean) ** 2 + others @ mean**2,
             "predicted": weight @ mean,
@@ -134,7 +134,7 @@ class Events(Measure):
 
 
 MEASURES: dict[str, type[Measure]] = {"means": Means, "counts": Counts, "events": Events, "deviances": Deviances}
-"""By the names that families have for them (`Family.metrics`)."""
+"""The metrics by the names that families use (`Family.metrics`)."""
 
 
 def whole(value: float) -> int | float:

@@ -1,7 +1,7 @@
-"""How well a fitted model predicts rows, whether they were kept back or not: out of core, a shard at a time.
+"""How well a fitted model predicts rows, held out or not: out of core, a shard at a time.
 
-Averages are sums over all rows. What depends on the order of the scores is computed from sums by score in 2^20 bins
-(results.histogram); with fewer different scores than that it is exact, else `auc_bound` says how far off AUC may be.
+Averages are sums over all rows. Metrics that depend on the order of the scores are computed from sums by score in 2^20 bins
+(results.histogram). With fewer different scores they are exact; otherwise `auc_bound` bounds the error of AUC.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ def evaluate(
     sample_rows: int = SAMPLE_ROWS,
     bins: int = BINS,
 ) -> dict:
-    """The metrics of a model, as metrics.json has them.
+    """Return the metrics of a model for metrics.json.
 
     Parameters
     ----------
@@ -47,20 +47,21 @@ def evaluate(
     threshold
         The probability from which an event is predicted.
     by
-        Columns: the metrics are computed for the rows with each of their values too.
+        Columns for whose values the metrics are computed too.
     sample_rows, bins
-        Scores are told apart by at most so many bins, which are laid out by the first rows.
+        The number of bins for scores, and the number of first rows that determine the bins.
 
     Returns
     -------
     dict
-        The metrics, the numbers of rows without a prediction by reason, and what pictures are drawn of.
+        The metrics, the numbers of rows without a prediction by reason, and the data of the pictures.
 
     Notes
     -----
-    Rows with a level that training has not seen and nothing stands for, or with a separated one, or for which a function of
-    the formula is not finite, have no finite prediction and no part in the metrics. A number outside the range of a spline is
-    taken for the end of it. A metric that the rows do not determine (AUC where all responses are alike) is None.
+    Some rows have no finite prediction, and take no part in the metrics. These are rows with an unseen level that no other
+    level replaces, with a separated level, or with a function of the formula that is not finite. If a number is outside the
+    range of a spline, the end of the range replaces it. A metric that the rows do not determine (AUC if all responses are
+    equal) is None.
     """
     shards, family = iter(scored), design.distribution
     if family.of_classes:
@@ -78,7 +79,7 @@ def evaluate(
 
 
 def with_log_odds(family: Family, scored: Scored) -> Scored:
-    """The rows with the log odds of events in place of their linear predictor, which has another link."""
+    """The rows with the log odds of events instead of their linear predictor, which has another link."""
     return scored._replace(rows=scored.rows | {"eta": family.log_odds(scored.rows["eta"])})
 
 
@@ -122,7 +123,8 @@ COUNTED = (
 
 
 def count(rows: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """How many rows have no prediction, by reason; and how many have one for the end of a spline."""
+    """Return the numbers of rows without a prediction, by reason, and of rows predicted at the end of the range of a
+    spline."""
     of_flag = (
         rows["flag"] == UNSEEN_LEVEL,
         rows["flag"] == SEPARATED_LEVEL,
@@ -144,7 +146,7 @@ def until(rows: int, shards: Iterator[Scored]) -> Iterator[Scored]:
 
 
 def has_part(scored: Scored) -> np.ndarray:
-    """Which rows have a part in the metrics."""
+    """Return which rows take part in the metrics."""
     return (scored.rows["flag"] >= 0) & (scored.rows["weight"] > 0)
 
 
@@ -162,6 +164,6 @@ def grouped(scored: Scored, column: str) -> Iterator[tuple[str, np.ndarray]]:
     names = level_labels(scored.file, column)
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    # Of no rows, `split` makes a part too.
+    # Without rows, `split` would still make a part.
     for code, rows in zip(present.tolist(), np.split(order, starts)[1:], strict=True):
         yield names[code] or ABSENT, rows

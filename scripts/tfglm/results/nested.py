@@ -1,8 +1,8 @@
-"""Likelihood-ratio tests of regressions of which the smaller is a special case of the larger.
+"""Likelihood-ratio tests of nested regressions.
 
-Twice the difference of the log-likelihoods is chi-squared with as many degrees of freedom as the larger model has coefficients
-more, if the smaller one is true, both are at their maximum on the same rows, and rows vary as the family says and independently
-of each other. Where that cannot be said there is no test, and the reason is given.
+Twice the difference of the log-likelihoods is chi-squared; its degrees of freedom are the coefficients that only the larger
+model has. This holds if the smaller model is true, both are at their maximum on the same rows, and rows are independent and
+vary as the family says. Otherwise there is no test, and the reason is given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ import pandas as pd
 from tfglm.design.design import Design
 from tfglm.design.factors import Categorical, Numeric
 from tfglm.results import distributions
-from tfglm.results.compare import Model
+from tfglm.results.compare import ComparedModel
 from tfglm.results.joint import log_chi2_sf
 
 COLUMNS = ["model", "within", "chi_squared", "df", "p_value", "neg_log10_p", "problem"]
 
 
-def likelihood_ratio_tests(models: Sequence[Model]) -> pd.DataFrame:
+def likelihood_ratio_tests(models: Sequence[ComparedModel]) -> pd.DataFrame:
     """Test each model within each larger one.
 
     Parameters
@@ -47,7 +47,7 @@ def likelihood_ratio_tests(models: Sequence[Model]) -> pd.DataFrame:
     return table
 
 
-def test(smaller: Model, larger: Model) -> dict[str, object]:
+def test(smaller: ComparedModel, larger: ComparedModel) -> dict[str, object]:
     """`chi_squared` and `df`, or the `problem`, else ''."""
     problem = problem_of(smaller) or problem_of(larger) or problem_between(smaller, larger)
     if problem:
@@ -58,16 +58,17 @@ def test(smaller: Model, larger: Model) -> dict[str, object]:
 
 
 def parameters(fit: Mapping) -> int:
-    """Coefficients that are estimated, infinite ones too: the rows of separated levels are in the likelihood, with loss 0."""
+    """Return the number of estimated coefficients, including infinite ones: the rows of separated levels are in the
+    likelihood, with loss 0."""
     return fit.get("coefficients", 0) + fit.get("coefficients_separated", 0)
 
 
-def problem_of(model: Model) -> str | None:
+def problem_of(model: ComparedModel) -> str | None:
     """Why a model has no likelihood-ratio tests; None if it can."""
     fit, design = model.fit, model.design
     if fit.get("kind") == "network" or design is None:
         return f"{model.name} is a network"
-    if design.penalised:
+    if design.has_penalties:
         return f"{model.name} is penalised, so its likelihood is not at its maximum"
     if design.firth:
         return f"{model.name} has Firth's penalty, so its likelihood is not at its maximum"
@@ -86,7 +87,7 @@ def problem_of(model: Model) -> str | None:
     return None
 
 
-def problem_between(smaller: Model, larger: Model) -> str | None:
+def problem_between(smaller: ComparedModel, larger: ComparedModel) -> str | None:
     """Why two models are not nested; None if they are."""
     small, large = smaller.design, larger.design
     assert small and large
@@ -107,8 +108,8 @@ def problem_between(smaller: Model, larger: Model) -> str | None:
 
 
 def spans(design: Design, categorical: Sequence[Categorical], numeric: Sequence[Numeric]) -> bool:
-    """Whether a model has every linear predictor that a product of factors has: by a term of the same numbers and of these levels
-    or finer ones, or by several."""
+    """Return whether a model has every linear predictor of a product of factors: by a term of the same numbers and of these
+    levels or finer levels, or by several terms."""
     for term in design.terms:
         levels = [design.categorical_by_name[name] for name in term.categorical]
         if not all(any(is_same(factor, other) for other in levels) for factor in categorical):
@@ -148,11 +149,12 @@ def tells(levels: Categorical, number: Numeric) -> bool:
 
 
 def is_special(number: Numeric, other: Numeric) -> bool:
-    """Whether the numbers of a factor are linear combinations of those of the other and a constant, as x is of poly(x, 2)."""
+    """Return whether the numbers of a factor are linear combinations of the numbers of the other factor and a constant, as
+    x is of poly(x, 2)."""
     degree, of_other = polynomial_degree(number), polynomial_degree(other)
     if degree is None or number.column != other.column:
         return False
-    # A spline is a polynomial too, but for rows beyond bounds that the formula gives.
+    # A spline is a polynomial too, except for rows beyond bounds that the formula gives.
     if [function["function"] for function in other.learnt] == ["bs"] and "_bound" not in other.name:
         of_other = other.learnt[0]["degree"]
     # A natural spline is linear beyond its bounds, as x is.

@@ -1,4 +1,4 @@
-"""What the scripts that show a fit have in common on the command line."""
+"""The common command-line options of the scripts that show a fit."""
 
 import argparse
 from pathlib import Path
@@ -20,11 +20,6 @@ def add_offset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--offset", type=Path, nargs="*", default=[], help="design, checkpoint and fit.json of the regression under it"
     )
-
-
-def add_plots(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--colour", required=True, help="that of points and lines")
-    parser.add_argument("--plots", type=Path, nargs="+", required=True, help="pictures to write (.svg, .png, .pdf)")
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:

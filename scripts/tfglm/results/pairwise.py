@@ -1,7 +1,7 @@
-"""All levels of a factor compared with each other.
+"""All pairs of levels of a factor compared with each other.
 
-Compared are the means of the linear predictor on a balanced grid, as R's emmeans has them: of a factor that is in no interaction
-these are differences of its coefficients; with another factor beside it they are averaged over the levels of that.
+It compares the means of the linear predictor on a balanced grid, as R's emmeans. For a factor without interactions these
+are differences of its coefficients. For a factor in an interaction they are averaged over the levels of the other factor.
 """
 
 from itertools import combinations
@@ -23,7 +23,7 @@ from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
 
 def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.DataFrame:
-    """The differences of all pairs of levels of some factors.
+    """Return the differences of all pairs of levels of some factors.
 
     Parameters
     ----------
@@ -32,34 +32,36 @@ def pairwise(estimated: Estimates, terms: list[str], confidence: float) -> pd.Da
     terms
         The factors.
     confidence
-        That all intervals of a factor hold the truth.
+        The probability that all intervals of a factor contain the true values.
 
     Returns
     -------
-    A row for each pair of levels, of a regression of classes in each linear predictor. Columns: class (multinomial), term, level,
-    against, estimate (level less against, on the scale of the linear predictor), std_error, z or t, df (by cluster), p_value and
-    neg_log10_p of the pair alone; p_tukey, by the studentized range of as many levels as can be compared (Tukey and Kramer);
-    p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio of the family; note, why there is no difference, error or
-    test.
+    A row for each pair of levels; in a multinomial regression for each linear predictor. Columns: class (multinomial),
+    term, level, against, estimate (level minus against, on the scale of the linear predictor), std_error, z or t, df (with
+    clusters), p_value and neg_log10_p of the pair alone; p_tukey, by the studentized range for the number of levels that
+    can be compared (Tukey and Kramer); p_holm, by Holm's method; ci_lower and ci_upper, by Tukey; the ratio of the family;
+    note, why there is no difference, error or test.
 
     Raises
     ------
     UserError
-        For a term that `check_pairwise` refuses.
+        If `check_pairwise` refuses a term.
     """
     check_pairwise(estimated.design, terms)
     design = estimated.design
     tables = []
     for equation in design.equations or ("",):
         for name in terms:
-            table = of_factor(estimated, design.categorical_by_name[name], confidence, equation)
+            table = differences_in_factor(estimated, design.categorical_by_name[name], confidence, equation)
             if equation:
                 table.insert(0, "class", equation)
             tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
-def of_factor(estimated: Estimates, factor: Categorical, confidence: float, equation: str = "") -> pd.DataFrame:
+def differences_in_factor(
+    estimated: Estimates, factor: Categorical, confidence: float, equation: str = ""
+) -> pd.DataFrame:
     """The table of one factor, in the linear predictor of a class."""
     design, fitted = estimated.design, estimated.fitted
     rows, notes = level_rows(design, fitted, factor, equation)
@@ -78,7 +80,7 @@ def of_factor(estimated: Estimates, factor: Categorical, confidence: float, equa
     columns = tests(estimated.statistic, reference, values, errors, confidence)
     count = len(set(first[known]) | set(second[known]))
     ratio = np.abs(columns[estimated.statistic]) * np.sqrt(2)
-    tested = np.isfinite(columns["p_value"])
+    tested = np.isfinite(columns["p_value"]) & ~np.isnan(reference.usable)
     df = np.where(tested, reference.df, np.nan)
     margin = studentized_range.quantile(confidence, max(count, 2), df) / np.sqrt(2) * errors
     tukey = studentized_range.tail(np.where(tested, ratio, np.nan), max(count, 2), df)
@@ -97,8 +99,8 @@ def of_factor(estimated: Estimates, factor: Categorical, confidence: float, equa
 
 
 def level_rows(design: Design, fitted: Fitted, factor: Categorical, equation: str = "") -> tuple[np.ndarray, list[str]]:
-    """The mean row of the design matrix for each level of a factor, [levels, p], as far as levels differ in it, in the linear
-    predictor of a class, and why a level cannot be compared, '' if it can."""
+    """Return the mean row of the design matrix for each level of a factor, [levels, p], in the linear predictor of a class,
+    without entries in which levels do not differ; and why a level cannot be compared, '' if it can."""
     rows = np.zeros((len(factor.levels), design.size))
     known = (~np.isin(fitted.status, (SEPARATED, EMPTY))).astype(float)
     covariates = [other for other in design.categorical if other is not design.classes]

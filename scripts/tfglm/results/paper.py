@@ -7,25 +7,23 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from tfglm.config import TablesConfig
-from tfglm.design.terms import of_any_class
+from tfglm.design.terms import without_class
 from tfglm.results.accuracy import SERIAL
-from tfglm.results.compare import HELD_OUT, STATISTICS, Model, figure, response_of
+from tfglm.results.compare import HELD_OUT, STATISTICS, ComparedModel, figure, response_of
 
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 """Characters that no cell of a table can have."""
 
 FIT = {
-    "R²": "r_squared",
-    "pseudo-R² (share of the deviance explained)": "pseudo_r_squared",
     "theta": "theta",
     "power": "power",
 }
-"""Statistics below the estimates beside those of a comparison, and their keys in fit.json."""
+"""Statistics below the estimates, beside those of a comparison, and their keys in fit.json."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """An estimate with its stars and what stands below it: a standard error, two limits, or nothing. Or a text."""
+    """An estimate with its stars, and a standard error, two limits or nothing below it. Or a text."""
 
     value: float | str = ""
     below: tuple[float, ...] = ()
@@ -43,7 +41,8 @@ class Line:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """What a file shows from above: the names of the models, their coefficients, how they were fitted and how well, and notes."""
+    """The content of a file from top to bottom: the names of the models, their coefficients, how they were fitted and how
+    well, and notes."""
 
     models: tuple[str, ...]
     coefficients: tuple[Line, ...]
@@ -53,7 +52,7 @@ class PaperTable:
     """Likelihood-ratio tests (`nested.likelihood_ratio_tests`)."""
 
 
-def paper_table(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> PaperTable:
+def paper_table(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.DataFrame) -> PaperTable:
     """The table of some models.
 
     Parameters
@@ -78,12 +77,12 @@ def paper_table(models: Sequence[Model], settings: TablesConfig, tests: pd.DataF
         )
         # The levels of a term stay together, also those that only a later model has.
         for term, level in sorted(keys, key=lambda key: terms.index(key[0]))
-        if of_any_class(term) not in settings.controls
+        if without_class(term) not in settings.controls
     ]
     pairs = list(zip(models, tables, strict=True))
     controls = [
         Line(name_of(term, settings), "", tuple(Cell("yes" if has_term(*each, term) else "no") for each in pairs))
-        for term in dict.fromkeys(map(of_any_class, terms))
+        for term in dict.fromkeys(map(without_class, terms))
         if term in settings.controls
     ]
     return PaperTable(
@@ -102,14 +101,14 @@ def indexed(table: pd.DataFrame | None) -> pd.DataFrame:
     return table.set_index(["term", "level"])
 
 
-def has_term(model: Model, table: pd.DataFrame, term: str) -> bool:
+def has_term(model: ComparedModel, table: pd.DataFrame, term: str) -> bool:
     """Whether a model has a term, in its table, of whatever class, or absorbed."""
     absorbed = absorbed_factors(model.fit)
-    return term in (*absorbed, *(f"C({name})" for name in absorbed), *map(of_any_class, table.index.unique(0)))
+    return term in (*absorbed, *(f"C({name})" for name in absorbed), *map(without_class, table.index.unique(0)))
 
 
 def name_of(term: str, settings: TablesConfig) -> str:
-    base = of_any_class(term)
+    base = without_class(term)
     return printable(term.removesuffix(base) + settings.labels.get(base, base))
 
 
@@ -118,7 +117,7 @@ def printable(text: str) -> str:
 
 
 def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
-    """That of a row of a table of coefficients; empty without."""
+    """Return the error or interval of a row of a table of coefficients; empty without."""
     if coefficient is None:
         return Cell()
     if coefficient["status"] in ("separated", "aliased", "not identified"):
@@ -136,8 +135,8 @@ def cell(coefficient: pd.Series | None, settings: TablesConfig) -> Cell:
     return Cell(estimate, () if pd.isna(below[0]) else below, stars)
 
 
-def statistics(models: Sequence[Model]) -> list[Line]:
-    """How the models were fitted and how well, the lines that some model has."""
+def statistics(models: Sequence[ComparedModel]) -> list[Line]:
+    """Return the lines about how the models were fitted and how well; each line applies to at least one model."""
     texts = {
         "response": [response_of(model.fit) for model in models],
         "family": [model.family for model in models],
@@ -172,8 +171,8 @@ def absorbed_factors(fit: Mapping) -> list[str]:
     return [each["factor"] for each in fit.get("absorbed", {}).get("factors", [])]
 
 
-def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
-    """What the reader of the table has to know."""
+def notes(models: Sequence[ComparedModel], settings: TablesConfig, tests: pd.DataFrame) -> list[str]:
+    """Notes that the reader of the table needs."""
     below = "standard errors in parentheses" if settings.below == "std_error" else "confidence intervals in brackets"
     sentences = [f"Estimates, with {below}."]
     sentences += [
@@ -182,7 +181,7 @@ def notes(models: Sequence[Model], settings: TablesConfig, tests: pd.DataFrame) 
         if model.fit.get("exact") and not model.fit["converged"]
     ]
     if any(model.table is not None and "posterior_sd" in model.table for model in models):
-        sentences.append("Of penalised models posterior standard deviations are in parentheses.")
+        sentences.append("Say that penalised models have posterior standard deviations in parentheses.")
     if settings.stars:
         marks = (
             f"{'*' * number} p < {level:g}" for number, level in enumerate(sorted(settings.stars, reverse=True), 1)

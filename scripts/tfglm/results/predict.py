@@ -15,6 +15,7 @@ from tfglm.design.levels import levels_by_code
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.results.geometric import logarithm_of, with_geometric_means
 from tfglm.results.reference import reference_of
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
 
@@ -60,7 +61,7 @@ def without_separated(workload: Workload, fitted: Fitted) -> Workload:
     for part in design.parts:
         if not part.grouping:
             continue
-        # An infinite slope tells of single rows, those along `left_out`.
+        # An infinite slope concerns single rows, those along `left_out`.
         for which, groups in ((separated & (not part.multiplier), of_separated), (unknown, of_unknown)):
             numbers = np.flatnonzero(which[part.where]).tolist()
             groups[part.grouping] = groups.get(part.grouping, frozenset()).union(numbers)
@@ -68,7 +69,7 @@ def without_separated(workload: Workload, fitted: Fitted) -> Workload:
 
 
 def without_value(design: Design, fitted: Fitted) -> np.ndarray:
-    """Which coefficients of levels have no value that a prediction could be made of, [p]."""
+    """Return which coefficients of levels have no value for predictions, [p]."""
     return (fitted.status == SEPARATED) | without_estimate(design, fitted)
 
 
@@ -80,8 +81,8 @@ def without_estimate(design: Design, fitted: Fitted) -> np.ndarray:
 
 
 def left_out(fitted: Fitted) -> np.ndarray:
-    """Directions that move by more than 1 the rows of which a fit whose terms separate rows together tells nothing, [directions,
-    p]."""
+    """Return directions that mark unpredictable rows: if terms separate rows together, the fit determines nothing about
+    rows that move by more than 1 along one of them, [directions, p]."""
     if not len(fitted.separating):
         return np.zeros((0, len(fitted.coefficients)))
     first, *others = fitted.separating
@@ -89,7 +90,7 @@ def left_out(fitted: Fitted) -> np.ndarray:
 
 
 Estimate = Callable[[Scored], dict[str, pa.Array]]
-"""What a model says of the rows of a shard, by column."""
+"""The results of a model for the rows of a shard, by column."""
 
 
 def predictions(
@@ -110,20 +111,20 @@ def predictions(
     file
         The file, ingested.
     unseen
-        The level, by its number, that stands for levels which no training row has, by term.
+        The number of the level that replaces unseen levels, by term.
     identity
-        Columns that tell which row is which; they are copied as they are in the data.
+        Columns that identify rows; they are copied unchanged.
     df_residual
-        Of the fit.
+        The residual degrees of freedom of the fit.
     confidence
-        Of the intervals.
+        The coverage of the intervals.
 
     Yields
     ------
     The `tables` with the columns `linear_predictor` and its `linear_predictor_std_error`; `probability` or `mean`, its
-    `std_error` (by the delta method; of the mean, not of a single response), `ci_lower` and `ci_upper` (through the link; by
-    cluster with its `effective_clusters`). `posterior_sd` takes the place of the standard errors if the fit is penalised; of a
-    fit without either, or with absorbed factors, they are empty.
+    `std_error` (by the delta method; for the mean, not for a single response), `ci_lower` and `ci_upper` (transformed by
+    the link; with clusters also `effective_clusters`). In a penalised fit `posterior_sd` replaces the standard errors. For
+    a fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
     """
     workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
     scored = score(workload, fitted, "rows_of_design")
@@ -133,7 +134,7 @@ def predictions(
 def tables(
     design: Design, file: IngestedFile, identity: Sequence[str], scored: Iterator[Scored], estimate: Estimate
 ) -> Iterator[pa.Table]:
-    """The rows of the split `predict` of a file with what a model says of them.
+    """Yield the rows of the split `predict` of a file with the results of a model.
 
     Parameters
     ----------
@@ -142,17 +143,17 @@ def tables(
     file
         The file, ingested.
     identity
-        Columns that tell which row is which; they are copied as they are in the data.
+        Columns that identify rows; they are copied unchanged.
     scored
         The rows of each shard.
     estimate
-        Makes the model's own columns of them.
+        Computes the model's own columns from them.
 
     Yields
     ------
-    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the file,
-    from 1), those of `identity`, those of the `estimate`; `unseen`, the terms of whose level no training row is; `remark`, why
-    there is no prediction, or that a number is OUTSIDE.
+    An empty table, then one for each shard; together they have the rows in order. Columns: `file`, `row` (its number in the
+    file, from 1), the columns of `identity`, the columns of the `estimate`; `unseen`, the terms with a level that no
+    training row has; `remark`, why there is no prediction, or that a number is OUTSIDE.
     """
     numbers = file.predicted_rows()
     first = 0
@@ -211,6 +212,7 @@ def estimated(
         "ci_lower": lower,
         "ci_upper": upper,
     }
+    columns = with_geometric_means(columns, logarithm_of(design.formula, design.family, design.link))
     return {key: pa.array(values, from_pandas=True) for key, values in columns.items()}
 
 
@@ -247,7 +249,7 @@ def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
 
 
 def decoded(file: IngestedFile, shard: Shard, name: str) -> pa.Array:
-    """The values of a column of a shard as they are in the data: text or numbers, missing ones included."""
+    """Return the values of a column of a shard in the form of the data: text or numbers, including missing values."""
     column = file.codes(name) if file.has_codes(name) else file.column(name)
     stored = stored_values(file, shard, column.name)
     if not column.coded:
@@ -261,5 +263,5 @@ def stored_values(file: IngestedFile, shard: Shard, name: str) -> np.ndarray:
 
 
 def level_labels(file: IngestedFile, name: str) -> list[str]:
-    """How the values of a coded column are written, by code; '' for a missing one."""
+    """Return the texts of the values of a coded column, by code; '' for a missing value."""
     return ["", *written(file.values(name))]

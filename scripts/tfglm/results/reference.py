@@ -1,7 +1,8 @@
 """What estimates over their standard errors are compared with: the normal distribution or t, and how many degrees of freedom
-there are where rows of a cluster are alike."""
+there are where rows of a cluster are alike; with few clusters, a bootstrap (results.wild)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -9,37 +10,42 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.results import distributions
+from tfglm.results.wild import FEWEST_CLUSTERS, MOST_CLUSTERS, WildBootstrap, wild_bootstrap
 from tfglm.solvers import serial
 from tfglm.solvers.clustered import SEEN
 from tfglm.solvers.fitted import Fitted
 
 FEWEST_EVENTS = 10
-"""Events that are expected of a level, and rows without one, below which a coefficient has neither test nor interval by cluster.
-Simulated on the default config: with fewer, 5 % tests reject in 0 to 2 %, since a Wald test is the weaker the farther an estimate
-runs away (Hauck & Donner, Journal of the American Statistical Association 72, 1977)."""
+"""Fewest expected events of a level, and fewest rows without an event, for a test and an interval with clusters. In
+simulations on the default config, 5 % tests rejected in 0 to 2 % with fewer, because a Wald test is weaker the larger the
+estimate is (Hauck & Donner, Journal of the American Statistical Association 72, 1977)."""
 
 
 @dataclass(frozen=True)
 class Fewest:
-    """What clusters have to tell at least, or there is neither test nor interval. Simulated on linear regressions.
+    """The least information from clusters for a test and an interval. The limits come from simulations of linear
+    regressions.
 
     Attributes
     ----------
     df
-        Satterthwaite degrees of freedom by the design (`Fitted.of_design`). With fewer, 5 % tests reject in 0 to 3 %.
+        Satterthwaite degrees of freedom by the design (`Fitted.design_clustered`). With fewer, 5 % tests rejected in 0 to 3 %.
+    df_wild
+        The same for the wild cluster bootstrap, which replaces such tests. With fewer it rejected in 0 to 6 %.
     df_joint
-        The same of the denominator of an AHT test, or as many as coefficients if these are more. With fewer it rejects in 0 to
-        1 %.
+        The same for the denominator of an AHT test, or the number of coefficients if that is larger. With fewer it rejected
+        in 0 to 1 %.
     clusters
-        Effective clusters where CR2 costs too much. With fewer, 5 % tests reject in up to 21 %.
+        Effective clusters if CR2 is too expensive. With fewer, 5 % tests rejected in up to 21 %.
     clusters_per_coefficient
-        The same for each coefficient of a joint test. With fewer it rejects in up to 53 %.
+        The same for each coefficient of a joint test. With fewer it rejected in up to 53 %.
     dates, dates_joint
-        Degrees of freedom where dates close to each other are alike, of a coefficient and of the denominator of a joint test.
-        With fewer, 5 % tests of what is constant over many dates reject in up to 14 %.
+        Degrees of freedom if dates close to each other are alike, for a coefficient and for the denominator of a joint
+        test. With fewer, 5 % tests of covariates that are constant over many dates rejected in up to 14 %.
     """
 
     df: float = 8
+    df_wild: float = 3
     df_joint: float = 20
     clusters: float = 40
     clusters_per_coefficient: float = 10
@@ -50,8 +56,8 @@ class Fewest:
 FEWEST = Fewest()
 
 LONGEST_AHT = 1e12
-"""Clusters times the squares of the numbers of coefficients in all and in a test, of which half are multiplied for its degrees of
-freedom."""
+"""Largest product of clusters and squared numbers of coefficients, in all and in a test, for the degrees of freedom of the
+test; half of these products are computed."""
 
 UNSEEN_BELOW = 1e-3
 """Times the classical variance: below it a variance by cluster is that of what single clusters determine, where CR2, which would
@@ -64,16 +70,16 @@ NOT_POSITIVE = "its variance by clusters of several columns is not positive, or 
 NO_PART = "nothing that was estimated has a part in it"
 
 CROSSED = "clusters of a column"
-"""What tells of an estimate where there are clusters of several."""
+"""The clusters of an estimate in words, if there are clusters of several columns."""
 
 
-def told_by(fitted: Fitted) -> str:
-    """What tells of an estimate, in a word: clusters, or dates."""
+def information_source(fitted: Fitted) -> str:
+    """Return in a word what determines the information of an estimate: clusters, or dates."""
     return CROSSED if len(fitted.score_signs) else "dates" if fitted.lags else "clusters"
 
 
 def statistic(design: Design) -> str:
-    """What an estimate over its standard error is called."""
+    """Return the name of an estimate divided by its standard error."""
     return "t" if has_t(design) else "z"
 
 
@@ -83,10 +89,14 @@ def has_t(design: Design) -> bool:
 
 @dataclass(frozen=True)
 class Reference:
-    """Of some estimates: t with `df` [estimates] degrees of freedom, normal where these are infinite. By cluster, `unseen`
-    [estimates] are those without a standard error; those with less than `fewest` degrees of freedom, and those of `rare` events
-    [estimates], have no test. With CR2 `of_design` [estimates], which do not depend on the response, are compared with `fewest`.
-    `of` are what tells of them: clusters, or dates."""
+    """The reference distribution of some estimates: t with `df` [estimates] degrees of freedom, normal where these are
+    infinite.
+
+    With clusters, `unseen` [estimates] are estimates without a standard error. Estimates with less than `fewest` degrees of
+    freedom, and with `rare` events [estimates], have no test by t. With CR2, the degrees of freedom `df_by_design` [estimates],
+    which do not depend on the response, are compared with `fewest`; where there are enough, they may be a lower bound. By
+    their place, some of these estimates have a bootstrap, `wild`. `of` says what carries the information: clusters, or dates.
+    """
 
     df: np.ndarray
     by_cluster: bool = False
@@ -94,50 +104,77 @@ class Reference:
     fewest: float = 0.0
     rare: np.ndarray | bool = False
     of: str = "clusters"
-    of_design: np.ndarray | None = None
+    df_by_design: np.ndarray | None = None
+    wild: Mapping[int, WildBootstrap] = field(default_factory=dict)
 
     @property
-    def _told(self) -> np.ndarray:
-        return self.df if self.of_design is None else self.of_design
+    def _information(self) -> np.ndarray:
+        return self.df if self.df_by_design is None else self.df_by_design
 
     @cached_property
-    def _usable(self) -> np.ndarray:
-        """The degrees of freedom, NaN where there is no test."""
+    def usable(self) -> np.ndarray:
+        """The degrees of freedom, NaN where there is no test by t."""
         return np.where(
-            (self._told >= self.fewest) & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan
+            (self._information >= self.fewest) & ~np.asarray(self.unseen) & ~np.asarray(self.rare), self.df, np.nan
         )
 
+    def _wild(self, errors: np.ndarray) -> dict[int, WildBootstrap]:
+        """The bootstraps of estimates that have these standard errors, by their place."""
+        rare = np.broadcast_to(self.rare, self.df.shape)
+        return {place: each for place, each in self.wild.items() if np.isfinite(errors[place]) and not rare[place]}
+
     def quantile(self, confidence: float) -> np.ndarray:
-        """Standard errors on either side of an estimate that hold the truth with this probability."""
-        return distributions.t_quantile(0.5 + confidence / 2, self._usable)
+        """Standard errors on either side of an estimate that hold the truth with this probability, by t."""
+        return distributions.t_quantile(0.5 + confidence / 2, self.usable)
 
-    def p_value(self, statistic: np.ndarray) -> np.ndarray:
-        """Two-sided, of a statistic that is not negative."""
-        return 2 * distributions.t(statistic, self._usable).probability
+    def interval(self, values: np.ndarray, errors: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+        """The limits of intervals around these estimates with these standard errors, both [estimates]."""
+        margin = self.quantile(confidence) * errors
+        lower, upper = values - margin, values + margin
+        for place, bootstrap in self._wild(errors).items():
+            below, above = bootstrap.reach(1 - confidence)
+            lower[place], upper[place] = values[place] - below, values[place] + above
+        return lower, upper
 
-    def neg_log10_p(self, statistic: np.ndarray) -> np.ndarray:
+    def p_value(self, values: np.ndarray, errors: np.ndarray) -> np.ndarray:
+        """The two-sided p-values of the hypotheses that these estimates, with these standard errors, are 0 in truth."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            p_values = 2 * distributions.t(np.abs(values / errors), self.usable).probability
+        for place, bootstrap in self._wild(errors).items():
+            p_values[place] = bootstrap.p_value(values[place])
+        return p_values
+
+    def neg_log10_p(self, values: np.ndarray, errors: np.ndarray) -> np.ndarray:
         """-log10 of the p-value, also where that is too small for a float64."""
-        df = np.broadcast_to(self._usable, np.shape(statistic))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            statistic = np.abs(values / errors)
+        df = np.broadcast_to(self.usable, np.shape(statistic))
         with np.errstate(divide="ignore", invalid="ignore"):
             log_p = distributions.t(statistic, df).logarithm + np.log(2)
-            # Where that underflows, Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
+            # Where that underflows, use Wallace's normal deviate of a t (Annals of Mathematical Statistics 30, 1959).
             deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(statistic**2 / df))
         normal = np.where(np.isinf(df), statistic, deviate)
         log_p = np.where(np.isneginf(log_p) | np.isinf(df), distributions.log_normal_tail(normal) + np.log(2), log_p)
+        for place, bootstrap in self._wild(errors).items():
+            log_p[place] = np.log(bootstrap.p_value(values[place]))
         return np.abs(log_p) / np.log(10)
 
     def notes(self) -> np.ndarray:
         """Why there is no test, for each estimate; '' where there is one."""
-        needed, by_design = f"of {self.fewest:g} needed", "" if self.of_design is None else " by the design"
+        needed, by_design = f"of {self.fewest:g} needed", "" if self.df_by_design is None else " by the design"
         few = [
             NO_PART
             if np.isnan(df)
-            else f"too few {self.of} tell of it: {df:.1f} degrees of freedom{by_design}, {needed}"
-            for df in self._told
+            else f"p-value and interval by the wild cluster bootstrap, with {df:.1f} degrees of freedom{by_design}"
+            if place in self.wild
+            else f"too few {self.of} for this test: {df:.1f} degrees of freedom{by_design}, {needed}"
+            for place, df in enumerate(self._information)
         ]
         rare = f"fewer than {FEWEST_EVENTS} events, or rows without one, are expected of it"
         unseen = NOT_POSITIVE if self.of == CROSSED else DETERMINED_ALONE
-        return np.select([self.unseen, ~(self._told >= self.fewest), self.rare], [unseen, few, rare], "")
+        has_bootstrap = np.isin(np.arange(len(self.df)), list(self.wild))
+        is_few = ~(self._information >= self.fewest) & ~(has_bootstrap & self.rare)
+        return np.select([self.unseen, is_few, self.rare], [unseen, few, rare], "")
 
 
 def reference_of(
@@ -148,39 +185,49 @@ def reference_of(
     exactly: bool = True,
     fewest: Fewest = FEWEST,
 ) -> Reference:
-    """What estimates over their standard errors are compared with.
+    """Return the reference distribution of estimates divided by their standard errors.
 
     Parameters
     ----------
     design
-        Says which standard errors there are.
+        The design, which defines the standard errors.
     fitted
         The coefficients and their covariance.
     transform
-        The estimates are its rows times the coefficients, [estimates, p].
+        A matrix; the estimates are its rows times the coefficients, [estimates, p].
     df_residual
-        Degrees of freedom of t where errors are not by cluster.
+        Degrees of freedom of t, if errors are not clustered.
     exactly
-        By cluster: Satterthwaite's degrees of freedom of CR2. Without it, for many rows, or where there is no CR2, the effective
-        number of clusters.
+        With clusters: whether to use Satterthwaite's degrees of freedom of CR2. Otherwise, for many rows, or without CR2,
+        the effective number of clusters is used.
     fewest
-        What clusters have to tell at least.
+        The least information from clusters for a test.
     """
     if not design.by_cluster or not len(fitted.scores):
         return Reference(np.full(transform.shape[0], df_residual if has_t(design) else np.inf))
-    clustered, by_design = fitted.clustered, fitted.of_design
+    clustered, by_design = fitted.clustered, fitted.design_clustered
     if clustered is None or by_design is None or not exactly:
         needed = fewest.df if clustered is not None else fewest.dates if fitted.lags else fewest.clusters
         unseen = determined_alone(fitted, transform)
-        return Reference(fitted.effective_clusters(transform), True, unseen, needed, of=told_by(fitted))
+        return Reference(fitted.effective_clusters(transform), True, unseen, needed, of=information_source(fitted))
+    return by_satterthwaite(fitted, transform, fewest)
+
+
+def by_satterthwaite(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: Fewest) -> Reference:
+    """The reference distribution with CR2: t with Satterthwaite's degrees of freedom, or the wild cluster bootstrap."""
+    clustered, by_design = fitted.clustered, fitted.design_clustered
+    assert clustered is not None and by_design is not None
     df, _ = clustered.satterthwaite(fitted.on_free(transform))
-    of_design, share = by_design.satterthwaite(fitted.on_free(transform))
-    return Reference(df, True, share < SEEN, fewest.df, of_design=of_design)
+    df_by_design, share = by_design.satterthwaite(fitted.on_free(transform), enough=fewest.df)
+    few = (df_by_design >= fewest.df_wild) & (df_by_design < fewest.df) & (share >= SEEN)
+    is_possible = FEWEST_CLUSTERS <= fitted.cluster_count <= MOST_CLUSTERS and len(fitted.cluster_scores)
+    wild = wild_bootstrap(fitted, transform, np.flatnonzero(few)) if is_possible else {}
+    return Reference(df, True, share < SEEN, fewest.df, df_by_design=df_by_design, wild=wild)
 
 
 def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
-    """Which coefficients have too few events for a test, [coefficients]; of a class those of the reference class count as rows
-    without one."""
+    """Return which coefficients have too few events for a test, [coefficients]. For a class, rows of the reference class
+    count as rows without an event."""
     if not design.equations:
         return few_events(design, fitted.rows, fitted.responses)
     rows = fitted.rows.reshape(len(design.equations), -1)
@@ -190,8 +237,8 @@ def rare_events(design: Design, fitted: Fitted) -> np.ndarray:
 
 
 def few_events(design: Design, rows: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Where fewer than FEWEST_EVENTS events, or rows without one, are expected; with trials or weights only the events are
-    counted."""
+    """Return which coefficients have fewer than FEWEST_EVENTS expected events, or rows without one; with trials or weights
+    only events count."""
     if not (design.distribution.counts_events or design.equations):
         return np.zeros(len(rows), bool)
     events = expected_events(rows, events)
@@ -207,28 +254,35 @@ def expected_events(rows: np.ndarray, events: np.ndarray) -> np.ndarray:
 
 
 def determined_alone(fitted: Fitted, transform: scipy.sparse.csr_array) -> np.ndarray:
-    """Which rows of a transformation single clusters determine, [rows], so that their variance by cluster cannot be seen."""
-    if fitted.of_design is not None:
-        return fitted.of_design.determined_share(fitted.on_free(transform)) > 1 - SEEN
+    """Return which rows of a transformation single clusters determine, [rows], so that their clustered variance cannot be
+    estimated."""
+    if fitted.design_clustered is not None:
+        return fitted.design_clustered.determined_share(fitted.on_free(transform)) > 1 - SEEN
     variances = fitted.variances(transform)
     return ~(variances.chosen >= UNSEEN_BELOW * variances.classical)
 
 
 @dataclass(frozen=True)
 class JointReference:
-    """Of a Wald statistic of q coefficients by cluster: `scale` times it is compared with F(q, `df`). No test if there is a
-    `problem`."""
+    """Of a Wald statistic of q coefficients by cluster: `scale` times it is compared with F(q, `df`). A single coefficient may
+    have a bootstrap, `wild`, instead. No test if there is a `problem`; `note` says how the test was made."""
 
     scale: float = np.nan
     df: float = np.nan
     problem: str = ""
+    wild: WildBootstrap | None = None
+    note: str = ""
 
 
 def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: Fewest = FEWEST) -> JointReference:
     """That of the rows of a transformation, q independent contrasts: AHT (solvers.clustered), or without CR2 Hotelling's
     with the degrees of freedom of a Wishart matrix, q (q + 1) / sum |z_g|^4, of scores with sum z_g z_g' = I."""
     q, clusters = transform.shape[0], fitted.cluster_count
-    clustered, by_design = fitted.clustered, fitted.of_design
+    clustered, by_design = fitted.clustered, fitted.design_clustered
+    if q == 1 and clustered is not None:
+        single = by_satterthwaite(fitted, transform, fewest)
+        if single.wild:
+            return JointReference(1.0, wild=single.wild[0], note=str(single.notes()[0]))
     needed = (
         q - 1 + (max(fewest.df_joint, q) if q > 1 else fewest.df)
         if clustered is not None
@@ -238,28 +292,29 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
     )
     if clusters - 1 < needed:
         return JointReference(
-            problem=f"{clusters} {told_by(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
+            problem=f"{clusters} {information_source(fitted)} are too few for {q} coefficient{'' if q == 1 else 's'}"
         )
     on_free = fitted.on_free(transform)
     if clustered is not None and by_design is not None:
         if clusters * on_free.shape[1] ** 2 * q**2 > LONGEST_AHT:
             return JointReference(problem="the degrees of freedom of a test by cluster would take too long")
-        told, share = by_design.hotelling(on_free)
+        told, share = by_design.hotelling(on_free, enough=needed)
         if share < SEEN:
             return JointReference(problem=DETERMINED_ALONE)
-        eta = clustered.hotelling(on_free).df
+        eta = clustered.hotelling(on_free).df if told >= needed else told
     else:
         eta = told = effective_degrees(fitted, on_free)
     if not (told >= needed and eta > q - 1):
         return JointReference(
-            problem=f"too few {told_by(fitted)} tell of it: {told:.1f} effective ones, of {needed:g} needed"
+            problem=f"too few {information_source(fitted)} for this test: {min(told, eta):.1f} effective ones, of {needed:g} "
+            "needed"
         )
     return JointReference((eta - q + 1) / eta, eta - q + 1)
 
 
 def effective_degrees(fitted: Fitted, on_free: np.ndarray) -> float:
-    """The degrees of freedom of the Wishart matrix that comes nearest to the covariance by cluster of some contrasts, given on
-    the free coefficients [q, free]. Of clusters of several columns those of the column with the fewest."""
+    """Return the degrees of freedom of the Wishart matrix that approximates the clustered covariance of some contrasts,
+    given on the free coefficients [q, free]. For clusters of several columns, those of the column with the fewest clusters."""
     dense, eliminated = np.split(on_free, [len(fitted.dense)], axis=1)
     scores = np.hstack(fitted.solved(dense, eliminated)) @ fitted.scores.T
     normalised = [np.linalg.svd(scores[:, each], full_matrices=False)[2] for each in fitted.columns_of_scores]

@@ -16,7 +16,7 @@ from tfglm.solvers.fitted import Fitted
 def residuals(
     design: Design, fitted: Fitted, file: IngestedFile, split: str, identity: Sequence[str], leverage: bool = False
 ) -> Iterator[pa.Table]:
-    """The rows of a split of a file with a response, as a regression fits them.
+    """Yield the rows of a split of a file with a response, with their fitted values and residuals.
 
     Parameters
     ----------
@@ -25,19 +25,20 @@ def residuals(
     file
         The file, ingested.
     split
-        `train` or `evaluate`. Its rows are in the order of the shards, which is none of the file's.
+        `train` or `evaluate`. Its rows are in the order of the shards, which differs from the order of the file.
     identity
-        Columns that tell which row is which; they are copied as they are in the data.
+        Columns that identify rows; they are copied unchanged.
     leverage
-        Whether training rows have a leverage.
+        Whether to add the leverage of training rows.
 
     Yields
     ------
-    An empty table, then one for each shard. Columns: `file`; those of `identity`; `response`, of trials the share of events;
-    `weight`, the prior weight times the trials; `fitted`; `residual`, the response less that; `pearson_residual`, divided by the
-    root of variance / weight; `deviance_residual`, the root of what the row adds to the deviance, with the sign of the residual;
-    on request `leverage` and `standardised_pearson_residual` (`influence`); `unseen` and `remark` as predictions have them. None
-    but the standardised one is divided by the dispersion, as in R and statsmodels.
+    An empty table, then one for each shard. Columns: `file`; the columns of `identity`; `response` (with trials, the share
+    of events); `weight`, the prior weight times the trials; `fitted`; `residual`, the response minus `fitted`;
+    `pearson_residual`, divided by the root of variance / weight; `deviance_residual`, the root of the row's contribution to
+    the deviance, with the sign of the residual; on request `leverage` and `standardised_pearson_residual` (`influence`);
+    `unseen` and `remark` as in predictions. Only the standardised residual is divided by the dispersion, as in R and
+    statsmodels.
     """
     workload, influential = Workload(design, [file], split), leverage and split == "train"
     empty = {name: np.zeros(0) for name in ("response", "weight", "frequency")} | nothing(design, file).rows
@@ -82,24 +83,25 @@ def table(design: Design, scored: Scored, identity: Sequence[str], influence_on:
 def influence(
     design: Design, fitted: Fitted, scored: Scored, working: np.ndarray, pearson: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The influence of rows on the fit (Pregibon, Annals of Statistics 9, 1981).
+    """Return the influence of rows on the fit (Pregibon, Annals of Statistics 9, 1981).
 
     Parameters
     ----------
     design, fitted
         The model.
     scored
-        The rows, with what `Passes.rows_of_design` says of them.
+        The rows, with the result of `Passes.rows_of_design`.
     working
-        Working weight w, at the estimates, of each of the rows that a row stands for, [rows].
+        Working weight w at the estimates; if a row represents several rows, of each of them, [rows].
     pearson
         Pearson residual r, [rows].
 
     Returns
     -------
-    `leverage`, h = w x' I^-1 x with the row x of the design matrix: the diagonal of the hat matrix, which adds up to the number
-    of coefficients. Of a ridge I + penalty takes the place of I, and it adds up to the effective number.
-    `standardised_pearson_residual`, r / (phi (1 - h))^1/2 with the dispersion phi; not of a ridge, where that is no unit.
+    `leverage`, h = w x' I^-1 x with the row x of the design matrix. This is the diagonal of the hat matrix; its sum is the
+    number of coefficients. In a ridge regression I + penalty replaces I, and the sum is the effective number of
+    coefficients. `standardised_pearson_residual`, r / (phi (1 - h))^1/2 with the dispersion phi; not for a ridge, whose
+    residuals do not have this variance.
     """
     known = scored.rows["flag"] >= 0
     leverage = np.full(len(known), np.nan)

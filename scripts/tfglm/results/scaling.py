@@ -1,4 +1,5 @@
-"""What more workers do for the training of a network: networks that differ in nothing but who trains them, by epoch."""
+"""The effect of more workers on the training of a network: networks that differ only in the processes that train them, by
+epoch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ STALENESS, MILLISECONDS = "train/staleness", "train/milliseconds a batch"
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """The training of a network: fit.json and history.csv, how many `workers` (or devices) shared its steps, the rows of a step
     and the seed."""
 
@@ -63,7 +64,7 @@ class Run:
         return self.fit["model"]
 
 
-def refuse_others(runs: Sequence[Run]) -> None:
+def refuse_others(runs: Sequence[TrainingRun]) -> None:
     """Raise UserError for networks that differ in more than who trains them, how long, and the rows of a step, and for
     those that count epochs by steps."""
     for run in runs:
@@ -84,25 +85,26 @@ def refuse_others(runs: Sequence[Run]) -> None:
 
 
 def _compared(fit: Mapping) -> dict:
-    """What has to be the same of two networks."""
+    """The settings that two networks must share."""
     provenance = fit["provenance"]
     settings = {key: value for key, value in provenance["model"].items() if key not in MAY_DIFFER}
     inputs = [(file["file"], file["xxh128"]) for file in provenance["inputs"]]
     return settings | {"the input files": inputs, "the selection of rows": provenance["data"]}
 
 
-def table(runs: Sequence[Run]) -> pd.DataFrame:
-    """A row for each network and epoch, with COLUMNS.
+def table(runs: Sequence[TrainingRun]) -> pd.DataFrame:
+    """Return a row for each network and epoch, with COLUMNS.
 
-    `epochs` counts how often all workers together have used each row, `epochs_of_worker` how many rows each of them has used, in
-    epochs; `updates` are the steps of the optimizer. `accuracy` and `loss` are those of the rows held out, `staleness` the mean
-    over the steps of the epoch, and `seconds` the time that these took. Raises UserError as `refuse_others`.
+    `epochs` counts how often all workers together have used each row, `epochs_of_worker` how many rows each of them has
+    used, in epochs; `updates` are the steps of the optimizer. `accuracy` and `loss` are computed on the held-out rows,
+    `staleness` is the mean over the steps of the epoch, and `seconds` the duration of these steps. Raises UserError as
+    `refuse_others`.
     """
     refuse_others(runs)
     return pd.concat([_by_epoch(run) for run in runs], ignore_index=True)[list(COLUMNS)]
 
 
-def _by_epoch(run: Run) -> pd.DataFrame:
+def _by_epoch(run: TrainingRun) -> pd.DataFrame:
     """The rows of a network."""
     quantities = [LOSS, ACCURACY, STALENESS, MILLISECONDS]
     by_step = run.history.pivot(index="step", columns="quantity", values="value").reindex(columns=quantities)

@@ -1,24 +1,26 @@
-"""The studentized range: of k independent normal variables, over the root of a chi-squared variable divided by its degrees of
-freedom (Tukey). Its tail probabilities are those of scipy.stats.studentized_range, whose values take a second for a few dozens.
+"""The studentized range: the range of k independent normal variables, divided by the root of a chi-squared variable over
+its degrees of freedom (Tukey). Its tail probabilities equal those of scipy.stats.studentized_range, which takes a second
+for a few dozen values.
 
-With the largest of the k at z, the range is at most q if all others are above z - q. So
+If the largest of the k variables is z, the range is at most q if all others are above z - q. So
 
     P(range > q) = k int phi(z) [Phi(z)^(k-1) - (Phi(z) - Phi(z - q))^(k-1)] dz,
 
-and with the standard deviation s of the estimate that of q s, averaged over s. Both integrals are Gauss and Legendre's.
+and with the standard deviation s of the estimate it is P(range > q s), averaged over s. Gauss-Legendre quadrature computes
+both integrals.
 """
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr, ndtri
 
 NODES = 64
-"""Of each integral: the tails are right to 1e-9."""
+"""Points of each integral: the tails are accurate to 1e-9."""
 
 WIDE = 9.0
 """Standard deviations beyond which a normal variable has no say."""
 
 AT_ONCE = 256
-"""Tails that are worked out at once."""
+"""Tails that are computed together."""
 
 
 def tail(q: np.ndarray, k: int, df: np.ndarray) -> np.ndarray:
@@ -31,12 +33,12 @@ def tail(q: np.ndarray, k: int, df: np.ndarray) -> np.ndarray:
     for first in range(0, len(known), AT_ONCE):
         some = known[first : first + AT_ONCE]
         infinite = np.isinf(degrees[some])
-        flat[some[infinite]] = of_normal(values[some[infinite]], k)
-        flat[some[~infinite]] = of_t(values[some[~infinite]], k, degrees[some[~infinite]])
+        flat[some[infinite]] = normal_tail(values[some[infinite]], k)
+        flat[some[~infinite]] = t_tail(values[some[~infinite]], k, degrees[some[~infinite]])
     return np.minimum(flat, 1.0).reshape(q.shape)
 
 
-def of_normal(q: np.ndarray, k: int) -> np.ndarray:
+def normal_tail(q: np.ndarray, k: int) -> np.ndarray:
     """The same with infinite degrees of freedom, of any shape."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     # The largest of k is below this with the probability exp(-WIDE^2 / 2).
@@ -50,8 +52,8 @@ def of_normal(q: np.ndarray, k: int) -> np.ndarray:
     return k * half * ((density * -np.expm1(others)) @ weights)
 
 
-def of_t(q: np.ndarray, k: int, df: np.ndarray) -> np.ndarray:
-    """The same with finite ones, [values]."""
+def t_tail(q: np.ndarray, k: int, df: np.ndarray) -> np.ndarray:
+    """The same with finite degrees of freedom, [values]."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     spread = 1 / np.sqrt(2 * df)
     low = np.maximum(1 - WIDE * spread, 0.0)
@@ -60,7 +62,7 @@ def of_t(q: np.ndarray, k: int, df: np.ndarray) -> np.ndarray:
     # The density of the root of chi-squared over its degrees of freedom.
     shape = df[:, None] / 2
     log_density = np.log(2) + shape * np.log(shape) - gammaln(shape) + (df[:, None] - 1) * np.log(s) - shape * s**2
-    return half * ((np.exp(log_density) * of_normal(q[:, None] * s, k)) @ weights)
+    return half * ((np.exp(log_density) * normal_tail(q[:, None] * s, k)) @ weights)
 
 
 def quantile(probability: float, k: int, df: np.ndarray) -> np.ndarray:

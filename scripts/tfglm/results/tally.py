@@ -1,4 +1,4 @@
-"""What the metrics of some rows are computed from: sums over them, by score and in all."""
+"""The sums over some rows that determine their metrics, by score and in total."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class Measure:
     """The metrics of predictions of one kind, by a model of `family`."""
 
     of_all_rows: tuple[str, ...] = ()
-    """Those that are not reported of groups."""
+    """Metrics that are not reported by group."""
 
     of_events = False
     """Whether the response is an event or none."""
@@ -32,7 +32,7 @@ class Measure:
     def sums(
         self, y: np.ndarray, eta: np.ndarray, mean: np.ndarray, weight: np.ndarray, threshold: float
     ) -> dict[str, float]:
-        """What is added up over rows, [rows] each."""
+        """Return the sums over rows, from values of [rows] each."""
         raise NotImplementedError
 
     def metrics(self, tally: "Tally") -> dict:
@@ -92,7 +92,7 @@ class Tally:
         return metrics
 
     def tables(self) -> dict:
-        """What pictures are drawn of."""
+        """The data of the pictures."""
         tables = {"calibration": self.calibration()}
         if self.measure.of_events and 0 < self.mean < 1:
             tables |= {"lift": self.lift(), "curve": self.curve()}
@@ -170,7 +170,7 @@ class Residuals:
         self.histogram.add(residuals, [rows["weight"][: len(residuals)]])
 
     def quantiles(self) -> dict:
-        """The least residual that at least such a share of the weight lies at or below."""
+        """Return the smallest residual such that at least this share of the weight is at or below it."""
         weight = self.histogram.sums[:, 0]
         if not weight.any():
             return {}

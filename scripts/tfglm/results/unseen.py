@@ -19,7 +19,7 @@ SHOWN = 20
 
 
 Policy = Literal["missing", "reference", "error"]
-"""What to do about such a level: take the level of missing values for it, or the reference level, or refuse."""
+"""How to treat such a level: as the level of missing values, as the reference level, or as an error."""
 
 
 def resolved(
@@ -46,7 +46,7 @@ def checked(design: Design, files: Sequence[IngestedFile], split: str, policy: P
 
 
 def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mapping[str, str]) -> dict[str, int]:
-    """What stands for levels which no training row has.
+    """Return the levels that replace levels which no training row has.
 
     Parameters
     ----------
@@ -55,34 +55,36 @@ def substitutes(design: Design, fitted: Fitted, policy: Policy, reference: Mappi
     policy
         `reference`: the reference level of the table. `missing`: the level of missing values, if the term has one.
     reference
-        The reference levels that the config asks for, by term.
+        The reference levels of the config, by term.
 
     Returns
     -------
-    The level that stands for them, by its number, for the terms that have one.
+    The number of the replacing level, for the terms that have one.
     """
     if policy == "reference":
-        return choose_references(design, fitted, reference)
-    return of_missing(design) if policy == "missing" else {}
+        chosen = choose_references(design, fitted, reference)
+        # The effect of one level stands for no other.
+        return {name: level for name, level in chosen.items() if not design.categorical_by_name[name].random}
+    return missing_levels(design) if policy == "missing" else {}
 
 
-def of_missing(design: Design) -> dict[str, int]:
+def missing_levels(design: Design) -> dict[str, int]:
     """The level of missing values, for the terms that have one."""
     return {factor.name: factor.numbers[None] for factor in design.categorical if factor.missing}
 
 
 def levels(design: Design, files: Sequence[IngestedFile], split: str) -> dict[str, dict]:
-    """For each term the levels of a split that no training row has: in how many rows, how many, and the first ones by name.
+    """Return for each term the levels of a split that no training row has: the number of rows, the number of levels, and
+    the first levels by name.
 
-    A missing value where rows may lack one is the level ABSENT.
+    If rows may lack a value, a missing value is the level ABSENT.
     """
-    tables = pl.concat([used_levels(file, design.required) for file in files]).filter(pl.col("split") == split)
     unseen = {}
     for term in design.categorical:
         known = term.numbers
         rows: Counter[str] = Counter()
-        names = {file.codes(term.column).name for file in files}
-        part = tables.filter(pl.col("column").is_in(names))
+        part = pl.concat([used_levels(file, design.required, file.codes(term.column).name) for file in files])
+        part = part.filter(pl.col("split") == split)
         values = written(part.select(value_of(term.column_kind).alias("value"))["value"])
         for level, count in zip(values, part["rows"], strict=True):
             # A row without a required value lacks it; that is no level.

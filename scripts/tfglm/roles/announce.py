@@ -1,9 +1,9 @@
 """How the roles of a cluster find each other: small JSON files in a shared folder.
 
-A *role* (a ps, a worker or a peer) knows only itself. It announces itself in a file of its own: `starting` before it imports
-TensorFlow (the import takes 4 to 22 s), `listening` once it serves. A *roster* names the announcements that
-`scripts/roles.py` will bring about; it is there at once, because Snakemake waits only `latency-wait` seconds for the output
-of a service job. The chief gathers the announcements, so no port is ever agreed on beforehand.
+A *role* (a ps, a worker or a peer) knows only itself. It announces itself in a file of its own: `starting` before it
+imports TensorFlow (the import takes 4 to 22 s), `listening` once it serves. A *roster* lists the announcements that the
+processes of `scripts/roles.py` will write. It is written first, because Snakemake waits only `latency-wait` seconds for the
+output of a service job. The chief gathers the announcements, so ports need no agreement in advance.
 
 Only the standard library: this runs before TensorFlow is imported.
 """
@@ -24,11 +24,11 @@ Role = Literal["ps", "worker", "peer"]
 
 @dataclass(frozen=True)
 class Announcement:
-    """What one role says about itself, or, with state `absent`, what is known of one that has said nothing yet."""
+    """The announcement of a role; with state `absent`, what is known of a role that has announced nothing yet."""
 
     role: str
     index: int
-    run: str  # id of the start that this process belongs to; tells a fresh file from one that an earlier run left
+    run: str  # id of the start of this process; distinguishes a new file from the file of an earlier run
     state: Literal["absent", "starting", "listening"]
     address: str = ""  # host:port
     node: str = field(default_factory=socket.gethostname)
@@ -41,7 +41,7 @@ class Announcement:
 
     @property
     def place(self) -> str:
-        """Where to look for one that was listening once."""
+        """Where to find a role that was listening before."""
         return f"{self.name} at {self.address} on {self.node}, log: {self.log or 'its terminal'}"
 
     def __str__(self) -> str:
@@ -118,8 +118,8 @@ def _members(path: Path) -> list[Announcement]:
 def gather(files: Sequence[Path], deadline_seconds: float, tell: Callable[[str], None]) -> list[Announcement]:
     """Wait until every role that `files` (announcements and rosters, mixed) promise is listening.
 
-    `tell` hears every five seconds whom the chief still waits for. Raises UserError when the deadline has passed or
-    when the roles of a roster have given up, and says who is missing, in which state, and where its log is.
+    Every five seconds, `tell` receives the roles that the chief still waits for. Raises UserError when the deadline has
+    passed, or when the roles of a roster have given up. It names the missing roles, their states and their logs.
     """
     begin = time.monotonic()
     telling, pause = begin + 5, 0.01

@@ -1,9 +1,9 @@
-"""Processes of a fit that are frozen, or that will never come, before the chief has its watchdog. From then on the chief and its
-roles see each other's signs of life.
+"""Find processes of a fit that are frozen, or that will never come, before the chief has its watchdog. From then on the
+chief and its roles see each other's signs of life.
 
-A start may be slow: a disk, a conda environment, many imports on few processors. So no clock decides. The kernel tells that a
-process is stopped, and what Snakemake has started: of the jobs of a fit, which it starts together, the chief comes last, once the
-rosters of the others are there, or never.
+A start may be slow: a disk, a conda environment, many imports on few processors. So this module uses no timeout. The kernel
+shows which processes are stopped, and which processes Snakemake has started. Snakemake starts the jobs of a fit together;
+the chief comes last, once the rosters of the others exist, or never.
 
 Only the standard library: this runs before TensorFlow is imported.
 """
@@ -35,29 +35,30 @@ def is_stopped(pid: int) -> bool:
 
 
 class Frozen:
-    """Of processes, those that have been stopped for STOPPED seconds."""
+    """Return the processes that have been stopped for STOPPED seconds."""
 
     def __init__(self) -> None:
         self._silences: dict[int, Silence] = {}
 
     def among(self, pids: Iterable[int]) -> list[int]:
-        """Look at these as they are now. Call this often."""
+        """Look at these processes again. Call this often."""
         self._silences = {pid: self._silences.get(pid) or Silence() for pid in pids}
         sign = {pid: "stopped" if is_stopped(pid) else object() for pid in self._silences}
         return [pid for pid, silence in self._silences.items() if silence.seconds(sign[pid]) >= STOPPED]
 
 
 class Beside:
-    """What the parent of this process has started for the same chief, as the path of its lease in a command line tells.
+    """The processes that the parent of this process has started for the same chief. They have the path of the chief's lease
+    on their command line.
 
     Parameters
     ----------
     parent
-        Snakemake, or whatever has started this process.
+        Snakemake, or whichever process started this one.
     lease
-        Where the chief gives its signs of life.
+        The file of the chief's signs of life.
     within
-        Seconds from now in which the parent has started the chief, or has given it up.
+        Seconds from now within which the parent starts the chief or gives it up.
     """
 
     def __init__(self, parent: int, lease: Path, within: float) -> None:
@@ -66,7 +67,7 @@ class Beside:
         self._began, self._next, self._frozen = time.monotonic(), 0.0, Frozen()
 
     def trouble(self) -> str:
-        """Why no chief will come, or ''. What is frozen is killed. Call this often, until the chief has given a sign."""
+        """Return why no chief will come, or ''. Kills frozen processes. Call this often, until the chief has given a sign."""
         now = time.monotonic()
         if now < self._next:
             return ""
@@ -100,6 +101,6 @@ class Beside:
 
 
 def script_in(line: bytes) -> str:
-    """Which script a command line runs in the end: of a shell's `isolate.py ... chief.py ...`, the second."""
+    """Return the script that a command line finally runs: the second one for a shell's `isolate.py ... chief.py ...`."""
     scripts = re.findall(rb"(?:^|[\0 /\"])(\w+\.py)(?=[\0 \"]|$)", line.partition(b"--lease")[0])
     return scripts[-1].decode() if scripts else "a process"

@@ -1,4 +1,4 @@
-"""How a process of a cluster ends: at once, whatever its threads are busy with, and with the process that started it."""
+"""End a process of a cluster immediately, whatever its threads are doing, and together with the process that started it."""
 
 import contextlib
 import ctypes
@@ -14,8 +14,11 @@ from tfglm import command
 
 
 def leave(code: int, *last: Callable[[], object], seconds: float = 2.0) -> NoReturn:
-    """End this process with `code`, whatever else happens. The `last` calls say why, in threads of their own, which are waited
-    for so long and no longer: a log may be on a disk that is full or away, and whoever reads the terminal may be busy."""
+    """End this process with `code` in any case.
+
+    The `last` calls report the reason, in threads of their own with a time limit: a log may be on a disk that is full or
+    gone, and the reader of a terminal may be busy.
+    """
 
     def call(last_call: Callable[[], object]) -> None:
         with contextlib.suppress(BaseException):
@@ -33,12 +36,15 @@ def leave(code: int, *last: Callable[[], object], seconds: float = 2.0) -> NoRet
 
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-"""What asks a process to end; SIGUSR1 is the one that srun passes on."""
+"""Signals that ask a process to end; srun passes on SIGUSR1."""
 
 
 def end_on_signals() -> None:
-    """Leave what asks this process to end to the kernel: a handler in Python would wait until nobody computes or logs. To be said
-    again after a TensorFlow strategy of several processes is made, which takes SIGTERM for the notice of a preemption."""
+    """Let the kernel end this process on these signals: a handler in Python would wait until nobody computes or logs.
+
+    Call it again after creating a TensorFlow strategy of several processes, which treats SIGTERM as the notice of a
+    preemption.
+    """
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
 
@@ -64,15 +70,15 @@ def exit_at_once() -> Iterator[None]:
 
 
 def end_with_parent(parent: int, period_seconds: float = 0.5) -> None:
-    """From now on, end this process when the one that started it is gone.
+    """From now on, end this process when the process that started it is gone.
 
-    Polled, by a thread: the kernel's parent-death signal comes when the *thread* ends that started the process.
+    A thread polls for this: the kernel's parent-death signal is sent when the *thread* ends that started the process.
     """
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(period_seconds)
-        leave(1, lambda: command.log("ending: the process that started this one is gone"))
+        leave(1, lambda: command.log("ending: the parent process is gone"))
 
     threading.Thread(target=watch, name="end_with_parent", daemon=True).start()
 
@@ -82,6 +88,6 @@ PR_SET_PDEATHSIG = 1
 
 
 def kill_with_parent(number: int = signal.SIGKILL) -> None:
-    """Have the kernel send this process a signal, 0 for none, when the one that started it, from its main thread, is gone: who is
-    frozen polls nothing. For `preexec_fn`: so it holds before the program begins."""
+    """Let the kernel send this process a signal (0 for none) when the process whose main thread started it is gone: a
+    frozen process polls nothing. As `preexec_fn` it takes effect before the program begins."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)

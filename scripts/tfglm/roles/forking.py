@@ -1,10 +1,13 @@
-"""One import for all processes of a role on a machine: the first imports what they need, and the others are forked from it.
+"""One import for all processes of a role on a machine: the first process imports what they need, and the others are forked
+from it.
 
-The import takes up to 1.5 s of a processor, and what it leaves in memory is then there once. A process is forked while the first
-has a single thread: TensorFlow computes nothing yet, and has drawn no random number, from which a server takes its identity.
+The import takes up to 1.5 s of a processor, and the forked processes share the memory of the imported modules. The first
+process forks while it has a single thread. TensorFlow then computes nothing yet, and has drawn no random number, which
+determines the identity of a server.
 
-What is forked becomes a child of `roles.py`, as the first is: whose parent has ended goes to the nearest ancestor that asks for
-such processes. So each is watched and ended by itself, and none needs the first any more.
+A forked process becomes a child of `roles.py`, like the first one: if the parent of a process ends, the nearest ancestor
+that asks for such processes adopts it. So each process is watched and ended individually, and none needs the first process
+any more.
 
 Only the standard library: this runs before TensorFlow is imported.
 """
@@ -26,17 +29,19 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def fork(lines: Sequence[Sequence[str]], parent: int, tell: int) -> Sequence[str] | None:
-    """Fork a process for each of these command lines. Returns its line in each of them, and None in this process.
+    """Fork a process for each of these command lines. Returns the command line in each forked process, and None in this
+    process.
 
     Parameters
     ----------
     lines
-        Each without the interpreter and the script.
+        Command lines without the interpreter and the script.
     parent
-        The process that has started this one, and that has called `adopt`.
+        The process that started this one, and that has called `adopt`.
     tell
-        A descriptor on which each says its place among the lines and its id, as soon as it is a child of `parent`. It is closed
-        then. Whoever reads it learns at its end that no more will come: none does where this process has threads already.
+        A descriptor. As soon as a forked process is a child of `parent`, it writes the position of its line and its process
+        id there, and closes it. The end of the file tells the reader that no more will come. If this process has several
+        threads already, none comes.
     """
     try:
         if len(list(Path("/proc/self/task").iterdir())) == 1:
@@ -47,17 +52,19 @@ def fork(lines: Sequence[Sequence[str]], parent: int, tell: int) -> Sequence[str
                     show(line)
                     return line
     except OSError as error:
-        # Of the first: of memory or processes there are no more. The others are then started one by one, and say so.
+        # The first process cannot fork: memory or process numbers are exhausted. The other processes are then started
+        # individually, and report it.
         print(f"cannot fork: {error.strerror}", file=sys.stderr, flush=True)
     finally:
         os.close(tell)
-    # Without those of the others, which come last.
+    # Show the command line without those of the other processes, which come last.
     show(sys.argv[1 : sys.argv.index("--fork")])
     return None
 
 
 def _forked(parent: int) -> bool:
-    """Fork a process between this one and the one that is wanted, and end it; whether this is the one that is wanted."""
+    """Fork an intermediate process and the wanted process, and end the intermediate one. Returns whether this is the wanted
+    process."""
     between = os.fork()
     if between:
         os.waitpid(between, 0)
@@ -77,8 +84,8 @@ def _forked(parent: int) -> bool:
 
 
 def show(line: Sequence[str]) -> None:
-    """Have `ps` and `top` show this command line of the running script: it is written where that of the first process lies, from
-    `arg_start` to `arg_end` (proc(5), /proc/PID/stat)."""
+    """Show this command line of the running script in `ps` and `top`. It overwrites the command line of the first process
+    in memory, from `arg_start` to `arg_end` (proc(5), /proc/PID/stat)."""
     start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
     text = b"\0".join(map(os.fsencode, [sys.executable, sys.argv[0], *line]))
     if len(text) < end - start:
@@ -86,7 +93,7 @@ def show(line: Sequence[str]) -> None:
 
 
 def adopt() -> None:
-    """Become the parent of what is forked by the processes that this one starts."""
+    """Become the parent of processes that are forked by children of this process."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

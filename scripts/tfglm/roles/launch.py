@@ -27,19 +27,19 @@ wait for ever."""
 
 
 @dataclass(frozen=True)
-class Request:
-    """What one allocation for ps, workers and chief has to offer, the same on each of its nodes."""
+class Allocation:
+    """The size of an allocation for ps, workers and chief, the same on each of its nodes."""
 
     nodes: int
     processes: int  # on the fullest node
 
 
-def request(ps: int, workers: int, nodes: int) -> Request:
+def request(ps: int, workers: int, nodes: int) -> Allocation:
     """The allocation for these processes, on `nodes` nodes or on as many as can each be given something to do."""
     nodes = min(nodes, workers + 1)
     if nodes == 1:
-        return Request(1, ps + workers + 1)
-    return Request(nodes, max(FEWEST_TASKS, ps + 1, math.ceil(workers / (nodes - 1))))
+        return Allocation(1, ps + workers + 1)
+    return Allocation(nodes, max(FEWEST_TASKS, ps + 1, math.ceil(workers / (nodes - 1))))
 
 
 def place(role: Role, processes: int, nodes: int) -> tuple[int, int]:
@@ -62,7 +62,9 @@ def allocated_nodes() -> int:
     try:
         answer = subprocess.run(line, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"cannot ask SLURM for the nodes of job {job}: {error}") from error
+        raise UserError(
+            f"cannot ask SLURM for the number of nodes of job {job}: {error}\n  squeue must be on the PATH of the nodes"
+        ) from error
     # Checked, because a number that srun cannot use is not refused by all: --nodes=-1 crashed slurmctld 22.05.
     if not answer.stdout.strip().isdecimal():
         reply = (answer.stderr or answer.stdout).strip() or "nothing"
@@ -71,8 +73,8 @@ def allocated_nodes() -> int:
 
 
 def launcher(asked: str) -> str:
-    """How to start the processes: `local` where `srun` was asked for on a single node, on which the chief is as well. There they
-    can have a network of their own. Raises UserError outside of SLURM."""
+    """Return how to start the processes: `local` if `srun` was requested on a single node, which also runs the chief. There
+    they can have a network of their own. Raises UserError outside of SLURM."""
     return "local" if asked == "srun" and allocated_nodes() == 1 else asked
 
 
@@ -102,14 +104,15 @@ class Step:
 
 
 def task_index() -> int:
-    """The place of this process among those of its step."""
+    """Return the position of this process in its step."""
     return int(os.environ["SLURM_PROCID"])
 
 
 def own_address(interface: str) -> str:
-    """The IPv4 address of this node: that of the network interface, or with `auto` the one that the first node sees.
+    """Return the IPv4 address of this node: the address of the network interface, or with `auto` the address that the first
+    node sees.
 
-    Raises UserError if there is no such interface, if it has no address, or if the others cannot reach what was found.
+    Raises UserError if there is no such interface, if it has no address, or if the other nodes cannot reach the address.
     """
     remedy = "Give an interface that all nodes have, as `interface` in the profile"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

@@ -1,8 +1,9 @@
-"""Signs of life in a shared folder: a file that one process touches from time to time, and how long another has not seen that.
+"""Signs of life in a shared folder: one process touches a file from time to time, and others measure for how long it has
+not changed.
 
-The chief's are for its roles. Snakemake ends these when the chief has ended; but a chief that never comes, because Snakemake
-gave up before it or its node is gone, would leave them waiting for ever, and Snakemake for them. Those of `roles.py` are for
-the chief, as nobody else would notice that it is gone. Touching needs no room on a disk that is full.
+The chief gives signs for its roles. Snakemake ends the roles when the chief has ended. But a chief may never come, because
+Snakemake gave up before it or its node is gone; then the roles would wait for ever, and Snakemake for them. `roles.py`
+gives signs for the chief, because nobody else would notice that it is gone. Touching a file needs no space on a full disk.
 """
 
 import contextlib
@@ -15,23 +16,23 @@ PERIOD = 5.0
 """Seconds from one sign to the next."""
 
 TERM = 60.0
-"""Seconds without one after which a process is held to be gone. Who gives signs computes nothing besides, but a file system
-that is busy or shared may be slow."""
+"""Seconds without a sign after which a process counts as gone. The process that gives signs computes nothing else, but a
+busy or shared file system may be slow."""
 
 LONGEST_STEP = 10.0
 """Seconds between two looks that are believed; what is longer, this process has spent frozen."""
 
 
 class Silence:
-    """For how long a sign has been the same, in seconds in which this process itself could look: after Control-Z and `fg`, or a
-    suspended machine, nobody is held to be gone."""
+    """For how long a sign has not changed, in seconds in which this process itself could look. So after Control-Z and `fg`,
+    or after a suspended machine, no process counts as gone."""
 
     def __init__(self) -> None:
         self._sign: Hashable = None
         self._seconds, self._looked = 0.0, time.monotonic()
 
     def seconds(self, sign: Hashable) -> float:
-        """Look at the sign as it is now; 0 if it has changed since the last look."""
+        """Look at the sign now. Returns 0 if it has changed since the last look."""
         now = time.monotonic()
         self._seconds = self._seconds + min(now - self._looked, LONGEST_STEP) if sign == self._sign else 0.0
         self._sign, self._looked = sign, now
@@ -58,12 +59,12 @@ class Seen:
 
     def __init__(self, path: Path) -> None:
         self._path, self._silence = path, Silence()
-        # What is there now may be of an earlier process.
+        # An existing file may belong to an earlier process.
         self._first, self.came = self._stamp(), False
         self._silence.seconds(self._first)
 
     def silent_seconds(self) -> float:
-        """How long ago the last one was seen; since this object was made if none has `came`."""
+        """Return the seconds since the last sign; since the start of this object, if no sign has come."""
         stamp = self._stamp()
         self.came = self.came or stamp != self._first
         return self._silence.seconds(stamp)

@@ -10,8 +10,9 @@ LEAST, MOST = 0.7e9, 2e9
 """Bytes that a process of a fit holds: with a few hundred coefficients, and with 8,800 at its fullest."""
 
 
-def of_machine() -> int:
-    """Bytes that processes here may hold together: those of the machine, or of the container or job that they are in."""
+def machine_memory() -> int:
+    """Return the bytes that processes here may use together: the memory of the machine, or the limit of the container or
+    job."""
     return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_limits()])
 
 
@@ -44,8 +45,8 @@ def check(ps: int, workers: int, peers: int, there: int) -> None:
     whom = f"{processes} workers" if peers else f"{ps} ps, {workers} workers and the chief"
     fits = max(1, int(there / LEAST) - (0 if peers else ps + 1))
     raise UserError(
-        f"cluster: {whom} are {processes} processes of {LEAST / 1e9:.1f} to "
-        f"{MOST / 1e9:.0f} GB each, together at least {processes * LEAST / 1e9:.0f} GB; this machine has "
-        f"{there / 1e9:.0f} GB of memory and {os.cpu_count()} processors\n"
+        f"cluster: {whom} are {processes} processes of {LEAST / 1e9:.1f} to {MOST / 1e9:.0f} GB each, in total at "
+        f"least {processes * LEAST / 1e9:.0f} GB; this machine has {there / 1e9:.0f} GB of memory and "
+        f"{os.cpu_count()} processors\n"
         f"  ask for {fits} workers at most; more workers than processors make no fit faster"
     )

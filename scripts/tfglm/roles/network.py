@@ -1,14 +1,14 @@
-"""A network of their own for the processes of one fit on one machine: ps, workers and chief, or peers and chief.
+"""A private network for the processes of one fit on one machine: ps, workers and chief, or peers and chief.
 
-A TensorFlow server listens on all interfaces, asks nobody who he is and runs every graph that it is sent, with operations that
-read and write files: any user of the machine could act as the one whose fit is running. TensorFlow has no other way of serving.
-So the kernel shuts the door: in a network namespace (network_namespaces(7)) there is nothing but a loopback of its own, and only
-its processes reach that. One who is not root makes it inside a user namespace in which he is himself and nobody else exists;
-other users cannot enter that, and files belong to whom they always did.
+A TensorFlow server listens on all interfaces, authenticates nobody, and runs every graph that it receives, with operations
+that read and write files. So any user of the machine could act as the user of the fit. TensorFlow has no other way of
+serving. Therefore the kernel isolates the processes: a network namespace (network_namespaces(7)) contains only a loopback
+interface of its own, which only its processes reach. A user who is not root creates it inside a user namespace, in which
+only this user exists. Other users cannot enter it, and files keep their owners.
 
-The ps, or the peers, make the namespace and say so in a file, the others enter it. All of them are started by the same process,
-by which they know each other. Only the standard library, and no threads: the kernel lets only a process with a single thread
-in.
+The ps, or the peers, create the namespace and report it in a file; the other processes enter it. All of them are started by
+the same process, which identifies them to each other. Only the standard library, and no threads: the kernel admits only a
+process with a single thread.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ from tfglm.errors import UserError
 Isolate = Literal["auto", "always", "never"]
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-"""What unshare(2) is asked for."""
+"""Flags for unshare(2)."""
 
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
-"""The requests to ioctl for the flags of an interface, and that of one that is up (netdevice(7))."""
+"""The requests to ioctl for the flags of an interface, and the flag of an active interface (netdevice(7))."""
 
 GONE = 30.0
 """Seconds after which the maker of the namespace, if it is seen to have ended, is not replaced by another any more."""
@@ -44,7 +44,7 @@ REMEDY = "set `cluster: {isolate: never}` to run without; README.md (Security) s
 
 @dataclass(frozen=True)
 class Network:
-    """What its makers say. Processes are told by `identity`."""
+    """The report of the processes that create the namespace. `identity` identifies processes."""
 
     parent: str  # who has started them, and starts the others
     process: str
@@ -63,7 +63,7 @@ def identity(pid: int) -> str:
 def shut_off() -> None:
     """Leave for a network namespace of its own, with a loopback that is up. Raises OSError where that is not allowed."""
     user, group = os.geteuid(), os.getegid()
-    # Root needs no user namespace, in which he would lose his rights to the files of others.
+    # Root needs no user namespace; in it root would lose access to the files of others.
     _call("unshare", CLONE_NEWNET if user == 0 else CLONE_NEWUSER | CLONE_NEWNET)
     if user != 0:
         Path("/proc/self/setgroups").write_text("deny")
@@ -97,8 +97,8 @@ def _call(name: str, *arguments: int) -> None:
 
 
 def refusal() -> str:
-    """Why processes cannot be given a network of their own here, '' if they can. Tried out by children, as one that is refused
-    half-way is left with no rights at all."""
+    """Return why processes cannot have a private network here, '' if they can. Children try it out, because a process that
+    is refused half-way keeps no rights at all."""
     if sys.platform != "linux":
         return "only Linux has network namespaces"
     with _child(shut_off) as (maker, reason):
@@ -139,9 +139,9 @@ def _child(work: Callable[[], None]) -> Iterator[tuple[int, str]]:
 
 
 def make(path: Path, isolate: Isolate, parent: int) -> None:
-    """What the ps or the peers do: shut this process off if possible, and say at `path` whether it is.
+    """The part of the ps or the peers: isolate this process if possible, and report at `path` whether it is.
 
-    Raises UserError if that has to be and cannot.
+    Raises UserError if isolation is required and impossible.
     """
     reason = "" if isolate == "never" else refusal()
     if reason and isolate == "always":
@@ -161,10 +161,11 @@ def make(path: Path, isolate: Isolate, parent: int) -> None:
 def follow(
     path: Path, parent: int, patience: float, trouble: Callable[[], str] = lambda: "", gone: float = GONE
 ) -> None:
-    """What the others do: go where those of the same parent are, once they have said so at `path`.
+    """The part of the other processes: enter the namespace of the processes with the same parent, once they have reported
+    it at `path`.
 
-    Raises UserError if they do not within `patience` seconds, if they have ended for `gone` seconds, if there is no way in, or
-    for the reason that `trouble` gives, which is asked often.
+    Raises UserError if they do not report within `patience` seconds, if they have been gone for `gone` seconds, or if the
+    namespace cannot be entered. It also raises the error that `trouble` returns, which is called often.
     """
     ours = identity(parent)
     deadline, seen = time.monotonic() + patience, 0.0
@@ -182,7 +183,7 @@ def follow(
             what = "have ended" if seen else f"have not started within {patience:.0f} s"
             raise UserError(f"the ps, or the peers, {what}: {path} names none that is alive; their log may say why")
         time.sleep(0.05)
-    raise UserError("ending: the process that started this one is gone")
+    raise UserError("ending: the parent process is gone")
 
 
 def _read(path: Path) -> Network | None:

@@ -35,7 +35,7 @@ class Page:
 
     @property
     def workers_alive(self) -> int:
-        """How many workers answer, as the watchdog sees it."""
+        """The number of workers that answer the watchdog."""
         return self._numbers[ALIVE]
 
     @workers_alive.setter

@@ -1,7 +1,7 @@
-"""How peers find each other: processes that train a network or fit a model together, of which none serves another.
+"""How peers find each other: processes that train a network or fit a model together, without a server among them.
 
-Each has to know the addresses of all before TensorFlow starts. So a peer holds a free port and announces it; the chief, who is
-the first of them, gathers what they announce and writes an order: all addresses, and what is to be done.
+Each must know the addresses of all before TensorFlow starts. So a peer holds a free port and announces it. The chief, which
+is the first peer, gathers the announcements and writes an order: all addresses, and the work to do.
 
 Only the standard library: this runs before TensorFlow is imported.
 """
@@ -21,14 +21,14 @@ from tfglm.errors import UserError
 from tfglm.roles import announce, ending, server
 
 NAME = "order.json"
-"""Of the order, beside the announcements."""
+"""The name of the order, beside the announcements."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the chief tells the peers."""
+    """The order of the chief for the peers."""
 
-    run: str  # that of their roster
+    run: str  # the id of the start of their roster
     addresses: tuple[str, ...]  # of all, by their number; the chief has 0
     options: Mapping[str, Any]  # of the chief's command line, those that a peer needs; of a fit, none
 
@@ -59,7 +59,7 @@ def await_order(folder: Path, run: str) -> Order:
 
 
 class Port:
-    """A free port that is held until TensorFlow takes it: its server refuses one that it would have to share."""
+    """A free port that is held until TensorFlow takes it: TensorFlow's server refuses a port that it would have to share."""
 
     def __init__(self) -> None:
         self._socket = socket.socket()
@@ -90,7 +90,7 @@ def work(
     load: Callable[[argparse.Namespace], object],
     prepare: Callable[[argparse.Namespace], Follow],
 ) -> NoReturn:
-    """From the first announcement of a peer to its end: what `prepare` returns is what it does."""
+    """Run a peer from its first announcement to its end; `prepare` returns the work of the peer."""
     announcement = server.begin("peer", parser, given, lambda: load(given))
     follow = prepare(given)
     port = Port()
@@ -100,7 +100,7 @@ def work(
     order = await_order(given.announce.parent, given.run)
     follow(order, given.index + 1, port)
     command.log("done; waiting for the end")
-    # It keeps answering: to the chief, who has results to write, one that is gone would be an error.
+    # It keeps answering: the chief still writes results, and would treat a missing peer as an error.
     while True:
         time.sleep(0.5)
 
@@ -110,7 +110,7 @@ def start(
     load: Callable[[argparse.Namespace], object],
     prepare: Callable[[argparse.Namespace], Follow],
 ) -> None:
-    """What peer.py does: `load` and `prepare` as in `server.start`, each with the command line."""
+    """Run peer.py: `load` and `prepare` as in `server.start`, each with the command line."""
     parser = server.parser(description)
     parser.add_argument(
         "--work",

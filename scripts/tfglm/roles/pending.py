@@ -1,8 +1,8 @@
-"""Jobs of a run on SLURM for which Snakemake would wait for ever without a word: that never start, or that have ended
-in a state that its executor does not know.
+"""Jobs of a run on SLURM for which Snakemake would silently wait for ever: jobs that never start, and jobs that ended in a
+state that its executor does not know.
 
-SLURM takes a job that asks for more than its partition or its user is allowed, and lets it pend. Only the standard library: the
-Snakefile imports this.
+If a job asks for more than its partition or its user is allowed, SLURM accepts it, and lets it pend. Only the standard
+library: the Snakefile imports this.
 """
 
 import os
@@ -25,16 +25,16 @@ NEVER = re.compile(
     r"PartitionTimeLimit|PartitionNodeLimit|BadConstraints|MaxMemPerLimit|DependencyNeverSatisfied|ReservationDeleted"
     r"|Invalid(Account|QOS)|(Account|QOS)NotAllowed|QOSMin\w+|(Assoc|QOS)Max\w+Per(Job|Node)\w*"
 )
-"""Reasons for which a job stays where it is, whatever the others do (squeue(1), Job Reason Codes)."""
+"""Reasons for which a job never starts, whatever other jobs do (squeue(1), Job Reason Codes)."""
 
 ORDINARY = re.compile(r"None|Priority|Resources|Dependency|BeginTime|Cleaning|Prolog")
 """Reasons for which a job waits for its turn."""
 
 FIELDS = "\x1f".join(("%i", "%r", "%k", "%Z"))
-"""What squeue is asked for: number, reason, comment (of Snakemake's executor, with the rule) and folder of a job."""
+"""The fields of squeue: number, reason, comment (of Snakemake's executor, with the rule) and folder of a job."""
 
 
-class Job(NamedTuple):
+class PendingJob(NamedTuple):
     """A job that waits."""
 
     number: str
@@ -45,23 +45,23 @@ class Job(NamedTuple):
         return f"SLURM job {self.number} ({self.rule})"
 
 
-def jobs_in(listed: str, folder: Path) -> list[Job]:
+def jobs_in(listed: str, folder: Path) -> list[PendingJob]:
     """The jobs that were submitted from a folder, as squeue has listed them in FIELDS."""
     rows = [line.split("\x1f") for line in listed.splitlines()]
     return [
-        Job(number, reason, comment.removeprefix("rule_").replace("_wildcards_", ": "))
+        PendingJob(number, reason, comment.removeprefix("rule_").replace("_wildcards_", ": "))
         for number, reason, comment, submitted_from in (row for row in rows if len(row) == 4)
         if os.path.realpath(submitted_from) == os.path.realpath(folder)
     ]
 
 
 class Queue:
-    """What is known of the jobs that wait; `tell` hears each thing once, and `given_up` has why which job was."""
+    """The jobs that wait. `tell` receives each message once; `given_up` has the jobs that were given up, with the reason."""
 
     def __init__(self, tell: Callable[[str], None], given_up: list[str]) -> None:
-        self._tell, self.given_up, self._known = tell, given_up, set[Job]()
+        self._tell, self.given_up, self._known = tell, given_up, set[PendingJob]()
 
-    def look(self, jobs: Iterable[Job]) -> list[Job]:
+    def look(self, jobs: Iterable[PendingJob]) -> list[PendingJob]:
         """Those that are to be given up: for a reason that is final, and which they had at the last look too. A node that comes
         up again, say, may make a reason pass."""
         jobs = set(jobs)
@@ -84,14 +84,14 @@ SETTLED = 60.0
 """Seconds after which SLURM has begun a preempted job again, or never will."""
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "PREEMPTED")
-"""States in which a job is over, as far as it matters here."""
+"""States in which a job is over for the purposes here."""
 
 
 class States:
-    """The states of jobs in words that the executor knows; it (2.8.0) takes all others for those of a job that runs.
+    """The states of jobs in words that the executor knows. The executor (2.8.0) treats all other states as a running job.
 
-    These are PREEMPTED, of a job that SLURM does not begin again, `CANCELLED by 1000`, as sacct says, and none at all, of a job
-    that SLURM has forgotten. The executor is told that such jobs have failed, and `tell` hears why.
+    Other states are PREEMPTED, for a job that SLURM does not requeue; `CANCELLED by 1000`, from sacct; and no state, for a
+    job that SLURM has forgotten. For such jobs the executor receives that they failed, and `tell` receives the reason.
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 That its port accepts connections says nothing: the kernel does so for a process that is stopped. But every HTTP/2 server, which
 gRPC is, has to answer a PING, and that of TensorFlow does so from a thread in C++, whatever Python computes there.
 
-Only the standard library: this runs in a process without TensorFlow.
+Only the standard library: this runs in a process without TensorFlow. `grpc.channel_ready_future` waits for its whole timeout both
+where nothing listens and where a process is stopped, and so cannot tell the two apart.
 """
 
 import os
@@ -15,7 +16,7 @@ Answer = Literal["answers", "refused", "silent"]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, PING, ACK = 4, 6, 1
-"""What a client begins with, two types of frame, and the flag of an answer (RFC 9113, sections 3.4, 6.5 and 6.7)."""
+"""The start of a client's connection, two types of frame, and the flag of an answer (RFC 9113, sections 3.4, 6.5 and 6.7)."""
 
 
 def frame(kind: int, flags: int, payload: bytes = b"") -> bytes:
@@ -24,10 +25,10 @@ def frame(kind: int, flags: int, payload: bytes = b"") -> bytes:
 
 
 def ask(address: str, timeout_seconds: float = 5.0) -> Answer:
-    """Ask the server at `host:port`.
+    """Ask the server at `host:port` for a sign of life.
 
-    `refused`: no process listens there, so calls to it fail at once. `silent`: no answer within the timeout; the process is
-    stopped, or its machine or the network is away, and calls to it may never come back.
+    `refused`: no process listens there, so calls to it fail at once. `silent`: no answer within the timeout. The process is
+    stopped, or its machine or the network is down, and calls to it may never return.
     """
     host, _, port = address.rpartition(":")
     word = os.urandom(8)

@@ -1,4 +1,5 @@
-"""What a fit is at, in a small file that is replaced as a whole: for whoever waits, and for what watches over it."""
+"""The progress of a fit, in a small file that is replaced as a whole: for people who wait, and for processes that watch the
+fit."""
 
 import contextlib
 import json
@@ -9,11 +10,11 @@ from typing import Any
 
 
 class Progress:
-    """Facts about a fit, as JSON in `path`; kept to itself without one.
+    """Facts about a fit, as JSON in `path`; without a path they are not written.
 
-    `state` is `waiting for the cluster`, `fitting`, `finished` or `failed`; `passes` are the sums over the data so far, of which
-    `passes_recalled` come from the journal of an earlier run; `seconds_left` is an estimate.
-    `workers_alive` is asked for at each writing.
+    `state` is `waiting for the cluster`, `fitting`, `finished` or `failed`; `passes` are the sums over the data so far, of
+    which `passes_recalled` come from the journal of an earlier run; `seconds_left` is an estimate. `workers_alive` is
+    called at each writing.
     """
 
     def __init__(self, path: Path | None, model: str) -> None:
@@ -23,7 +24,7 @@ class Progress:
         self.workers_alive: Callable[[], int] = lambda: 0
 
     def update(self, **facts: Any) -> None:
-        """Set these facts and write all. What cannot be written is no reason to stop."""
+        """Set these facts and write all. A failed write is no reason to stop."""
         self._facts |= facts
         if self._path is None:
             return
@@ -52,7 +53,7 @@ class Progress:
 
 
 def failed(path: Path, reason: str) -> None:
-    """The same file, when the fit has been ended by another process."""
+    """Write the same file, if another process has ended the fit."""
     facts = json.loads(path.read_text()) | {"state": "failed", "reason": reason}
     _write(path, facts)
 

@@ -1,7 +1,8 @@
 """One TensorFlow server process, a ps or a worker, from its first announcement to its end.
 
-A TensorFlow server, and the chief has one too, listens on all interfaces, whatever host is announced, and speaks unauthenticated
-gRPC: whoever reaches its port can read and write the files of its user. On one machine `network` keeps others away.
+A TensorFlow server (the chief has one too) listens on all interfaces, whatever host is announced, and speaks
+unauthenticated gRPC. Whoever reaches its port can read and write the files of its user. On one machine `network` isolates
+it.
 """
 
 import argparse
@@ -26,11 +27,12 @@ def _end(reason: str) -> NoReturn:
 def begin(
     role: Role, parser: argparse.ArgumentParser, given: argparse.Namespace, load: Callable[[], object]
 ) -> Announcement:
-    """Announce that this process starts, and load what the role needs, for this process and those that are then forked from it.
-    It returns in each of them, with the command line of the process in `given`.
+    """Announce that this process starts, and load what the role needs, for this process and for the processes that are then
+    forked from it. It returns in each of them, with the command line of the process in `given`.
 
-    With a `parent` it ends within a second of the parent's end from then on; the kernel sees to that until then, if it was
-    `roles.py` that started it."""
+    With a `parent`, the process ends within a second of the parent's end from then on. Until then the kernel ensures it, if
+    `roles.py` started the process.
+    """
     announcement = _starting(role, given)
     load()
     lines, given.fork = given.fork, []
@@ -60,7 +62,7 @@ def serve(
     load: Callable[[], object],
     prepare: Callable[[Path], object],
 ) -> NoReturn:
-    """Serve as a task of `role` until SIGTERM, SIGINT or SIGUSR1 (the one that srun passes on), then exit with 0."""
+    """Serve as a task of `role` until SIGTERM, SIGINT or SIGUSR1 (which srun passes on), then exit with 0."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, lambda number, _: _end(signal.Signals(number).name))
     begun = time.monotonic()
@@ -108,15 +110,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser = command.parser(description)
     parser.epilog = EXAMPLE
     parser.add_argument("--index", type=int, required=True, help="number among the processes of this role, from 0")
-    parser.add_argument("--announce", type=Path, required=True, help="file in which to announce itself to the chief")
+    parser.add_argument(
+        "--announce", type=Path, required=True, help="file for the announcement of this process to the chief"
+    )
     parser.add_argument("--run", default="by-hand", help="id of this start of the cluster")
-    parser.add_argument("--host", default="127.0.0.1", help="name or number by which the others reach this machine")
+    parser.add_argument("--host", default="127.0.0.1", help="name or number at which the others reach this machine")
     parser.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
-    parser.add_argument("--parent", type=int, help="id of the process that starts this one, which ends with it")
+    parser.add_argument("--parent", type=int, help="id of the process that starts this process; the two end together")
     parser.add_argument(
         "--fork", type=json.loads, default=[], help="set by roles.py: command lines of the processes to fork, as JSON"
     )
-    parser.add_argument("--tell", type=int, help="set by roles.py: the descriptor on which these say their ids")
+    parser.add_argument("--tell", type=int, help="set by roles.py: the descriptor for the ids of forked processes")
     return parser
 
 
@@ -126,14 +130,14 @@ def start(
     load: Callable[[], object] = lambda: None,
     prepare: Callable[[Path], object] = lambda folder: None,
 ) -> None:
-    """What ps.py and worker.py do.
+    """Run ps.py or worker.py.
 
     Parameters
     ----------
     role, description
-        What the process is.
+        The role of the process, and its description.
     load
-        Called once for this process and those that are forked from it: loads what starts no thread.
+        Called once for this process and the processes forked from it: loads modules that start no thread.
     prepare
         Called with the folder of the announcement before the process listens.
     """

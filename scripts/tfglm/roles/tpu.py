@@ -4,11 +4,11 @@ import importlib.util
 from pathlib import Path
 
 DEVICES = ("accel[0-9]*", "vfio/[0-9]*")
-"""What the kernel of a TPU VM calls its TPU, in /dev: older ones, and those from v5e on."""
+"""Names of a TPU in /dev on a TPU VM: of older TPUs, and of TPUs from v5e on."""
 
 
 def lacking(folder: Path = Path("/dev"), library: str = "libtpu") -> str:
-    """What is not there that a training on a TPU needs, or ''."""
+    """Return what is missing for training on a TPU, or ''."""
     devices = [path for pattern in DEVICES for path in folder.glob(pattern)]
     return " and ".join(
         ["there is no TPU in /dev"] * (not devices)
@@ -17,7 +17,7 @@ def lacking(folder: Path = Path("/dev"), library: str = "libtpu") -> str:
 
 
 def refused(where: str, reason: str) -> str:
-    """What the user is told of a network, whose place in the config is `where`, that cannot be trained on a TPU."""
+    """The error for a network that cannot be trained on a TPU; `where` is its place in the config."""
     return (
         f"{where}.strategy: `tpu` is for a machine with a TPU, and {reason}\n"
         "  run on a TPU VM with the package tensorflow-tpu in the place of tensorflow, or use `mirrored`"

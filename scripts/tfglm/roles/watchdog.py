@@ -1,11 +1,11 @@
-"""Ends a chief that cannot go on, from a process beside it.
+"""End a chief that cannot continue, from a process beside it.
 
-TensorFlow tells the chief of a dead ps only when a call needs it, and of dead workers or stopped processes never: it waits for
-ever. A thread could not end that: TensorFlow keeps Python's lock while it waits for a ps that is stopped, and LAPACK for as long
-as it factors a matrix. So this process looks after the chief, and nothing that it imports computes. It is also where the chief's
-signs of life come from.
+TensorFlow reports a dead ps to the chief only when a call needs it, and it never reports dead workers or stopped processes:
+it waits for ever. A thread of the chief could not end it. TensorFlow holds Python's lock while it waits for a stopped ps,
+and LAPACK holds it while it factors a matrix. So this process watches the chief, and imports nothing that computes. It also
+gives the chief's signs of life.
 
-It kills first and tells afterwards, so that no log that is full and no reader that is busy keeps the chief alive.
+It kills the chief first and reports afterwards, so that a full log or a busy reader cannot keep the chief alive.
 """
 
 import json
@@ -37,11 +37,11 @@ TICK = 0.5
 
 @dataclass(frozen=True)
 class Settings:
-    """What the chief tells its watchdog at the start, as JSON. Paths are texts; '' stands for none."""
+    """The settings that the chief sends to its watchdog at the start, as JSON. Paths are texts; '' means none."""
 
     chief: int  # its process id
     page: int  # the file descriptor of their common page
-    terminal: int  # that of the terminal, or of whatever takes its place
+    terminal: int  # the file descriptor of the terminal, or of its replacement
     rosters: tuple[str, ...] = ()
     parent: int = 0  # the process that starts the chief, to end with it; 0 for none
     progress: str = ""
@@ -63,17 +63,17 @@ class Supervisors:
         self._known: dict[Path, tuple[Roster, Seen]] = {}
 
     def gone(self) -> str:
-        """Which of them gives no sign any more, or ''."""
+        """Return which of them gives no sign any more, or ''."""
         for roster, signs in self._look():
             if (silent := signs.silent_seconds()) > self.term:
-                return f"{_no_sign(roster, silent)}; it and the processes that it has started are gone"
+                return f"{_silence(roster, silent)}; it and the processes that it started are gone"
         return ""
 
     def failures(self, roles: Iterable[str]) -> list[str]:
-        """What is known of those that have started these roles, and that may explain why these are lost."""
+        """Return facts about the processes that started these roles, which may explain why the roles are lost."""
         of_roles = [(roster, signs.silent_seconds()) for roster, signs in self._look() if roster.role in roles]
         given_up = [roster.failed for roster, _ in of_roles if roster.failed]
-        return given_up + [_no_sign(roster, silent) for roster, silent in of_roles if silent > OVERDUE * lease.PERIOD]
+        return given_up + [_silence(roster, silent) for roster, silent in of_roles if silent > OVERDUE * lease.PERIOD]
 
     def _look(self) -> list[tuple[Roster, Seen]]:
         for path in self.rosters:
@@ -93,7 +93,7 @@ OVERDUE = 3
 """Periods without a sign after which it is worth a word."""
 
 
-def _no_sign(roster: Roster, silent: float) -> str:
+def _silence(roster: Roster, silent: float) -> str:
     return f"{roster.supervisor}, log: {roster.log or 'its terminal'}, has given no sign of life for {silent:.0f} s"
 
 
@@ -101,14 +101,15 @@ class Watchdog(threading.Thread):
     """Calls `end` with a reason when
 
     - a ps, or every worker, has not answered for `grace` seconds (the default leaves time for a restart),
-    - one worker has been silent that long, for calls that it has been given never come back; one whose process has ended is
-      made good by the others and by its restart,
+    - one worker has been silent that long, because its calls never return (if the process of a worker has ended, the other
+      workers and its restart compensate),
     - the chief has waited for one call, of whatever kind, for `stall` seconds, though all answer, or
     - a process that starts the roles gives no sign of life any more, or
     - it fails itself.
 
-    `waits()` tells one wait of the chief from the next, and is None while it waits for nothing. `members` may be set later; they
-    have `timeout` seconds to answer. Lost members are told once, and their return too. Start it with `.start()`; it needs no end.
+    `waits()` identifies the current wait of the chief, and is None while it waits for nothing. `members` may be set later;
+    they have `timeout` seconds to answer. The loss of a member is reported once, and so is its return. Start it with
+    `.start()`; it needs no end.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Watchdog(threading.Thread):
             self.end(reason)
 
     def workers_alive(self) -> int:
-        """How many workers have answered the last probe."""
+        """The number of workers that answered the last probe."""
         return sum(each.role == "worker" and each.name not in self.lost for each in self.members)
 
     def check(self) -> str:
@@ -155,7 +156,7 @@ class Watchdog(threading.Thread):
         if gone:
             whom = "; ".join(f"{each.place} ({MEANING[self.lost[each.name]]})" for each in gone)
             why = self.supervisors.failures({each.role for each in gone})
-            return f"lost for {self.grace:.0f} s, so the run cannot go on: {'; '.join([whom, *why])}"
+            return f"lost for {self.grace:.0f} s, so the run cannot continue: {'; '.join([whom, *why])}"
         if reason := self.supervisors.gone():
             return reason
         wait = self.waits()
@@ -194,7 +195,7 @@ MEANING = {
 }
 
 
-class Chief:
+class WatchedChief:
     """The chief, seen by its watchdog, which is a child of it."""
 
     def __init__(self, settings: Settings) -> None:
@@ -219,9 +220,10 @@ class Chief:
         return state, int(parent)
 
     def end(self, reason: str) -> NoReturn:
-        """Kill it; then say the reason, if any, in its log, on the terminal and in its progress file. Nothing if it is gone.
+        """Kill the chief; then report the reason, if any, in its log, on the terminal and in its progress file. Does
+        nothing if it is gone.
 
-        In the main thread, for the kernel's signal at a parent's end is set thread by thread.
+        This runs in the main thread, because the kernel's signal at a parent's end is set for each thread.
         """
         ending.kill_with_parent(0)
         if os.getppid() != self.settings.chief:
@@ -235,11 +237,11 @@ class Chief:
 
 def main() -> None:
     """Look after the chief until it ends, or has to be ended. Standard input brings the members, once they are there."""
-    # From the terminal, to all of the chief's processes: it ends, and this one with it.
+    # The terminal sends it to all of the chief's processes: the chief ends, and this process with it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = Settings(**json.loads(sys.argv[1]))
     command.terminal = os.fdopen(settings.terminal, "w")
-    chief = Chief(settings)
+    chief = WatchedChief(settings)
     try:
         reason = look_after(chief, settings)
     except BaseException as error:
@@ -247,7 +249,7 @@ def main() -> None:
     chief.end(reason)
 
 
-def look_after(chief: Chief, settings: Settings) -> str:
+def look_after(chief: WatchedChief, settings: Settings) -> str:
     """Until the chief has ended, or for this reason has to end."""
     page = Page(settings.page)
     signs = Signs(Path(settings.lease), settings.period) if settings.lease else None
@@ -264,3 +266,7 @@ def look_after(chief: Chief, settings: Settings) -> str:
                 return ""  # the chief has ended
             dog.members = [Announcement(**member) for member in json.loads(told)]
     return reason or reasons[0]
+
+
+if __name__ == "__main__":
+    main()

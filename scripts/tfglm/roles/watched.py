@@ -12,27 +12,28 @@ from pathlib import Path
 from typing import Any
 
 from tfglm import command
-from tfglm.roles import ending, page
+from tfglm.roles import ending, page, watchdog
 from tfglm.roles.announce import Announcement
-from tfglm.roles.watchdog import Settings
 
-SCRIPT = Path(__file__).parents[2] / "watchdog.py"
+SCRIPTS = Path(__file__).parents[2]
+"""The folder that has the package `tfglm`."""
 
 
 class Watched:
-    """Has a watchdog look after this process, the chief: see `watchdog.Settings` for what it is told, but for descriptors and
-    ids, which are known here.
+    """Starts a watchdog for this process, the chief. See `watchdog.Settings` for its settings; descriptors and ids are
+    filled in here.
 
-    Made in the main thread, and early: signs of life begin with it. A chief whose watchdog ends, ends.
+    Create it in the main thread, and early: signs of life begin with it. If its watchdog ends, the chief ends.
     """
 
     def __init__(self, **settings: Any) -> None:
         descriptor = page.make()
         self._page = page.Page(descriptor)
         terminal = command.terminal.fileno()
-        told = Settings(chief=os.getpid(), page=descriptor, terminal=terminal, **settings)
+        told = watchdog.Settings(chief=os.getpid(), page=descriptor, terminal=terminal, **settings)
         self._process = subprocess.Popen(
-            [sys.executable, SCRIPT, told.text()],
+            [sys.executable, "-P", watchdog.__file__, told.text()],
+            env=os.environ | {"PYTHONPATH": str(SCRIPTS)},
             stdin=subprocess.PIPE,
             pass_fds=(descriptor, terminal),
             preexec_fn=ending.kill_with_parent,
@@ -45,18 +46,18 @@ class Watched:
         ending.leave(1, lambda: command.say(f"error: the watchdog of this process has ended, with code {code}"))
 
     def over(self, members: Sequence[Announcement]) -> None:
-        """From now on have it look after these, too."""
+        """Let the watchdog watch these members too."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps([asdict(member) for member in members]).encode() + b"\n")
         self._process.stdin.flush()
 
     def workers_alive(self) -> int:
-        """How many workers have answered last."""
+        """The number of workers that answered last."""
         return self._page.workers_alive
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Each call that may wait for the cluster is made inside this."""
+        """A context for each call that may wait for the cluster."""
         self._page.begin()
         try:
             yield

@@ -1,12 +1,13 @@
-"""A fit with absorbed factors: their levels' coefficients are fitted like all others, but neither reported nor tested.
+"""The objective with absorbed factors.
 
-It takes the same steps as any other (solvers.fit). What differs is how much of it is sparse: the information matrix
-(solvers.sparse_information), and the covariance, of which only the part of the covariates is ever there.
+The coefficients of absorbed levels are fitted like all others, but are neither reported nor tested. The information matrix is
+sparse (solvers.sparse_information). The covariance is computed for the covariates only.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import scipy.linalg
@@ -23,11 +24,11 @@ from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.solvers import rectifier
-from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE
-from tfglm.solvers.information import Blocks, assemble, gradient, null_vectors
+from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
+from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
+from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
 from tfglm.solvers.pattern import Numbered, Pattern
 from tfglm.solvers.prepare import by_coefficient, initial_status, null_model
-from tfglm.solvers.problem import Problem, State
 from tfglm.solvers.run import Run
 from tfglm.solvers.separation import terms_in
 from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, SparsePart, eliminate, factor
@@ -35,8 +36,11 @@ from tfglm.solvers.sparse_information import SparseBlocks, SparseFactored, Spars
 
 @dataclass(frozen=True)
 class Kept:
-    """What is left to fit once singletons and separated levels are gone: the rows, their counts, by grouping the levels that had
-    a single row, and those that are separated. `rows_separated` are the rows of these; others that are gone are singletons'."""
+    """The rows that remain to be fitted, without singletons and separated levels.
+
+    `workload` and `counts` are the remaining rows and their counts. `singletons` and `separated` are the dropped levels, by
+    grouping. `rows_separated` counts the rows of separated levels; all other dropped rows are singletons.
+    """
 
     workload: Workload
     counts: Sums
@@ -46,15 +50,16 @@ class Kept:
 
 
 def keep(before: Kept, run: Run) -> Kept:
-    """Leave out the rows of separated groups, and of levels of absorbed factors that have but one row, until there are none.
+    """Drop separated groups and singletons until none remain.
 
-    The coefficient of such a level fits its row without error, whatever the others are, so that the row tells nothing of them
-    (Correia, Singletons, Cluster-Robust Standard Errors and Fixed Effects, 2015).
+    A singleton is a level of an absorbed factor with a single row. Its coefficient fits the row without error, whatever the
+    other coefficients are. So the row carries no information about them (Correia, Singletons, Cluster-Robust Standard Errors
+    and Fixed Effects, 2015).
 
     Raises
     ------
     UserError
-        If nothing is left, or only responses that are all alike.
+        If no rows remain, or if all remaining responses are at the same end of the range of the family.
     """
     workload, counts = before.workload, before.counts
     design, family = workload.design, workload.design.distribution
@@ -102,9 +107,12 @@ def keep(before: Kept, run: Run) -> Kept:
 
 @dataclass(frozen=True)
 class CellIndex:
-    """Which pairs of levels the rows have. By signature of the workload's calls, `places` has for each call and pair of factors
-    where its pairs stand among those of the pattern; `sizes` are how many there are of each pair of factors. `nested` are the
-    absorbed parts of which each level lies in one cluster."""
+    """The pairs of levels that occur in the rows.
+
+    `places` maps a signature of the workload's calls to one list for each call. The list has an array for each pair of
+    factors: the positions of the call's pairs of levels in the pattern. `sizes` counts the pairs of levels of each pair of
+    factors. `nested` are the absorbed parts whose levels each belong to one cluster.
+    """
 
     pattern: Pattern
     places: Mapping[Signature, list[list[np.ndarray]]]
@@ -132,12 +140,12 @@ class CellIndex:
                     there = low > NO_CLUSTER
                     lowest[there] = np.minimum(lowest[there], low[there])
                     highest[there] = np.maximum(highest[there], high[there])
-        within = lowest >= highest  # of a level without rows too
+        within = lowest >= highest  # also true for a level without rows
         of_parts = {k: design.parts[k].where for k in design.absorbed_parts if design.cluster}
         start = design.reported_size
         nested = {k for k, where in of_parts.items() if within[where.start - start : where.stop - start].all()}
         keys = [table.keys for table in numbered]
-        del numbered  # whose tables are no longer needed
+        del numbered  # frees its tables
         pattern, of_keys = Pattern.of(design, keys)
         for of_call in (of_call for calls in places.values() for of_call in calls):
             for numbers, of_pair in zip(of_call, of_keys, strict=True):
@@ -147,7 +155,7 @@ class CellIndex:
     def sum(
         self, workload: Workload, executor: Executor, what: str, state: Mapping[str, np.ndarray]
     ) -> tuple[Sums, np.ndarray]:
-        """The sums of the pass `information` or `rectifier`, and those of its weights by pair of levels."""
+        """The sums of the pass `information` or `rectifier`, and the sums of its weights by pair of levels."""
         digest = hashlib.sha256(f"{what} {workload.design.family}".encode())
         for value in state.values():
             digest.update(np.ascontiguousarray(value, float).tobytes())
@@ -179,7 +187,7 @@ class CellIndex:
         calls: list[tuple],
         cells: np.ndarray,
     ) -> Iterator[np.ndarray]:
-        """The sums of each call; those by pair of levels are added to `cells`."""
+        """Yield the sums of each call, and add its sums by pair of levels to `cells`."""
         passes = workload.passes(signature)
         asked, size = task(passes, what), getattr(passes, what).size
         vectors = executor.map([(asked, call) for call in calls], dict(state))
@@ -191,36 +199,111 @@ class CellIndex:
             yield vector[:size].copy()
 
 
-@dataclass(frozen=True)
-class Across:
-    """Rows that terms and absorbed factors separate together, and that have left the likelihood. The `direction` [p] moves each
-    of these `rows` by 1 or more, and no other one. `workload`, `held` and `null_vectors` are those of the problem that still had
-    them."""
-
-    workload: Workload
-    direction: np.ndarray
-    rows: int
-    held: np.ndarray
-    null_vectors: np.ndarray
-
-
 @dataclass(frozen=True, kw_only=True)
-class AbsorbedProblem(Problem):
-    """A `Problem` whose information matrix is sparse. `null_vectors` are those of the coefficients that are reported,
-    [held, reported]. `across` is what terms and absorbed factors separate together, if that is known."""
+class AbsorbedObjective(Objective):
+    """An `Objective` whose information matrix is sparse.
+
+    `null_vectors` [held, reported] only cover the reported coefficients. `last` keeps the start of the next factorisation.
+    """
 
     index: CellIndex
     kept: Kept
-    across: "Across | None" = None
     last: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
-    def at(self, coefficients: np.ndarray, sums: str = "information") -> State:
+    @classmethod
+    def of(cls, counted: Counted, run: Run) -> Self:
+        return cls._over(Kept(counted.workload, counted.counts, {}, {}), counted, run)
+
+    @classmethod
+    def _over(cls, before: Kept, counted: Counted, run: Run) -> Self:
+        """The objective over rows that may still have singletons and separated levels."""
+        kept = keep(before, run)
+        workload, counts, design = kept.workload, kept.counts, kept.workload.design
+        status = initial_status(design, workload, counts)
+        for part in (design.parts[k] for k in design.absorbed_parts):
+            of_part = status[part.where]  # a view
+            of_part[sorted(kept.singletons.get(part.grouping, ()))] = EMPTY
+        held, null = formal(design, status, by_coefficient(design, counts, "rows"))
+        status[held] = REFERENCE
+        index = CellIndex.of(workload, run.executor)
+        names = ", ".join(design.parts[k].term.name for k in design.absorbed_parts)
+        pairs = " + ".join(f"{size:,} pairs of levels" for size in index.sizes)
+        run.reporter.tell(f"absorbed: {names}" + (f", {pairs}" if pairs else ""))
+        coefficients, loss = null_model(workload, run.executor, counts)
+        nothing = np.zeros(design.size)
+        return cls(
+            workload,
+            run,
+            counts,
+            counted,
+            status,
+            held,
+            null,
+            coefficients,
+            loss,
+            0.0,
+            0.0,
+            nothing,
+            nothing,
+            index=index,
+            kept=kept,
+        )
+
+    def begin(self, learn: Callable[[Self], Solution] | None = None) -> Solution:
+        """Begin at the null model, and drop the columns that earlier columns and the absorbed factors determine.
+
+        Raises UserError if the absorbed factors determine every covariate.
+        """
+        point, design = self.at(self.null_coefficients), self.design
+        blocks = point.blocks
+        assert isinstance(blocks, SparseBlocks)
+        schur, projection = eliminate(blocks, design.model)
+        of_reported = Blocks(blocks.dense, np.zeros(0, int), blocks.a, np.zeros((len(schur), 0)), np.zeros(0))
+        aliased, null = null_vectors(of_reported, design.reported_size, schur)
+        kept = ~np.isin(blocks.dense, aliased)
+        less = self.without_aliased(aliased, null)
+        less.last["projection"] = np.ascontiguousarray(projection[:, kept])
+        blocks = replace(blocks, dense=blocks.dense[kept], a=blocks.a[np.ix_(kept, kept)], b=blocks.b[kept])
+        if not less.free[: design.reported_size].any():
+            raise UserError(
+                f"models.{design.model}.absorb: the absorbed factors determine each covariate of the formula, so that there is "
+                f"nothing to estimate\n  absorb fewer factors, or add covariates that vary within their levels"
+            )
+        return Solution(less, replace(point, blocks=blocks))
+
+    def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
+        design = self.design
+        try:
+            separated = rectifier.separated(self)
+            if separated and self.separation:
+                # Singletons and levels dropped since then need no separating direction.
+                earlier = self.separation.workload.without(self.workload.excluded)
+                separated = rectifier.with_earlier(self, replace(self.separation, workload=earlier), separated)
+        except (rectifier.Undecided, scipy.linalg.LinAlgError):
+            raise UserError(
+                f"models.{design.model}.absorb: the estimates run off to infinity, and the separated rows could not be found\n"
+                f"  merge rare levels with data.rare, absorb fewer factors, or coarser ones"
+            ) from None
+        if separated is None:
+            return None
+        names = ", ".join(terms_in(design, np.abs(separated.direction)))
+        self.run.reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
+        left = replace(self.kept, workload=separated.workload, counts=separated.counts)
+        start = self._over(left, self.counted, self.run).begin()
+        first = self.separation or Separation(self.workload, separated.direction, self.held, self.null_vectors)
+        separation = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
+        return replace(start, objective=replace(start.objective, separation=separation))
+
+    def movements(self) -> np.ndarray:
+        return np.zeros((0, len(self.separating) - 1))
+
+    def at(self, coefficients: np.ndarray, sums: str = "information") -> Point:
         if sums != "information":
             return super().at(coefficients, sums)
         design = self.design
         total, cells = self.index.sum(self.workload, self.executor, sums, self.workload.state(coefficients))
         blocks = sparse_blocks(design, total, cells, self.index.pattern, self.free)
-        return State(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
+        return Point(coefficients, float(total["loss"]), gradient(design, total), float(total["pearson"]), blocks)
 
     def rectified(self, state: Mapping[str, np.ndarray], moving: np.ndarray) -> tuple[Sums, Blocks]:
         total, cells = self.index.sum(self.workload, self.executor, "rectifier", state)
@@ -228,7 +311,7 @@ class AbsorbedProblem(Problem):
 
     def factored(self, blocks: Blocks) -> SparseFactored:
         assert isinstance(blocks, SparseBlocks)
-        # The last one is near this one's, if it is of the same columns.
+        # The last projection is close to the new one, if both have the same columns.
         start = self.last.get("projection")
         usable = start is not None and start.shape[1] == len(blocks.dense)
         factored = factor(blocks, self.design.model, start if usable else None)
@@ -237,17 +320,128 @@ class AbsorbedProblem(Problem):
 
     @property
     def identified(self) -> int:
-        """How many coefficients of absorbed factors there are that the rows tell apart."""
+        """The number of absorbed coefficients that the rows identify."""
         levels = int(np.count_nonzero(self.free[self.design.reported_size :]))
         return levels - sum(self.index.pattern.redundant)
 
     @property
     def identified_by_clusters(self) -> int:
-        """The same, where a factor of which each level lies in one cluster counts as one coefficient, as in fixest."""
+        """The same, but a factor nested in the clusters counts as one coefficient, as in fixest."""
         design, count = self.design, self.identified
         for k in self.index.nested:
             count -= int(np.count_nonzero(self.free[design.parts[k].where])) - 1
         return max(count, 1)
+
+    @property
+    def estimated(self) -> int:
+        return int(np.count_nonzero(self.free[: self.design.reported_size])) + self.identified
+
+    def effective(self, factored: Factored) -> float:
+        return self.estimated
+
+    def reported(self, factored: Factored) -> Factored:
+        assert isinstance(factored, SparseFactored)
+        return factored.reported_part
+
+    def reported_error(self, error: np.ndarray, factored: Factored) -> np.ndarray:
+        """Errors in the gradient of absorbed coefficients reach the reported coefficients through Z'."""
+        assert isinstance(factored, SparseFactored)
+        error, blocks = error.copy(), factored.blocks
+        error[blocks.dense] += error[blocks.eliminated] @ np.abs(factored.projection)
+        return error
+
+    def too_few_rows(self) -> str:
+        return (
+            f"models.{self.design.model}: {self.counts['rows']:,.0f} training rows for {self.estimated:,} coefficients, "
+            f"absorbed ones included, leave no residual variance to estimate; absorb fewer factors, or coarser ones"
+        )
+
+    def robust(self, fitted: Fitted, solution: Solution) -> Fitted:
+        free = len(fitted.dense)
+        lower = np.tril(self._left(solution).reshape(free, free))
+        meat = lower + np.tril(lower, -1).T
+        correction = 1.0 if self.design.std_errors == "HC0" else float(self.counts["rows"]) / solution.df_residual
+        return replace(fitted, meat_dense=meat, meat_mixed=np.zeros((free, 0)), correction=correction)
+
+    def clustered(self, fitted: Fitted, solution: Solution) -> Fitted:
+        """CR1 (docs/statistics.md: Absorbed factors)."""
+        assert self.design.cluster
+        count, free, rows = self.design.cluster.count, len(fitted.dense), float(self.counts["rows"])
+        of_cluster, scores = np.split(self._left(solution), [count])
+        scores = scores.reshape(count, free)[of_cluster > 0]
+        clusters = len(scores)
+        estimated = free + self.identified_by_clusters
+        correction = clusters / (clusters - 1) * (rows - 1) / (rows - estimated) if clusters > 1 else np.nan
+        return replace(fitted, scores=scores, correction=correction)
+
+    def _left(self, solution: Solution) -> np.ndarray:
+        """The sums of the task `left` (engine.cells) at the estimates."""
+        point, factored = solution.point, solution.information
+        assert isinstance(factored, SparseFactored)
+        design, workload, dense = self.design, self.workload, factored.blocks.dense
+        columns = np.full(design.reported_size, -1.0)
+        columns[dense] = np.arange(len(dense))
+        state = workload.state(point.coefficients) | {"loadings": factored.projection, "columns": columns}
+        of_signatures = [
+            self.executor.sum(task(workload.passes(signature), "left"), calls, state)
+            for signature, calls in workload.calls.items()
+        ]
+        return np.sum(of_signatures, axis=0)
+
+    def facts(self, fitted: Fitted) -> dict:
+        """The absorbed factors, and the counts of coefficients without them."""
+        counts = self.counted.as_asked
+        design, reported = self.design, fitted.reported(self.design)
+        rows_across = self.separation.rows if self.separation else 0
+        left_out = int(counts["rows"] - self.counts["rows"])
+        unknown = max(len(fitted.separating) - 1, 0)
+        factors = []
+        for number, k in enumerate(design.absorbed_parts):
+            part = design.parts[k]
+            factors.append(
+                {
+                    "factor": part.term.name,
+                    "levels": int(np.count_nonzero(self.free[part.where])),
+                    "singletons": len(self.kept.singletons.get(part.grouping, ())),
+                    "separated": int(np.count_nonzero(self.status[part.where] == SEPARATED)),
+                    "redundant": self.index.pattern.redundant[number],
+                    "nested_in_clusters": k in self.index.nested,
+                }
+            )
+        return {
+            "formula": f"{design.formula} | {' + '.join(design.absorbed)}",  # as fixest and pyfixest write it
+            "coefficients": int(np.count_nonzero(reported.status == FREE)),
+            "coefficients_aliased": int(np.count_nonzero(np.isin(reported.status, (ALIASED, EMPTY)))) - unknown,
+            "coefficients_separated": int(np.count_nonzero(reported.status == SEPARATED)) + unknown,
+            "rows_of_separated_levels": self.kept.rows_separated,
+            "rows_separated_across_terms": rows_across,
+            "absorbed": {
+                "factors": factors,
+                "coefficients": self.identified,
+                "pairs_of_levels": sum(self.index.sizes),
+                "rows_left_out": left_out,
+                "rows_of_singletons": left_out - self.kept.rows_separated - rows_across,
+            },
+        }
+
+    def remarks(self) -> list[str]:
+        """Remarks about separated rows, and about groups of absorbed levels that no row connects."""
+        design, redundant, separation = self.design, self.index.pattern.redundant, self.separation
+        names = [design.parts[k].term.name for k in design.absorbed_parts]
+        remarks = []
+        if separation:
+            together = ", ".join(f"`{term}`" for term in terms_in(design, np.abs(separation.direction)))
+            remarks.append(
+                f"{together} separate {separation.rows:,} rows by their response, though no single level does: these rows "
+                f"are left out of the likelihood, and have no prediction"
+            )
+        return remarks + [
+            f"the levels of `{name}` and of {' or '.join(f'`{other}`' for other in names[:number])} fall into {groups:,} groups "
+            f"that no training row connects: predictions for rows with levels of two groups are arbitrary, because the "
+            f"difference between the groups cannot be estimated"
+            for number, (name, groups) in enumerate(zip(names, redundant, strict=True))
+            if groups > 1
+        ]
 
 
 def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Pattern, free: np.ndarray) -> SparseBlocks:
@@ -269,104 +463,14 @@ def sparse_blocks(design: Design, sums: Sums, cells: np.ndarray, pattern: Patter
     return SparseBlocks(dense, np.arange(start, design.size), a, b, diagonal, SparsePart(pattern, diagonal, cells))
 
 
-def prepare(before: Kept, run: Run) -> tuple[AbsorbedProblem, State]:
-    """What is minimised, and the sums at the null model. What is aliased is not free in it. `before` are the rows to begin with.
-
-    Raises
-    ------
-    UserError
-        If nothing is left to fit, or the absorbed factors determine every covariate.
-    """
-    kept = keep(before, run)
-    workload, counts, design = kept.workload, kept.counts, kept.workload.design
-    status = initial_status(design, workload, counts)
-    for part in (design.parts[k] for k in design.absorbed_parts):
-        of_part = status[part.where]  # a view
-        of_part[sorted(kept.singletons.get(part.grouping, ()))] = EMPTY
-    held, null = formal(design, status, by_coefficient(design, counts, "rows"))
-    status[held] = REFERENCE
-    index = CellIndex.of(workload, run.executor)
-    run.reporter.tell(told(design, index.pattern, index.sizes))
-    coefficients, loss = null_model(workload, run.executor, counts)
-    nothing = np.zeros(design.size)
-    problem = AbsorbedProblem(
-        workload,
-        run,
-        counts,
-        status,
-        held,
-        null,
-        coefficients,
-        loss,
-        0.0,
-        0.0,
-        nothing,
-        nothing,
-        index=index,
-        kept=kept,
-    )
-    state = problem.at(coefficients)
-    problem, state = without_aliased(problem, state)
-    if not problem.free[: design.reported_size].any():
-        raise UserError(
-            f"models.{design.model}.absorb: the absorbed factors determine each covariate of the formula, so that there is "
-            f"nothing to estimate\n  absorb fewer factors, or add covariates that vary within their levels"
-        )
-    return problem, state
-
-
-def told(design: Design, pattern: Pattern, sizes: tuple[int, ...]) -> str:
-    names = [design.parts[k].term.name for k in design.absorbed_parts]
-    pairs = [f"{size:,} pairs of levels" for size in sizes]
-    return f"absorbed: {', '.join(names)}" + (f", {' + '.join(pairs)}" if pairs else "")
-
-
 def formal(design: Design, status: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The reported coefficients held at zero because the formula makes them redundant, as any absorbed factor has an intercept in
-    it, and the directions that show it, [held, reported]."""
+    """The reported coefficients that the formula makes redundant, and the directions that show it, [held, reported].
+
+    These coefficients are held at zero. An absorbed factor contains an intercept.
+    """
     reported = design.reported
     full = replace(reported, terms=(Term(INTERCEPT), *reported.terms), absorbed=())
     present = np.isin(status[: reported.size], (FREE, REFERENCE))
     null = (to_fit_scale(full) @ null_space(full, np.append(True, present), list(full.slices)).T).T[:, 1:]
     null = null[np.abs(null).max(1, initial=0.0) > 0]
     return hold(null, most_frequent_first(reported, rows[: reported.size]))
-
-
-def without_aliased(problem: AbsorbedProblem, state: State) -> tuple[AbsorbedProblem, State]:
-    """The problem without the columns that earlier ones and the absorbed factors determine."""
-    blocks, design = state.blocks, problem.design
-    assert isinstance(blocks, SparseBlocks)
-    schur, projection = eliminate(blocks, design.model)
-    of_reported = Blocks(blocks.dense, np.zeros(0, int), blocks.a, np.zeros((len(schur), 0)), np.zeros(0))
-    aliased, null = null_vectors(of_reported, design.reported_size, schur)
-    kept = ~np.isin(blocks.dense, aliased)
-    less = problem.without_aliased(aliased, null)
-    assert isinstance(less, AbsorbedProblem)
-    less.last["projection"] = np.ascontiguousarray(projection[:, kept])
-    blocks = replace(blocks, dense=blocks.dense[kept], a=blocks.a[np.ix_(kept, kept)], b=blocks.b[kept])
-    return less, replace(state, blocks=blocks)
-
-
-def without_separated_rows(problem: AbsorbedProblem) -> tuple[AbsorbedProblem, State] | None:
-    """The problem of the rows that cannot be separated, and the sums at its null model; None if none can be. Raises UserError if
-    that cannot be told, or nothing is left."""
-    design = problem.design
-    try:
-        separated = rectifier.separated(problem)
-        if separated and problem.across:
-            # Singletons and levels that have left since are not to be told apart.
-            earlier = problem.across.workload.without(problem.workload.excluded)
-            separated = rectifier.with_earlier(problem, replace(problem.across, workload=earlier), separated)
-    except (rectifier.NotTold, scipy.linalg.LinAlgError):
-        raise UserError(
-            f"models.{design.model}.absorb: the estimates run off to infinity, and which rows are separated could not be told\n"
-            f"  merge rare levels with data.rare, absorb fewer factors, or coarser ones"
-        ) from None
-    if separated is None:
-        return None
-    names = ", ".join(terms_in(design, np.abs(separated.direction)))
-    problem.run.reporter.tell(f"separated by {names} together, so left out of the likelihood: {separated.rows:,} rows")
-    less, state = prepare(replace(problem.kept, workload=separated.workload, counts=separated.counts), problem.run)
-    first = problem.across or Across(problem.workload, separated.direction, 0, problem.held, problem.null_vectors)
-    across = replace(first, direction=separated.direction, rows=first.rows + separated.rows)
-    return replace(less, across=across), state

@@ -1,20 +1,73 @@
-"""What a regression of classes begins with: its null model. Levels that lack a class are refused."""
+"""The objective of a regression of classes. Each class except the reference has a linear predictor."""
+
+from typing import ClassVar, Self
 
 import numpy as np
 
 from tfglm.design.design import Design
 from tfglm.design.terms import INTERCEPT
 from tfglm.engine.passes import Sums
+from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers.separation import group_names
+from tfglm.solvers.fitted import Fitted
+from tfglm.solvers.information import Blocks, null_vectors
+from tfglm.solvers.objective import Counted, Solution
+from tfglm.solvers.plain import PlainObjective
+from tfglm.solvers.run import Run
+from tfglm.solvers.separation import group_names, terms_in
 
 SHOWN = 10
 """Levels that a message names."""
 
 
+class ClassesObjective(PlainObjective):
+    """F for a response with classes.
+
+    A level that lacks a class is refused. It is not left out, because its rows inform about the other classes.
+    """
+
+    detects_separation: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, counted: Counted, run: Run, without: str | None = None) -> Self:
+        refuse_lacking_levels(counted.workload.design, counted.counts)
+        return super().of(counted, run, without)
+
+    @classmethod
+    def _overlapping(cls, workload: Workload, run: Run, counts: Sums, terms: list[str]) -> tuple[Workload, Sums]:
+        return workload, counts
+
+    @classmethod
+    def _null_model(cls, workload: Workload, run: Run, counts: Sums) -> tuple[np.ndarray, float]:
+        return null_model(workload.design, counts)
+
+    def redundant(self, blocks: Blocks) -> tuple[np.ndarray, np.ndarray]:
+        return null_vectors(blocks, self.design.size)
+
+    def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
+        """Raise UserError with the terms that separate the classes, found by the coefficients that go to infinity."""
+        names = terms_in(self.design, np.abs(coefficients - self.null_coefficients))
+        raise UserError(
+            f"models.{self.design.model}: the estimates run off to infinity: the terms "
+            f"{', '.join(f'`{name}`' for name in names)} separate classes, though each level has all of them\n"
+            f"  leave one of the terms out, merge rare levels with data.rare, or derive coarser classes"
+        )
+
+    def facts(self, fitted: Fitted) -> dict:
+        design = self.design
+        # With several linear predictors, a row has no single residual.
+        return {
+            "classes": list(design.class_labels),
+            "reference_class": design.reference_class,
+            "pearson_dispersion": None,
+        }
+
+
 def refuse_lacking_levels(design: Design, counts: Sums) -> None:
-    """Raise UserError if all rows, or those of a level, lack a class: then coefficients have no finite estimate, while the rows
-    still tell of the other classes."""
+    """Raise UserError if no row, or no row of a level, belongs to some class.
+
+    Coefficients of this class then have no finite estimate. The rows still inform about the other classes.
+    """
     without = [label for which, label in enumerate(design.class_labels) if not counts[f"class_{which}"]]
     if without:
         raise UserError(
@@ -42,7 +95,8 @@ def refuse_lacking_levels(design: Design, counts: Sums) -> None:
 
 
 def null_model(design: Design, counts: Sums) -> tuple[np.ndarray, float]:
-    """Coefficients [p] and loss of the model with an intercept for each class alone; without intercepts, of equal odds."""
+    """The coefficients [p] and the loss of the model with only an intercept for each class; without intercepts, the model of
+    equal odds."""
     of_classes = np.array([float(counts[f"class_{number}"]) for number in range(len(design.class_labels))])
     total, coefficients = of_classes.sum(), np.zeros(design.size)
     if not any(term.base == INTERCEPT for term in design.terms):

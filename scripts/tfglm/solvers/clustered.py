@@ -1,24 +1,26 @@
-"""Inference from clusters that holds where they are few or unequal: CR2 with Satterthwaite degrees of freedom, and AHT tests.
+"""Inference from few or unequal clusters: CR2 with Satterthwaite degrees of freedom, and AHT tests.
 
-With W the working weights of the fit, let X~_g = W_g^1/2 X_g be the rows of cluster g, e_g its residuals times W_g^-1/2,
-K_g = X~_g'X~_g its information matrix, s_g = X~_g'e_g its score, M = (sum K_g)^-1 = L L', C_g = L'K_gL (they add up to the
-identity) and u_g = L's_g.
+Notation: W are the working weights of the fit. For cluster g,
+
+- X~_g = W_g^1/2 X_g are its rows, and e_g are its residuals times W_g^-1/2
+- K_g = X~_g'X~_g is its information matrix, and s_g = X~_g'e_g is its score
+- M = (sum K_g)^-1 = L L', C_g = L'K_gL (these sum to the identity), and u_g = L's_g
 
 CR2 (Bell & McCaffrey, Survey Methodology 28, 2002; Pustejovsky & Tipton, Journal of Business & Economic Statistics 36, 2018) is
-V = M [sum_g X~_g'A_g e_g e_g'A_g X~_g] M with A_g such that V is unbiased under a working model. Ours is that of a random
-intercept, Phi_g = I + rho z_g z_g' with z_g = W_g^1/2 1: what has one value in a cluster is known from as many observations
-as there are clusters, and from a few of them if they are unequal, which independent rows (rho = 0) would not tell (Imbens &
-Kolesar, Review of Economics and Statistics 98, 2016).
+V = M [sum_g X~_g'A_g e_g e_g'A_g X~_g] M. The A_g make V unbiased under a working model. The working model here is a random
+intercept: Phi_g = I + rho z_g z_g' with z_g = W_g^1/2 1. Independent rows (rho = 0) would overstate the degrees of freedom of
+a covariate that is constant within clusters. Such a covariate has a single observation for each cluster, and effectively fewer
+if clusters are unequal (Imbens & Kolesar, Review of Economics and Statistics 98, 2016).
 
-Rows are not needed. If a vector a gives X a = 1, then z_g = X~_g a, so Phi_g, the variance Psi_g of the residuals and A_g leave
-the range of X~_g alone. In an orthonormal basis O_g of it, with C_g = B_g'B_g by a pivoted Cholesky factorisation and
-alpha = L^-1 a,
+The computation needs no rows. If a vector a gives X a = 1, then z_g = X~_g a. Then Phi_g, the variance Psi_g of the residuals
+and A_g are the identity outside the range of X~_g. Let O_g be an orthonormal basis of this range, C_g = B_g'B_g by a pivoted
+Cholesky factorisation, and alpha = L^-1 a. Then
 
     O_g'X~_g L = B,  O_g'z_g = t = B alpha,  B'O_g'e_g = u_g,  y_g = L'X~_g'z_g = C_g alpha,
     Phi_g = I + rho t t',  Psi_g = Phi_g - Phi_g B B' - B B' Phi_g + B (I + rho sum_k y_k y_k') B',
     A_g = Phi_g^1/2 (Phi_g^1/2 Psi_g Phi_g^1/2)^-1/2 Phi_g^1/2,
 
-with the pseudo-inverse where cluster g alone determines a direction (an eigenvalue 1 of C_g).
+The root is a pseudo-inverse if cluster g alone determines a direction (an eigenvalue 1 of C_g).
 """
 
 from collections.abc import Iterator
@@ -30,30 +32,38 @@ import numpy as np
 import scipy.linalg
 
 DETERMINED = 1e-8
-"""Share of the variance of a direction that is left in the residuals of a cluster which alone determines it."""
+"""A cluster determines a direction alone if its residuals keep less than this share of the variance of the direction."""
 
 ABSENT = 1e-12
-"""Of C_g, what is left of a direction in which cluster g has no rows."""
+"""Pivot of C_g below which cluster g has no rows in a direction."""
 
 SEEN = 0.99
-"""Share of its variance under the working model that CR2 has to expect of a contrast: the rest is that of directions which single
-clusters determine, and between clusters it cannot be seen."""
+"""The share of the variance of a contrast that CR2 must expect under the working model. The rest is in directions that single
+clusters determine. No difference between clusters shows it."""
 
 ROUNDS = 5
-"""In which the weights of the clusters settle that estimate rho."""
+"""Rounds until the weights of the clusters for rho settle."""
 
 
 AT_ONCE = 16
-"""Contrasts whose degrees of freedom are worked out at once, and clusters: fresh memory costs more than what is done in it."""
+"""Clusters in a block of the computation. Larger blocks lose more time to fresh memory than they save."""
+
+CANCELLED = 1e-4
+"""Share of its parts below which a sum of squares has lost too many digits."""
+
+LARGEST_BLOCK = 2**21
+"""Numbers in a block of contrasts, for all clusters and coefficients."""
 
 TILE = 2**20
-"""Numbers that are summed at once for the degrees of freedom of a joint test, if there are no more coefficients than its root."""
+"""Size of the tile in which a joint test is summed, if there are no more coefficients than its root."""
 
 
 class Spread(NamedTuple):
-    """How a CR2 variance behaves under the working model: the degrees of freedom of the chi-squared or Wishart distribution
-    that comes nearest, and the (least) share of the variance that it expects, 1 but for directions which single clusters
-    determine."""
+    """How a CR2 variance varies under the working model.
+
+    `df` are the degrees of freedom of the closest chi-squared or Wishart distribution. `share` is the smallest ratio of the
+    expected to the true variance. It is below 1 only if single clusters determine a direction.
+    """
 
     df: float
     share: float
@@ -61,7 +71,10 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Clustered:
-    """`information` = K [clusters, n, n] of the n free coefficients; `constant` = a [n], 0 if there is none; `rho`."""
+    """The working model of n free coefficients: `information` = K [clusters, n, n], `constant` = a [n] and `rho`.
+
+    `constant` is 0 if no a exists.
+    """
 
     information: np.ndarray
     constant: np.ndarray
@@ -73,7 +86,7 @@ class Clustered:
         return np.linalg.cholesky(self.information.sum(0))
 
     def _whitened(self, vectors: np.ndarray) -> np.ndarray:
-        """L' times each of some vectors, [vectors, n]."""
+        """L' times each vector, [vectors, n]."""
         return scipy.linalg.solve_triangular(self._root, vectors.T, lower=True).T
 
     @cached_property
@@ -82,9 +95,9 @@ class Clustered:
         return self._whitened(self.information @ self.constant)
 
     def _bases(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """B_g = O_g'X~_g L [rank, n] of each cluster, and the order of the columns in which it is a triangle on the left."""
+        """B_g = O_g'X~_g L [rank, n] for each cluster, and the order of columns that makes its left part triangular."""
         left = self._whitened(np.eye(len(self._root))).T
-        # Beside what rounding makes of C_g there is nothing.
+        # Smaller pivots of C_g are rounding errors.
         rounding = np.abs(left @ self.information.sum(0) @ left.T - np.eye(len(left))).max()
         for matrix in self.information:
             factor, places, rank, _ = scipy.linalg.lapack.dpstrf(left @ matrix @ left.T, tol=max(ABSENT, rounding))
@@ -93,52 +106,55 @@ class Clustered:
             basis[:, order] = np.triu(factor)[:rank]
             yield basis, order
 
-    def _roots(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """What `_bases` gives, and H_g with A_g = H_g H_g' [rank, rank]."""
-        alpha = self.constant @ self._root
-        among = np.linalg.cholesky(np.eye(len(alpha)) + self.rho * self._constants.T @ self._constants)
-        for basis, order in self._bases():
-            t = basis @ alpha
-            own, expected = basis @ basis.T, basis @ among
-            psi = np.eye(len(t)) - 2 * own + expected @ expected.T
-            psi += self.rho * (np.outer(t, t) - symmetric(t, own @ t))
+    @cached_property
+    def _between(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues and eigenvectors of J = I - rho sum_k y_k y_k'."""
+        return np.linalg.eigh(np.eye(len(self._root)) - self.rho * self._constants.T @ self._constants)
+
+    def _roots(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+        """The results of `_bases`, B_g in the basis of the eigenvectors of J, and H_g [rank, rank] with A_g = H_g H_g'."""
+        alpha, (signs, turn) = self.constant @ self._root, self._between
+        for (basis, order), y in zip(self._bases(), self._constants, strict=True):
+            # Psi_g = 1 - B_g J B_g' + rho (t t' - t (B_g y_g)' - (B_g y_g) t').
+            t, turned = basis @ alpha, basis @ turn
+            psi = np.eye(len(t)) - (turned * signs) @ turned.T
+            psi += self.rho * (np.outer(t, t) - symmetric(t, basis @ y))
             # Phi_g^1/2 = 1 + scale t t'.
             size = float(t @ t)
             scale = (np.sqrt(1 + self.rho * size) - 1) / (size or 1.0)
             of_t = psi @ t
             psi += scale * symmetric(t, of_t) + scale**2 * (t @ of_t) * np.outer(t, t)
-            left, turned = np.linalg.eigh(psi)
+            left, vectors = np.linalg.eigh(psi)
             good = left > DETERMINED
-            half = turned * np.where(good, np.where(good, left, 1.0) ** -0.25, 0.0)
-            yield basis, order, half + np.outer(scale * t, t @ half)
+            half = vectors * np.where(good, np.where(good, left, 1.0) ** -0.25, 0.0)
+            yield basis, order, turned, half + np.outer(scale * t, t @ half)
 
     @cached_property
-    def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """B_g'A_g B_g and B_g'A_g^2 B_g [clusters, n, n], which are all that contrasts need, and the directions that single
-        clusters determine [directions, n]."""
-        adjusted, twice = np.empty((2, *self.information.shape))
-        determined = [np.zeros((0, len(self._root)))]
-        for cluster, (basis, _, half) in enumerate(self._roots()):
-            reduced = half.T @ basis
-            adjusted[cluster] = reduced.T @ reduced
-            reduced = half @ reduced
-            twice[cluster] = reduced.T @ reduced
+    def _factors(self) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
+        """What contrasts need: A_g B_g and B_g [rank, n] for each cluster, and the directions that single clusters determine
+        [directions, n]. B_g is in the basis of the eigenvectors of J."""
+        factors, determined = [], [np.zeros((0, len(self._root)))]
+        for basis, _, turned, half in self._roots():
+            factors.append(((half @ half.T) @ basis, turned))
             determined.append(determined_by(basis))
-        return adjusted, twice, np.concatenate(determined)
+        return factors, np.concatenate(determined)
 
     def adjusted(self, scores: np.ndarray) -> np.ndarray:
-        """Scores s_g [clusters, n] as CR2 has them: V = M Z'Z M with their matrix Z."""
+        """The scores Z [clusters, n] of CR2, from the raw scores s_g [clusters, n]. Then V = M Z'Z M."""
         result = np.empty_like(scores)
         whitened = self._whitened(scores)
-        for cluster, (basis, order, half) in enumerate(self._roots()):
+        for cluster, (basis, order, _, half) in enumerate(self._roots()):
             first = order[: len(basis)]
             residuals = scipy.linalg.solve_triangular(basis[:, first], whitened[cluster, first], trans="T")
             result[cluster] = basis.T @ (half @ (half.T @ residuals))
         return result @ self._root.T
 
     def with_rho(self, scores: np.ndarray, dispersion: float) -> "Clustered":
-        """With rho estimated from the sums of the residuals of each cluster, whose expected squares under the working model are
-        n_g - |y_g|^2 + rho sum_k N_gk^2, N_gk = [g = k] n_g - y_g'y_k, in units of the dispersion."""
+        """The working model with rho estimated from the sums of the residuals of each cluster.
+
+        Under the working model, the expected square of such a sum is n_g - |y_g|^2 + rho sum_k N_gk^2 with
+        N_gk = [g = k] n_g - y_g'y_k, in units of the dispersion.
+        """
         if not self.constant.any():
             return self
         y = self._constants
@@ -157,87 +173,133 @@ class Clustered:
         moved = self._constants @ directions
         return directions.T @ directions + self.rho * moved.T @ moved
 
-    def satterthwaite(self, contrasts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The `Spread` of each contrast c, [contrasts, n], as two arrays. With P_gh = p_g'Phi p_h, where V = sum_g (p_g'e)^2,
-        df = (trace P)^2 / |P|^2; since p_g = (I - H)_g A_g X~_g M c, P = diag(h_g'h_g) - m m' + rho N N' with
-        N = diag(alpha'm_g) - m y'."""
-        df, share = np.full((2, len(contrasts)), np.nan)
-        adjusted, twice, _ = self._matrices
+    @cached_property
+    def _known(self) -> dict[tuple[bytes, float], np.ndarray]:
+        """The results of `satterthwaite` so far. Several tables have the same contrasts."""
+        return {}
+
+    def satterthwaite(self, contrasts: np.ndarray, enough: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
+        """The `Spread` of each contrast, [contrasts, n], as two arrays, NaN for a contrast of zeros. Degrees of freedom of
+        `enough` or more may be a lower bound that is `enough` too."""
+        keys = [(contrast.tobytes(), enough) for contrast in contrasts]
+        new = {key: contrast for key, contrast in zip(keys, contrasts, strict=True) if key not in self._known}
+        if new:
+            self._known.update(zip(new, self._spreads(np.stack(list(new.values())), enough), strict=True))
+        df, share = np.array([self._known[key] for key in keys]).reshape(-1, 2).T
+        return df, share
+
+    def _spreads(self, contrasts: np.ndarray, enough: float) -> np.ndarray:
+        """The same for contrasts c that are not known yet, [contrasts, 2].
+
+        With V = sum_g (p_g'e)^2 and P_gh = p_g'Phi p_h, df = (trace P)^2 / |P|^2. Since p_g = (I - H)_g A_g X~_g M c,
+        P = diag(h_g'h_g) - m m' + rho N N' with N = diag(alpha'm_g) - m y'.
+        """
+        result = np.full((len(contrasts), 2), np.nan)
         clusters, n = self.information.shape[:2]
-        alpha, y = self.constant @ self._root, self._constants
-        between = np.eye(n) - self.rho * y.T @ y
+        signs, turn = self._between
+        y, alpha = self._constants @ turn, self.constant @ self._root @ turn
         whitened = self._whitened(contrasts)
-        for first in range(0, len(contrasts), AT_ONCE):
-            directions = whitened[first : first + AT_ONCE]
-            moved = (directions @ adjusted.reshape(-1, n).T).reshape(-1, clusters, n)
-            own = ((directions @ twice.reshape(-1, n).T).reshape(moved.shape) @ directions[:, :, None])[:, :, 0]
+        for some in slices(len(contrasts), LARGEST_BLOCK // (clusters * n)):
+            directions = whitened[some]
+            moved, own = np.empty((len(directions), clusters, n)), np.empty((len(directions), clusters))
+            for cluster, (adjusted, basis) in enumerate(self._factors[0]):
+                residuals = adjusted @ directions.T
+                own[:, cluster] = np.einsum("rc,rc->c", residuals, residuals)
+                np.matmul(residuals.T, basis, out=moved[:, cluster])
             zeta = moved @ alpha
-            # P = diag(h_g'h_g + rho zeta^2) - Q - Q', Q = m (m (1 - rho y'y) / 2 + rho diag(zeta) y)'.
-            halves = moved @ (between / 2) + self.rho * zeta[:, :, None] * y
             own += self.rho * zeta**2
+            expected = np.sum(directions**2, axis=1) + self.rho * np.sum((directions @ self._constants.T) ** 2, axis=1)
             for place, direction in enumerate(directions):
                 if not direction.any():
                     continue
-                among = moved[place] @ halves[place].T
-                among = np.diag(own[place]) - among - among.T
-                trace = np.trace(among)
-                df[first + place] = trace**2 / np.sum(among**2) if trace > 0 else 0.0
-                share[first + place] = trace / self._expected(direction[:, None])[0, 0]
-        return df, share
+                # P = diag(h_g'h_g + rho zeta^2) - m q' - q m' with q = m J / 2 + rho diag(zeta) y.
+                m, diagonal = moved[place], own[place]
+                q = m * (signs / 2) + self.rho * zeta[place][:, None] * y
+                itself = 2 * np.einsum("gi,gi->g", m, q)
+                trace = float(np.sum(diagonal - itself))
+                most = float(np.linalg.norm(diagonal) + 2 * np.linalg.norm(m) * np.linalg.norm(q)) ** 2
+                squares = most
+                if trace**2 / enough < most:
+                    # Without many clusters, P itself is as cheap, and more precise.
+                    crossed = 2 * squared_sum(m, q) if clusters > 2 * n else -np.inf
+                    squares = float(diagonal @ (diagonal - 2 * itself)) + crossed
+                if squares < CANCELLED * most:
+                    among = m @ q.T
+                    squares = float(np.sum((np.diag(diagonal) - among - among.T) ** 2))
+                df = trace**2 / squares if trace > 0 else 0.0
+                result[some.start + place] = df, trace / expected[place]
+        return result
 
     def determined_share(self, contrasts: np.ndarray) -> np.ndarray:
-        """How much of the variance of each contrast, [contrasts, n], is that of directions which single clusters determine."""
+        """The share of the variance of each contrast, [contrasts, n], in directions that single clusters determine."""
         whitened = self._whitened(contrasts)
         with np.errstate(invalid="ignore"):
-            return np.sum((whitened @ self._matrices[2].T) ** 2, axis=1) / np.sum(whitened**2, axis=1)
+            return np.sum((whitened @ self._factors[1].T) ** 2, axis=1) / np.sum(whitened**2, axis=1)
 
-    def hotelling(self, contrasts: np.ndarray) -> Spread:
-        """Of the CR2 covariance matrix of q independent contrasts, [q, n]: the degrees of freedom eta of the Wishart distribution
-        whose entries have, in sum, the variances that theirs have under the working model (AHT, Pustejovsky & Tipton 2018:
-        their HTZ). With a Wald statistic Q from CR2, (eta - q + 1) / (eta q) Q is compared with F(q, eta - q + 1)."""
-        directions = self._whitened(contrasts).T
-        # Such that they are uncorrelated, with variance 1, under the working model.
-        directions = directions @ np.linalg.inv(np.linalg.cholesky(self._expected(directions))).T
+    def hotelling(self, contrasts: np.ndarray, enough: float = np.inf) -> Spread:
+        """The degrees of freedom eta of a joint test of q independent contrasts, [q, n]. If they are `enough` or more, they may
+        be a lower bound that is `enough` too.
+
+        eta belongs to a Wishart distribution. The variances of its entries have the same sum as the variances of the entries
+        of the CR2 covariance matrix under the working model (AHT, Pustejovsky & Tipton 2018: their HTZ). With a Wald statistic
+        Q from CR2, (eta - q + 1) / (eta q) Q is compared with F(q, eta - q + 1).
+        """
         (clusters, n), q = self.information.shape[:2], len(contrasts)
-        adjusted, twice, _ = self._matrices
-        # T_gh = [g = h] own_g - G_gh - R_gh, G_gh = m_g'J m_h, J = I - rho sum_k y_k y_k',
-        # R_gh = rho (zeta_g (y_g'm_h) + (m_g'y_h) zeta_h'); what is summed is trace(T_gh)^2 + trace(T_gh T_gh).
-        # All of it along the eigenvectors of J.
-        rho = self.rho
-        signs, turn = np.linalg.eigh(np.eye(n) - rho * self._constants.T @ self._constants)
+        if q == 1:
+            df, share = (float(value[0]) for value in self.satterthwaite(contrasts, enough))
+            return Spread(df / max(share, ABSENT) ** 2, share)
+        directions = self._whitened(contrasts).T
+        # Under the working model, these directions are uncorrelated with variance 1.
+        directions = directions @ np.linalg.inv(np.linalg.cholesky(self._expected(directions))).T
+        # T_gh = [g = h] own_g - G_gh - R_gh, G_gh = m_g'J m_h, R_gh = rho (zeta_g (y_g'm_h) + (m_g'y_h) zeta_h').
+        # G_gh + R_gh = m_g'h_h + h_g'm_h with h = J m / 2 + rho y zeta'. The sum is over trace(T_gh)^2 + trace(T_gh T_gh).
+        # All vectors are in the basis of the eigenvectors of J.
+        rho, (signs, turn) = self.rho, self._between
         y, alpha = self._constants @ turn, self.constant @ self._root @ turn
-        moved, own = np.empty((clusters, q, n)), np.empty((clusters, q, q))
-        for some in slices(clusters):
-            of_some = adjusted[some].reshape(-1, n) @ directions
-            np.matmul(of_some.reshape(-1, n, q).transpose(0, 2, 1), turn, out=moved[some])
-            np.matmul(directions.T, (twice[some].reshape(-1, n) @ directions).reshape(-1, n, q), out=own[some])
-        zeta = moved @ alpha
-        own += rho * np.einsum("gs,gt->gst", zeta, zeta)
-        traces, diagonal = np.diag(np.einsum("gss->g", own)).copy(), np.empty_like(own)
-        total = np.einsum("gst,gts->", own, own)
-        by_zeta = np.empty((clusters, clusters))
-        for some in slices(clusters):
+        moved, halves = (np.empty((clusters, q, n)) for _ in range(2))
+        zeta, traces, expected, total = np.empty((clusters, q)), np.zeros((clusters, clusters)), np.zeros((q, q)), 0.0
+        for cluster, (adjusted, basis) in enumerate(self._factors[0]):
+            residuals = adjusted @ directions
+            m = np.matmul(residuals.T, basis, out=moved[cluster])
+            zeta[cluster] = m @ alpha
+            halves[cluster] = m * (signs / 2) + rho * np.outer(zeta[cluster], y[cluster])
+            own = residuals.T @ residuals + rho * np.outer(zeta[cluster], zeta[cluster])
+            crossed = m @ halves[cluster].T
+            crossed += crossed.T.copy()
+            expected += own - crossed
+            total += float(np.sum(own * (own - 2 * crossed)))
+            traces[cluster, cluster] = np.trace(own)
+        share = float(np.linalg.eigvalsh(expected)[0])
+        among = moved.reshape(clusters, -1) @ halves.reshape(clusters, -1).T
+        total += float(np.sum((traces - among - among.T) ** 2))
+        if np.isfinite(enough):
+            # trace(T_gh T_gh) is at most the sum of the squares of T_gh.
+            squares = 2 * squared_sum(moved.reshape(-1, n), halves.reshape(-1, n))
+            bound = total + squares
+            if bound > CANCELLED * squares and q * (q + 1) >= enough * bound:
+                return Spread(q * (q + 1) / bound, share)
+        del halves
+        for some in slices(clusters, AT_ONCE) if rho else ():
             weighted = moved[some] * signs
-            traces[some] -= weighted.reshape(-1, q * n) @ moved.reshape(clusters, -1).T
-            of_others = (moved.reshape(-1, n) @ y[some].T).reshape(clusters, q, -1)  # y_g'm_h, [h, q, g]
-            of_these = np.matmul(moved[some], y.T)  # y_h'm_g, [g, q, h]
-            by_zeta[some] = np.einsum("hqg,gq->gh", of_others, zeta[some])
-            both = np.einsum("hqg,gqh->gh", of_others, of_these) * (zeta[some] @ zeta.T)
-            total += 2 * rho**2 * float(np.sum(by_zeta[some] ** 2 + both))
-            left = np.matmul(of_others.transpose(2, 0, 1), weighted)  # J m_g (m_h'y_g), [g, h, n]
+            of_others = (y[some] @ moved.reshape(-1, n).T).reshape(-1, clusters, q)  # y_g'm_h, [g, h, q]
+            of_these = np.matmul(y, moved[some].transpose(0, 2, 1))  # y_h'm_g, [g, h, q]
+            by_zeta = np.matmul(of_others, zeta[some][:, :, None])
+            both = np.einsum("ghq,ghq->gh", of_others, of_these) * (zeta[some] @ zeta.T)
+            total += 2 * rho**2 * float(np.sum(by_zeta**2) + np.sum(both))
+            left = np.matmul(of_others, weighted)  # J m_g (m_h'y_g), [g, h, n]
             total += 4 * rho * float(np.einsum("ghi,hgi->", left, np.matmul(zeta[some], moved)))
-            itself = np.einsum("gqg->gq", of_these[:, :, some])
-            crossed = zeta[some][:, :, None] * itself[:, None]
-            diagonal[some] = np.matmul(moved[some], weighted.transpose(0, 2, 1))
-            diagonal[some] += rho * (crossed + crossed.transpose(0, 2, 1))
-        traces -= rho * (by_zeta + by_zeta.T)
-        total += np.sum(traces**2) - 2 * np.einsum("gst,gts->", own, diagonal) + squared_traces(moved, signs)
-        share = float(np.linalg.eigvalsh((own - diagonal).sum(0))[0])
-        return Spread(q * (q + 1) / float(total), share)
+        return Spread(q * (q + 1) / (total + squared_traces(moved, signs)), share)
 
 
-def slices(size: int) -> Iterator[slice]:
-    return (slice(first, first + AT_ONCE) for first in range(0, size, AT_ONCE))
+def slices(size: int, at_once: int) -> Iterator[slice]:
+    step = max(1, at_once)
+    return (slice(first, first + step) for first in range(0, size, step))
+
+
+def squared_sum(first: np.ndarray, second: np.ndarray) -> float:
+    """Half the squared norm of first second' + second first', for two matrices [rows, n]."""
+    crossed = first.T @ second
+    return float(np.vdot(first.T @ first, second.T @ second) + np.einsum("ij,ji->", crossed, crossed))
 
 
 def symmetric(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -248,7 +310,7 @@ def symmetric(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 def determined_by(basis: np.ndarray) -> np.ndarray:
     """The directions [directions, n] that a cluster determines alone: eigenvectors of C_g = B_g'B_g with eigenvalue 1."""
     try:
-        # Most clusters determine none, which this tells at a tenth of the cost.
+        # Most clusters determine no direction. This check costs a tenth of the eigenvectors.
         np.linalg.cholesky((1 - DETERMINED) * np.eye(len(basis)) - basis @ basis.T)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(basis.T @ basis)
@@ -257,8 +319,11 @@ def determined_by(basis: np.ndarray) -> np.ndarray:
 
 
 def squared_traces(turned: np.ndarray, signs: np.ndarray) -> float:
-    """The sum of trace(G_gh G_gh) over pairs of clusters, G_gh = F_g diag(signs) F_h', of F = `turned` [clusters, q, n]: by pairs
-    of the q columns, as there are more clusters, and by tiles, as a matrix of all of these pairs would not fit into memory."""
+    """The sum of trace(G_gh G_gh) over pairs of clusters, with G_gh = F_g diag(signs) F_h' and F = `turned` [clusters, q, n].
+
+    It is summed over pairs of the q contrasts, because there are more clusters. It is summed in tiles, because a matrix of all
+    pairs would not fit into memory.
+    """
     clusters, q, n = turned.shape
     plain = turned.reshape(clusters, -1)
     step = max(1, int(TILE**0.5 / n))

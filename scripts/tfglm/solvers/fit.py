@@ -1,4 +1,4 @@
-"""A fit, from its first pass over the rows to its summary: prepare, start, solve, certify, describe."""
+"""Fit a model, from the first pass over the rows to the summary."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,23 +8,20 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import together
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import absorbed_fit, elastic_net, firth, newton, online, origin, path, power, profile, shape, theta
-from tfglm.solvers.across import solve_across
+from tfglm.solvers import elastic_net, firth, newton, online, origin, path, profile, shape, smooth
+from tfglm.solvers.absorbed import AbsorbedObjective
 from tfglm.solvers.certificate import certify
-from tfglm.solvers.describe import describe
+from tfglm.solvers.classes import ClassesObjective
+from tfglm.solvers.covariance import estimates, without_errors
+from tfglm.solvers.firth import FirthObjective
 from tfglm.solvers.fitted import Fitted
-from tfglm.solvers.inference import estimates, with_errors, without_errors
-from tfglm.solvers.likelihood_ratio import likelihood_ratios
-from tfglm.solvers.prepare import by_coefficient, count, null_model, prepare
-from tfglm.solvers.problem import Solution
+from tfglm.solvers.likelihood_ratio import likelihood_ratios, penalised_likelihood_ratios
+from tfglm.solvers.objective import Counted, Objective, Solution
+from tfglm.solvers.plain import PlainObjective
+from tfglm.solvers.report import report
 from tfglm.solvers.run import Run
-from tfglm.solvers.start import begin
-
-SHAPES = {
-    "theta": shape.Method(theta.begin, theta.given_means),
-    "power": shape.Method(power.begin, power.given_means),
-}
-"""How the shapes of families are estimated, by their names."""
+from tfglm.solvers.separation import solve_across
+from tfglm.solvers.smooth import SmoothObjective
 
 
 def fit(
@@ -37,11 +34,11 @@ def fit(
     workload
         The design and the rows.
     run
-        Who sums over the rows, the solver and its settings, and who hears how far it is.
+        The executor, the solver with its settings, and the reporter.
     held_out
         The rows that decide when an online solver stops, and which penalty of a path is chosen.
     rows_of_errors
-        Those that the workload has collapsed, if it does not have their clusters: standard errors are summed over them.
+        The rows before collapsing, if the collapsed rows lack their clusters. Standard errors are summed over these rows.
 
     Returns
     -------
@@ -50,94 +47,90 @@ def fit(
     Raises
     ------
     UserError
-        If the family cannot have the responses, if terms separate all of them, or if the solver goes astray.
+        If the family cannot have the responses, if the terms separate all rows, or if the solver fails.
     """
-    design, as_asked = workload.design, workload
-    estimated = None
-    if not design.distribution.shape_is_known:
-        estimated = with_shape(workload, run)
-        known = {estimated.name: estimated.value}
-        workload = workload.with_design(design.as_fitted(known))
-        # Of its own design: rows that are kept back are never collapsed.
-        held_out = held_out and held_out.with_design(held_out.design.as_fitted(known))
-        design = workload.design
-    # 1. Prepare: count the rows, leave out separated ones, hold at zero what the formula makes redundant.
-    counts = count(workload, run.executor)
-    run.reporter.tell(f"{counts['rows']:,.0f} training rows, {design.size:,} coefficients with all levels")
-    plain, (workload, centred) = workload, origin.centred(workload, run.executor, counts)
-    used = workload.design
-    if design.absorbed:
-        fitted = absorbed_fit.fit(workload, run, centred)
-        fitted = replace(fitted, responses=by_coefficient(design, counts, "response"))
-        return origin.from_zero(fitted, design, used)
-    held_out = rows_held_out(design, run.settings, held_out)
-    if held_out and workload is not plain:
-        held_out = held_out.with_design(replace(held_out.design, origin=used.origin, offset=used.offset))
-    problem = prepare(workload, run, centred)
-    if workload is not plain and design.constant is None:
-        problem = replace(problem, null_loss=null_model(plain, run.executor, counts)[1])
-    # 2. Start: at the null model, near the optimum of a sample, or where an online solver has ended.
-    start = begin(problem, partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
-    # 3. Solve; if terms separate rows together, without these rows.
+    # 1. Estimate the shape of the family, if it is not known; from here on the shape is fixed.
+    as_asked, estimated = workload, None
+    if not workload.design.distribution.shape_is_known:
+        estimated = shape_of(workload, run)
+        workload, held_out = with_shape(workload, estimated), held_out and with_shape(held_out, estimated)
+    design = workload.design
+    # 2. Choose the objective: count the rows, drop separated rows, and hold redundant coefficients at zero.
+    objective = objective_of(workload, run)
+    run.reporter.tell(
+        f"{objective.counted.as_asked['rows']:,.0f} training rows, {design.size:,} coefficients with all levels"
+    )
+    held_out = rows_held_out(design, run.settings, held_out and origin.counted_alike(held_out, objective.counted))
+    # 3. Begin at the null model, at the optimum of a sample, or at the result of an online solver.
+    start = objective.begin(partial(online.solve, held_out=held_out) if run.settings.online_solver else None)
+    # 4. Solve. If several terms separate rows together, solve again without these rows.
     solution = solve_across(start, partial(solve, held_out=held_out))
-    fitted, tests = estimates(solution, counts), []
-
-    # Theta of the negative binomial is estimated anew in each smaller model, as R's anova does of two such fits.
-    theta_is_free = estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
-
-    def fit_without(term: str) -> Solution:
-        # Without the constant the origin is part of the model.
-        of_term, of_counts = (workload, centred) if design.constant is not None else (plain, counts)
-        of_term = of_term.with_design(together(of_term.design))
-        if theta_is_free:
-            asked = as_asked.with_design(together(as_asked.design))
-            less = with_shape(asked, run, term)
-            of_term = asked.with_design(asked.design.as_fitted({less.name: less.value}))
-            of_counts = count(of_term, run.executor)
-        return solve_across(begin(prepare(of_term, run, of_counts, term)), newton.solve)
-
-    # 4. Certify: how far the estimates can be from the maximum, and how far that is from the truth.
-    if solution.has_covariance and not solution.path:
+    fitted, has_errors = estimates(solution), solution.has_covariance and not solution.path
+    # 5. Certify: bound the distance of the estimates from the maximum.
+    if has_errors:
         solution = replace(solution, certificate=certify(solution, fitted))
+    # 6. Compute standard errors, likelihood ratio tests and profile intervals.
+    of_rows, moved = over_rows(solution, rows_of_errors), origin.shift(solution.objective, fitted)
+    tests, intervals = [], []
     if not solution.converged:
         fitted = without_errors(fitted)
-    elif solution.has_covariance and not solution.path:
-        fitted = with_errors(fitted, over_rows(solution, rows_of_errors))
-        tests = (
-            firth.likelihood_ratios(solution)
-            if design.firth
-            else likelihood_ratios(solution, fit_without, shapes=0 if estimated is None else 1)
+    elif has_errors:
+        fitted = of_rows.objective.with_errors(fitted, of_rows)
+        # Theta is re-estimated in each smaller model, as R's anova does for two negative binomial fits.
+        theta_is_free = (
+            estimated is not None and design.distribution.dispersion_known and design.std_errors == "classical"
         )
-    has_profiles = solution.has_covariance and solution.converged
-    profiles = profile.intervals(solution, fitted, theta_is_free) if has_profiles else []
-    # 5. Describe.
-    summary = describe(over_rows(solution, rows_of_errors), fitted, counts, tests, estimated)
-    moved = origin.from_zero(fitted, design, used, solution.problem)
+        less = partial(without, solution.objective, as_asked if theta_is_free else None)
+        tests = penalised_likelihood_ratios(solution) if design.firth else likelihood_ratios(solution, less, estimated)
+        intervals = profile.intervals(solution, fitted, moved, theta_is_free)
+    # 7. Report.
+    summary = report(of_rows, fitted, tests, estimated)
     if design.profile:
-        summary["profile"] = origin.profiles_from_zero(profiles, design, fitted, moved) if profiles else []
-    return replace(moved, summary=summary)
+        summary["profile"] = intervals
+    return replace(
+        fitted,
+        coefficients=fitted.coefficients + moved,
+        path_coefficients=fitted.path_coefficients + moved,
+        summary=summary,
+    )
 
 
-def over_rows(solution: Solution, rows: Workload | None) -> Solution:
-    """The solution with the rows that are collapsed in its own; the same without any."""
-    if rows is None:
-        return solution
-    problem = solution.problem
-    return replace(solution, problem=replace(problem, workload=rows.as_in(problem.workload)))
+def objective_of(workload: Workload, run: Run, without: str | None = None) -> Objective:
+    """Choose the objective of a fit of the workload's design, in the model `without` a term if one is named.
 
+    Raises
+    ------
+    UserError
+        For responses that the family cannot have.
 
-def with_shape(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
-    """The estimate of the shape of the family, in the model `without` a term if one is named."""
-    solve_again = partial(solve_across, solve=newton.solve)
-    first = solve_again(begin(prepare(workload, run, count(workload, run.executor), without)))
-    return shape.estimate(first, SHAPES[workload.design.distribution.shape_name], solve_again)
+    Examples
+    --------
+    Two carriers have ten flights each; three and six are late. In the null model all have the probability 0.45:
+
+    >>> objective = objective_of(workload, Run(LocalExecutor()))
+    >>> objective.free_count
+    2
+    >>> start = objective.begin().point
+    >>> round(objective.value(start), 4), round(-9 * math.log(0.45) - 11 * math.log(0.55), 4)
+    (13.7628, 13.7628)
+    """
+    design, counted = workload.design, origin.counted(workload, run.executor)
+    if design.absorbed:
+        return AbsorbedObjective.of(counted, run)
+    kind: type[PlainObjective] = (
+        FirthObjective if design.firth else SmoothObjective if design.smooths else PlainObjective
+    )
+    kind = ClassesObjective if design.equations else kind
+    return kind.of(counted, run, without)
 
 
 def solve(start: Solution, held_out: Workload | None) -> Solution:
-    """What the solver comes to that the model needs; after an online solver alone, only how far it is from there."""
-    design = start.problem.design
+    """Solve with the method that the model needs. After an online solver alone, only measure the distance to the maximum."""
+    design = start.objective.design
     if design.firth:
         return firth.solve(start)
+    if design.smooths:
+        return smooth.solve(start)
     if design.path:
         return path.solve(start, design.path, held_out)
     if design.l1:
@@ -145,8 +138,42 @@ def solve(start: Solution, held_out: Workload | None) -> Solution:
     return newton.solve(start)
 
 
+def shape_of(workload: Workload, run: Run, without: str | None = None) -> shape.Shape:
+    """The estimate of the shape of the family. `without` names a term to leave out."""
+    solve_again = partial(solve_across, solve=newton.solve)
+    return shape.estimate(solve_again(objective_of(workload, run, without).begin()), solve_again)
+
+
+def with_shape(rows: Workload, estimated: shape.Shape) -> Workload:
+    """The rows with a design in which the shape of the family is fixed."""
+    return rows.with_design(rows.design.as_fitted({estimated.name: estimated.value}))
+
+
+def without(objective: Objective, theta_anew: Workload | None, term: str) -> Solution:
+    """The fit without a term. With rows `theta_anew`, theta is re-estimated over them."""
+    assert isinstance(objective, PlainObjective)
+    run, counted = objective.run, objective.counted
+    if theta_anew:
+        rows = theta_anew.with_design(together(theta_anew.design))
+        return solve_across(objective_of(with_shape(rows, shape_of(rows, run, term)), run, term).begin(), newton.solve)
+    if counted.asked.constant is None:
+        # Without a constant column, the origin of the responses is part of the model.
+        counted = Counted(counted.workload.with_design(counted.asked), counted.as_asked, *counted[2:])
+    design = together(counted.workload.design)
+    counted = counted._replace(workload=counted.workload.with_design(design), asked=design)
+    return solve_across(type(objective).of(counted, run, term).begin(), newton.solve)
+
+
+def over_rows(solution: Solution, rows: Workload | None) -> Solution:
+    """The solution over the uncollapsed `rows`; the same solution if there are none."""
+    if rows is None:
+        return solution
+    objective = solution.objective
+    return replace(solution, objective=replace(objective, workload=rows.as_in(objective.workload)))
+
+
 def rows_held_out(design: Design, settings: SolverConfig, held_out: Workload | None) -> Workload | None:
-    """None if there are none. Raises UserError if they are needed then."""
+    """The held-out rows; None if there are none. Raises UserError if the settings need them."""
     if held_out and held_out.rows:
         return held_out
     needs = {

@@ -16,18 +16,18 @@ from tfglm.solvers import serial
 from tfglm.solvers.clustered import Clustered
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
-"""What a coefficient is in the fit. REFERENCE and ALIASED are held at 0 there, SEPARATED has no finite estimate, EMPTY no
-rows once the rows of separated groups have left the likelihood."""
+"""The status of a coefficient. REFERENCE and ALIASED coefficients are held at 0. SEPARATED coefficients have no finite estimate.
+EMPTY coefficients have no rows after the rows of separated groups are dropped."""
 
 CHUNK = 512
-"""Rows of a transformation that are worked on at once."""
+"""Rows of a transformation in a chunk of the computation."""
 
 THREADS = 2
-"""To make the variances of many rows, which are the same bit for bit for any number."""
+"""Threads that compute the variances of many rows. The results are the same bit for bit for any number."""
 
 
 class Variances(NamedTuple):
-    """Of the rows of a transformation, [rows]: as asked for in the config, and classical."""
+    """Variances of the rows of a transformation, [rows]: `chosen` as in the config, and classical."""
 
     chosen: np.ndarray
     classical: np.ndarray
@@ -37,26 +37,31 @@ class Variances(NamedTuple):
 class Fitted:
     """Estimates and covariance on the scale of the fit (numbers centred and scaled as in the design).
 
-    Shapes, with p coefficients, of which q dense and m eliminated ones are free:
-    `coefficients`, `status`, `rows`, `responses` (sum of the response by group; of all rows for terms without groups) [p];
-    `dense` [q] and `eliminated` [m], positions of the free ones; `schur_inverse` [q, q]; `loadings` = B D^-1 [q, m];
-    `diagonal` = D [m]; `null_vectors` [directions that change no prediction, p]. The classical covariance is dispersion *
-    the inverse information matrix I^-1, and `correction` times that if the family's variance is not believed. Robust ones are
-    `correction` * I^-1 M I^-1: M is given by `meat_dense` [q, q],
-    `meat_mixed` [q, m] and `meat_diagonal` [m], or as Z'Z by `scores` = Z [clusters, q + m]. If these are CR2's
-    (solvers.clustered), there is what its degrees of freedom need: `cluster_information`, the lower triangle of the information
-    matrix of each cluster [clusters, (q + m) (q + m + 1) / 2], `cluster_design`, the same of a linear regression, in which rows
-    weigh 1 on average, `cluster_constant` [q + m] and `cluster_rho`. Clusters of several
-    columns have their rows in Z one after the other: `score_columns` says of which column they are, -1 for those of rows that
-    agree in several, and `score_signs` whether they are added or subtracted [clusters]. With `lags` above 0 the rows of Z are
-    those of dates, one after the other, and Z'KZ takes the place of Z'Z, with the Bartlett weights K (solvers.serial).
+    There are p coefficients; q dense and m eliminated coefficients are free.
 
-    `separating` [directions, p] are those that separate rows across terms: the first moves all of these rows, the others with
-    `null_vectors` span all directions that change no prediction for the rows of the likelihood. `separated_rows` [rows, others]
-    is how the others move each separated row towards its response, rows that are alike once.
+    - `coefficients`, `status` and `rows` are [p]. `responses` [p] sums the response by group; for terms without groups, over
+      all rows.
+    - `dense` [q] and `eliminated` [m] are the positions of the free coefficients. The blocks of the information matrix I are
+      `schur_inverse` [q, q], `loadings` = B D^-1 [q, m] and `diagonal` = D [m].
+    - `null_vectors` [directions, p] are directions that change no prediction.
+    - The classical covariance is dispersion * I^-1. The quasi covariance is `correction` times the classical covariance.
+    - The robust covariance is `correction` * I^-1 M I^-1. M has the blocks `meat_dense` [q, q], `meat_mixed` [q, m] and
+      `meat_diagonal` [m]. By cluster, M = Z'Z with `scores` = Z [clusters, q + m].
+    - CR2 (solvers.clustered) needs five more arrays. `cluster_scores` [clusters, q + m] are Z before the adjustment.
+      `cluster_information` is the lower triangle of
+      the information matrix of each cluster [clusters, (q + m) (q + m + 1) / 2]. `cluster_design` is the same for a linear
+      regression whose rows have a mean weight of 1. `cluster_constant` [q + m] and `cluster_rho` define the working model.
+    - Clusters of several columns follow each other in Z. `score_columns` [clusters] is the number of their column, -1 for rows
+      that agree in several columns. `score_signs` [clusters] is 1 for clusters that are added, -1 for subtracted clusters.
+    - With `lags` above 0, each row of Z is a date, in order of time. M is then Z'KZ, with Bartlett weights K (solvers.serial).
+    - `separating` [directions, p] are the directions that separate rows across terms. The first direction moves all separated
+      rows. The others and `null_vectors` span all directions that change no prediction for the rows of the likelihood.
+    - `separated_rows` [rows, others] says how far the other directions move each separated row towards its response. Equal
+      rows appear once.
+    - `path_coefficients` [penalties, p] are the coefficients for all penalties of a path, `path_penalties`.
 
-    A penalised fit has the blocks of I + penalty; their inverse is the posterior covariance. Without standard errors, as of an
-    online fit or a lasso, the dispersion is NaN. `path_coefficients` [penalties, p] are those of all penalties of a path.
+    The blocks of a penalised fit are those of I + penalty; its inverse is the posterior covariance. The dispersion is NaN if
+    there are no standard errors, for example after an online solver or a lasso.
     """
 
     coefficients: np.ndarray
@@ -75,6 +80,7 @@ class Fitted:
     meat_mixed: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     meat_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_scores: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_information: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_design: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     cluster_constant: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -89,7 +95,7 @@ class Fitted:
     summary: dict = field(default_factory=dict)
 
     def reported(self, design: Design) -> "Fitted":
-        """Without the coefficients of absorbed factors, which have no covariance."""
+        """The fit without the coefficients of absorbed factors, which have no covariance."""
         if not design.absorbed:
             return self
         shown = slice(0, design.reported_size)
@@ -97,8 +103,10 @@ class Fitted:
         return replace(self, **by_term, separating=self.separating[:, shown])
 
     def solved(self, dense: np.ndarray, eliminated: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The inverse information matrix times the rows of a transformation, given as [rows, q] and [rows, m]; without ever
-        making it: blockdiag(0, D^-1) + U S^-1 U' with U = [I; -loadings']."""
+        """The rows of a transformation, [rows, q] and [rows, m], times the inverse information matrix.
+
+        The inverse is blockdiag(0, D^-1) + U S^-1 U' with U = [I; -loadings']. It is never built.
+        """
         on_dense = (dense - eliminated @ self.loadings.T) @ self.schur_inverse
         return on_dense, eliminated / self.diagonal - on_dense @ self.loadings
 
@@ -124,25 +132,28 @@ class Fitted:
 
     @cached_property
     def clustered(self) -> Clustered | None:
-        """What knows the degrees of freedom of CR2; None if the standard errors are of another kind."""
+        """The matrices behind the degrees of freedom of CR2; None for other standard errors."""
         if not len(self.cluster_information):
             return None
         return Clustered(square(self.cluster_information), self.cluster_constant, float(self.cluster_rho))
 
     @cached_property
-    def of_design(self) -> Clustered | None:
-        """The same of a linear regression on the same columns, clusters and prior weights, half of whose variance the rows of a
-        cluster share: no response has a part in it. It says which tests by cluster there are."""
+    def design_clustered(self) -> Clustered | None:
+        """The same for a linear regression on the same columns, clusters and prior weights, with rho = 1.
+
+        The rows of a cluster then share half of the variance. The response does not enter. The result decides which tests by
+        cluster are reported.
+        """
         if self.clustered is None or not len(self.cluster_design):
             return self.clustered
         return Clustered(square(self.cluster_design), self.cluster_constant, 1.0)
 
     def estimable(self, rows: np.ndarray) -> np.ndarray:
-        """Which combinations of the coefficients [rows, p] are the same along every direction that changes no prediction for the
-        rows of the likelihood, [rows].
+        """Which combinations of the coefficients [rows, p] can be estimated, [rows].
 
-        The largest entry of a direction is about 1 and its rounding errors are far below NEGLIGIBLE, which is why they are
-        compared with the largest weight of the combination, not with those that meet them.
+        A combination is estimable if it is constant along every direction that changes no prediction for the rows of the
+        likelihood. The largest entry of a direction is about 1, and its rounding errors are far below NEGLIGIBLE. So they are
+        compared with the largest weight of the combination.
         """
         largest = np.abs(rows).max(axis=1, initial=0.0)
         along = np.abs(rows @ np.vstack([self.null_vectors, *self.separating[1:]]).T)
@@ -153,9 +164,12 @@ class Fitted:
         return np.hstack([transform[:, self.dense].toarray(), transform[:, self.eliminated].toarray()])
 
     def effective_clusters(self, transform: scipy.sparse.csr_array) -> np.ndarray:
-        """3 (sum z^2)^2 / sum z^4, [rows], of what each cluster adds to the error of a row of a transformation, and no more than
-        the number of clusters less 1. Of several columns it is that of the column with the fewest; of dates that are alike if
-        they are close to each other, of as many independent ones (`serial.degrees_of_freedom`)."""
+        """The effective number of clusters for each row of a transformation, [rows].
+
+        It is 3 (sum z^2)^2 / sum z^4, at most the number of clusters less 1. z is the contribution of a cluster to the error.
+        Clusters of several columns use the column with the smallest result. Correlated dates count as fewer independent dates
+        (`serial.degrees_of_freedom`).
+        """
         parts = []
         for rows in chunks(transform.shape[0]):
             dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
@@ -166,19 +180,19 @@ class Fitted:
 
     @property
     def columns_of_scores(self) -> list[np.ndarray]:
-        """The places of the clusters of each column in `scores`."""
+        """The positions in `scores` of the clusters of each column."""
         if not len(self.score_columns):
             return [np.arange(len(self.scores))]
         return [np.flatnonzero(self.score_columns == column) for column in range(self.score_columns.max() + 1)]
 
     @property
     def cluster_count(self) -> int:
-        """The clusters, or dates; of several columns those of the column with the fewest."""
+        """The number of clusters or dates. With several columns, the smallest number."""
         return min(map(len, self.columns_of_scores))
 
     def unscaled_variances(self, transform: scipy.sparse.csr_array) -> np.ndarray:
-        """The diagonal of T I^-1 T', [rows]: the classical variances but for the dispersion. Of a penalised fit that of
-        T (I + penalty)^-1 T'."""
+        """The classical variances divided by the dispersion: the diagonal of T I^-1 T', [rows]. For a penalised fit it is the
+        diagonal of T (I + penalty)^-1 T'."""
         parts = []
         for rows in chunks(transform.shape[0]):
             dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
@@ -186,9 +200,9 @@ class Fitted:
         return np.concatenate(parts)
 
     def variances(self, transform: scipy.sparse.csr_array) -> Variances:
-        """The diagonals of T V T' for the covariance asked for and the classical one. NaN for a variance by clusters of several
-        columns that is not positive."""
-        # The first, by itself, makes what all share.
+        """The diagonals of T V T' for the chosen and the classical covariance. With clusters of several columns, a variance that
+        is not positive is NaN."""
+        # The first chunk runs alone, because it fills the caches that all threads use.
         first, *others = (transform[rows] for rows in chunks(transform.shape[0]))
         parts = [self._variances(first)]
         with ThreadPoolExecutor(THREADS) as threads:
@@ -201,7 +215,7 @@ class Fitted:
         classical = self.dispersion * self._unscaled(reduced, on_dense, sparse)
         if not self.is_robust:
             return Variances(self.correction * classical, classical)
-        # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, of which few entries are not zero.
+        # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, which has few nonzero entries.
         if len(self.scores):
             on_clusters = serial.windows(self._by_cluster(on_dense, sparse), self.lags)
             if len(self.score_signs):
@@ -219,19 +233,19 @@ class Fitted:
         return Variances(self.correction * robust, classical)
 
     def _unscaled(self, reduced: np.ndarray, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
-        """The diagonal of T I^-1 T' by the parts of T that `_on_dense` makes."""
+        """The diagonal of T I^-1 T', from the parts of T that `_on_dense` returns."""
         diagonal = np.einsum("ij,ij->i", on_dense, reduced)
         return diagonal + sparse.power(2) @ (1.0 / self.diagonal) if len(self.diagonal) else diagonal
 
     def _on_dense(self, dense: np.ndarray, sparse: scipy.sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-        """The dense part of rows of a transformation less what the eliminated part has of it, and that times S^-1."""
-        # Of few columns: SciPy copies what it multiplies.
+        """The reduced part T_dense - T_eliminated loadings' of rows of a transformation, and this part times S^-1."""
+        # SciPy copies what it multiplies, so only the used columns are passed.
         used = np.unique(sparse.indices)
         reduced = dense - sparse[:, used] @ self.loadings[:, used].T
         return reduced, reduced @ self.schur_inverse
 
     def _alone(self, sparse: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-        """The eliminated part of rows of a transformation, times D^-1."""
+        """The eliminated part of rows of a transformation times D^-1."""
         return sparse @ scipy.sparse.diags_array(1.0 / self.diagonal)
 
     def _by_cluster(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
@@ -256,12 +270,16 @@ class Fitted:
 
 
 def square(triangles: np.ndarray) -> np.ndarray:
-    """Symmetric matrices [matrices, n, n] by their lower triangles."""
+    """Build symmetric matrices [matrices, n, n] from their lower triangles [matrices, n (n + 1) / 2].
+
+    >>> square(np.array([[1.0, 2.0, 3.0]])).tolist()
+    [[[1.0, 2.0], [2.0, 3.0]]]
+    """
     size = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
-    matrices = np.zeros((len(triangles), size, size))
+    places = np.zeros((size, size), int)
     rows, columns = np.tril_indices(size)
-    matrices[:, rows, columns] = matrices[:, columns, rows] = triangles
-    return matrices
+    places[rows, columns] = places[columns, rows] = np.arange(triangles.shape[1])
+    return triangles[:, places]
 
 
 def chunks(rows: int) -> Iterator[slice]:

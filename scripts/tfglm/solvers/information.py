@@ -1,11 +1,11 @@
 """The information matrix in blocks, with the largest part eliminated.
 
-The block of X'WX that belongs to one part with groups is diagonal. With the dense part a (all other coefficients) and the
-eliminated part b,
+The block of X'WX for a part with groups is diagonal. The largest such part is eliminated; all other coefficients are dense. The
+blocks are A (dense), D (eliminated) and B (between them):
 
-    X'WX = [[A, B], [B', D]],   S = A - B D^-1 B',   (X'WX)^-1 = blockdiag(0, D^-1) + U S^-1 U',   U = [I; -D^-1 B'],
+    X'WX = [[A, B], [B', D]],   S = A - B D^-1 B',   (X'WX)^-1 = blockdiag(0, D^-1) + U S^-1 U',   U = [I; -D^-1 B'].
 
-so that only S, as wide as the dense part, is ever factored (docs/statistics.md: Covariance).
+So only S, as wide as the dense part, is factored (docs/statistics.md: Covariance).
 """
 
 from collections.abc import Collection
@@ -24,16 +24,15 @@ from tfglm.engine.parts import eliminated_part, nesting, pairs
 from tfglm.engine.passes import Sums
 
 ALIASED_BELOW = 1e-10
-"""Scaled pivot, 1 - R^2 on the columns before: an exact alias was measured at 3e-16, flight distance given its ends at 3e-5.
-Whether a column of so small a pivot is redundant, the rows tell (solvers.start)."""
+"""Scaled pivot (1 - R^2 in a regression on the columns before) below which a column may be redundant. The rows then decide
+(solvers.plain). An exact alias was measured at 3e-16, and flight distance given its ends at 3e-5."""
 
 
 STRIP, CHUNK = 128, 2048
-"""Rows of S that are made at once, and columns of B that are multiplied: what is made of them on the way stays in the processor's
-cache."""
+"""Rows of S and columns of B in a block of the computation. Such blocks fit into the processor's cache."""
 
 THREADS = 2
-"""To make S, while the workers wait. It is the same bit for bit for any number."""
+"""Threads that compute S while the workers wait. The result is the same bit for bit for any number."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Blocks:
     d: np.ndarray
 
     def restrict(self, free: np.ndarray) -> "Blocks":
-        """Only the coefficients that are free (a boolean for each); the others are held where they are."""
+        """The blocks of the `free` coefficients [p] only; the others do not move."""
         rows, columns = free[self.dense], free[self.eliminated]
         if rows.all() and columns.all():
             return self
@@ -60,23 +59,31 @@ class Blocks:
         )
 
     def penalised(self, ridge: np.ndarray) -> "Blocks":
-        """With ridge * b^2 / 2, for each coefficient, added to the loss."""
+        """The blocks of the loss plus the penalty sum of ridge * b^2 / 2."""
         if not ridge.any():
             return self
         return replace(self, a=self.a + np.diag(ridge[self.dense]), d=self.d + ridge[self.eliminated])
 
+    def times(self, vector: np.ndarray) -> np.ndarray:
+        """The matrix times a vector over all coefficients, [p]; 0 for coefficients outside the blocks."""
+        dense, eliminated = vector[self.dense], vector[self.eliminated]
+        result = np.zeros(len(vector))
+        result[self.dense] = self.a @ dense + self.b @ eliminated
+        result[self.eliminated] = dense @ self.b + self.d * eliminated
+        return result
+
     def plus(self, other: "Blocks", factor: float) -> Self:
-        """With those of the same coefficients in another matrix, times a factor, added."""
+        """The blocks plus `factor` times the blocks of another matrix over the same coefficients."""
         a, b, d = (getattr(self, name) + factor * getattr(other, name) for name in ("a", "b", "d"))
         return replace(self, a=a, b=b, d=d)
 
 
 NO_BLOCKS = Blocks(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
-"""Of no coefficients."""
+"""The blocks of no coefficients."""
 
 
 def gradient(design: Design, sums: Sums) -> np.ndarray:
-    """The derivative of the loss by the coefficients, from the sums of a gradient or information pass."""
+    """The derivative of the loss by the coefficients, [p], from the sums of a gradient or information pass."""
     derivative = np.zeros(design.size)
     for k, part in enumerate(design.parts):
         derivative[part.where] = sums[f"part_{k}"]
@@ -84,7 +91,7 @@ def gradient(design: Design, sums: Sums) -> np.ndarray:
 
 
 def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Blocks:
-    """The blocks from the sums of an information pass, or of squares; of the `free` coefficients alone, if that is given."""
+    """The blocks from the sums of an information pass or of squares. `free` [p] restricts them to these coefficients."""
     parts = design.parts
     free = np.ones(design.size, bool) if free is None else free
     largest = eliminated_part(design)
@@ -102,16 +109,16 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
     d = sums[f"own_{largest}"][of_part[largest]] if largest is not None else np.zeros(0)
 
     def place(k: int) -> slice:
-        """Where the free coefficients of a part are in A, or in the rows of B."""
+        """The positions of a part's free coefficients in A, or in B."""
         first = parts[k].where.start + int(np.argmax(of_part[k]))
         return slice(rank[first], rank[first] + np.count_nonzero(of_part[k]))
 
     def put_block(j: int, k: int, values: np.ndarray) -> None:
-        """All entries of two parts, [size of j, size of k]."""
+        """Put all entries of two parts, [size of j, size of k]."""
         if not free_runs[j] or not free_runs[k]:
             return
         to = b[place(j)] if k == largest else a[place(j), place(k)]
-        # Run by run: few coefficients are not free, and a copy of what belongs to the others would be as large as B.
+        # Run by run, because a copy of the free entries would be as large as B. Few coefficients are not free.
         for rows, from_rows in free_runs[j]:
             for columns, from_columns in free_runs[k]:
                 to[rows, columns] = values[from_rows, from_columns]
@@ -119,7 +126,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
             a[place(k), place(j)] = to.T
 
     def put_entries(rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-        """Single entries, at these positions in the coefficient vector."""
+        """Put single entries at these positions in the coefficient vector."""
         there = free[rows] & free[columns]
         rows, columns, values = rows[there], columns[there], values[there]
         for first, second in ((rows, columns), (columns, rows)):
@@ -147,7 +154,7 @@ def assemble(design: Design, sums: Sums, free: np.ndarray | None = None) -> Bloc
 
 
 def runs(which: np.ndarray) -> list[tuple[slice, slice]]:
-    """Where each run of true values is among the true ones, and where among all."""
+    """The slice of each run of true values, first among the true values and then among all values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], which, [False]]).astype(np.int8))).reshape(-1, 2)
     ends = np.cumsum(edges[:, 1] - edges[:, 0])
     return [
@@ -157,7 +164,13 @@ def runs(which: np.ndarray) -> list[tuple[slice, slice]]:
 
 @dataclass(frozen=True)
 class Factored:
-    """Restricted blocks, ready to solve with. `factor` is the lower Cholesky factor of S."""
+    """Factored blocks of the free coefficients. `factor` is the lower Cholesky factor of S.
+
+    >>> dense, eliminated = np.arange(1), np.arange(1, 3)
+    >>> blocks = Blocks(dense, eliminated, np.array([[4.0]]), np.array([[1.0, 1.0]]), np.array([1.0, 1.0]))
+    >>> factor(blocks).solve(blocks.times(np.array([1.0, 2.0, 3.0]))).round(6).tolist()
+    [1.0, 2.0, 3.0]
+    """
 
     blocks: Blocks
     factor: np.ndarray
@@ -168,7 +181,8 @@ class Factored:
         return self.blocks.b / self.blocks.d
 
     def solve(self, vector: np.ndarray) -> np.ndarray:
-        """(X'WX)^-1 times a vector over all coefficients, whose entries at others than the free ones do not count; 0 there."""
+        """(X'WX)^-1 times a vector over all coefficients, [p]. Entries of coefficients that are not free are ignored; the
+        result is 0 there."""
         blocks = self.blocks
         on_dense, on_eliminated = vector[blocks.dense], vector[blocks.eliminated]
         step = np.zeros(len(vector))
@@ -182,27 +196,49 @@ class Factored:
         return scipy.linalg.cho_solve((self.factor, True), np.eye(len(self.factor)))
 
     def effective_coefficients(self, ridge: np.ndarray) -> float:
-        """The trace of (I + P)^-1 I, where P = diag(ridge) is in the blocks already; without it, the number of estimates."""
+        """The trace of (I + P)^-1 I, with P = diag(ridge). The blocks already contain P. Without a ridge, the number of
+        coefficients."""
         blocks = self.blocks
         free = len(blocks.dense) + len(blocks.eliminated)
         if not ridge.any():
             return free
-        inverse = self.schur_inverse()
         # trace((I + P)^-1 I) = p - trace((I + P)^-1 P), and P is diagonal.
-        on_dense = float(np.diag(inverse) @ ridge[blocks.dense])
-        diagonal = 1.0 / blocks.d + np.einsum("ij,ij->j", self.loadings, inverse @ self.loadings)
-        return free - on_dense - float(diagonal @ ridge[blocks.eliminated])
+        on_dense, on_eliminated = self.inverse_diagonal()
+        return free - float(on_dense @ ridge[blocks.dense]) - float(on_eliminated @ ridge[blocks.eliminated])
+
+    def inverse_diagonal(self) -> tuple[np.ndarray, np.ndarray]:
+        """The diagonal of the inverse: of the dense coefficients, and of the eliminated ones."""
+        inverse = self.schur_inverse()
+        on_eliminated = 1.0 / self.blocks.d + np.einsum("ij,ij->j", self.loadings, inverse @ self.loadings)
+        return np.diag(inverse), on_eliminated
+
+    def log_determinant(self) -> float:
+        """The logarithm of the determinant of X'WX."""
+        return float(2 * np.log(np.diag(self.factor)).sum() + np.log(self.blocks.d).sum())
+
+    def traces(self, weights: np.ndarray) -> np.ndarray:
+        """The traces of A^-1 D_j A^-1 D_k for A = X'WX and the diagonal matrices D_j of `weights` [matrices, p], [matrices,
+        matrices]."""
+        inverse, loadings, blocks = self.schur_inverse(), self.loadings, self.blocks
+        dense, others = weights[:, blocks.dense], weights[:, blocks.eliminated]
+        mixed = inverse @ loadings
+        crossed = dense @ mixed**2 @ others.T
+        inner = np.einsum("ij,ij->j", loadings, mixed)
+        alone = others * (1.0 / blocks.d + 2 * inner) / blocks.d
+        between = [(mixed * each) @ loadings.T for each in others]
+        pairs = np.array([[np.sum(one * other.T) for other in between] for one in between])
+        return dense @ inverse**2 @ dense.T + crossed + crossed.T + alone @ others.T + pairs
 
 
 def factor(blocks: Blocks) -> Factored:
-    """Factor the Schur complement. Raises scipy.linalg.LinAlgError if it, or the diagonal, is not positive definite."""
+    """Factor the Schur complement S. Raises scipy.linalg.LinAlgError if S or D is not positive definite."""
     if not np.all(blocks.d > 0):
         raise scipy.linalg.LinAlgError("an eliminated coefficient has no information")
     return Factored(blocks, scipy.linalg.cholesky(schur_complement(blocks), lower=True))
 
 
 def schur_complement(blocks: Blocks) -> np.ndarray:
-    """S, of which only the lower triangle is filled."""
+    """S; only its lower triangle is filled."""
     schur = blocks.a.copy()
 
     def fill(first: int) -> None:
@@ -214,7 +250,7 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
 
     strips = range(0, len(schur), STRIP)
     if len(strips) == 1:
-        fill(0)  # to start threads takes longer
+        fill(0)  # starting threads takes longer
         return schur
     with ThreadPoolExecutor(THREADS) as threads:
         # The longest strips first, so that no thread waits long for another.
@@ -225,9 +261,10 @@ def schur_complement(blocks: Blocks) -> np.ndarray:
 def null_vectors(
     blocks: Blocks, size: int, schur: np.ndarray | None = None, estimable: Collection[int] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The dense columns that earlier ones and the eliminated term make redundant, and the directions that show it.
+    """The dense columns that earlier columns and the eliminated term make redundant, and the directions that show it.
 
-    Each is found as the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its diagonal entry in A.
+    A redundant column is the first pivot of the Cholesky factorisation of S below `ALIASED_BELOW` times its entry in A. It is
+    removed, and the search repeats.
 
     Parameters
     ----------
@@ -236,13 +273,21 @@ def null_vectors(
     size
         The number of coefficients.
     schur
-        The lower triangle of S, where more is eliminated than the blocks have.
+        The lower triangle of S, if the blocks lack some eliminated coefficients.
     estimable
-        The positions of columns that are known not to be redundant, however small their pivots are.
+        The positions of columns that are not redundant, even if their pivots are small.
 
     Returns
     -------
-    The positions of these columns in the coefficient vector, and [columns, coefficients] vectors v with X v = 0.
+    The positions of the redundant columns in the coefficient vector, and vectors v [columns, coefficients] with X v = 0.
+
+    The third column is twice the first:
+
+    >>> x = np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 2.0], [1.0, 3.0, 2.0]])
+    >>> none = np.zeros(0)
+    >>> positions, directions = null_vectors(Blocks(np.arange(3), none.astype(int), x.T @ x, np.zeros((3, 0)), none), 3)
+    >>> positions.tolist(), directions.round(6).tolist()
+    ([2], [[-1.0, 0.0, 0.5]])
     """
     null, aliased = [], []
     schur = schur_complement(blocks) if schur is None else schur
@@ -274,8 +319,8 @@ def null_vectors(
 
 
 def _first_small_pivot(matrix: np.ndarray, known: np.ndarray) -> tuple[int | None, np.ndarray]:
-    """Index of the first pivot below the tolerance, if any, and the Cholesky factor of what comes before it. Columns that are
-    `known` not to be redundant may have such pivots."""
+    """The index of the first pivot below the tolerance, or None, and the Cholesky factor of the columns before it. Columns that
+    are `known` not to be redundant are skipped."""
     lower, stopped = scipy.linalg.lapack.dpotrf(matrix, lower=1, clean=1)
     good = stopped - 1 if stopped > 0 else len(matrix)
     small = np.flatnonzero(np.diag(lower)[:good] ** 2 < np.where(known[:good], 0.0, ALIASED_BELOW))

@@ -1,54 +1,64 @@
-"""Likelihood ratio tests of terms: on request of all, else of those with separated coefficients, which a Wald test leaves out, as
-long as standard errors are `classical` or `quasi`."""
+"""Likelihood ratio tests of terms.
+
+With `tests: likelihood_ratio` every term is tested. Otherwise only terms with separated coefficients are, because a Wald test
+leaves these out. Both need `classical` or `quasi` standard errors.
+"""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from tfglm.design.design import Design
+from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError
-from tfglm.solvers.describe import goodness_of_fit
-from tfglm.solvers.fitted import SEPARATED
-from tfglm.solvers.problem import Solution
+from tfglm.solvers import firth
+from tfglm.solvers.fitted import ALIASED, FREE, REFERENCE, SEPARATED
+from tfglm.solvers.objective import Solution
+from tfglm.solvers.prepare import by_coefficient
+from tfglm.solvers.report import goodness_of_fit
 from tfglm.solvers.separation import terms_in
+from tfglm.solvers.shape import Shape
+
+FIRTH_NOTE = "penalised likelihood ratio (Firth)"
 
 
 def likelihood_ratios(
-    full: Solution, fit_without: Callable[[str], Solution], shapes: int = 0
+    full: Solution, without: Callable[[str], Solution], estimated: Shape | None = None
 ) -> list[dict[str, object]]:
-    """Test terms by the fit without each.
+    """Test each term by the fit without it.
 
-    Separated rows have loss 0 in the full model, and so are in both likelihoods. Where the dispersion is estimated, the
-    difference of the deviances is divided by that of the full model.
+    Both likelihoods include the separated rows, whose loss in the full model is 0. If the dispersion is estimated, the
+    difference of the deviances is divided by the dispersion of the full model.
 
     Parameters
     ----------
     full
         The fit with all terms.
-    fit_without
+    without
         Fits the model without a term.
-    shapes
-        How many shapes of the family are estimated, in the fits without a term too or as they are in the one with all: their AIC
-        counts them (R's `drop1` prints AICs without theta).
+    estimated
+        The shape of the family, if the fit estimates it. The AIC without a term then counts the shape as a parameter (R's
+        `drop1` does not count theta).
 
     Returns
     -------
-    For each term that is tested what fit.json says: `chi_squared` and `df`, or the problem that the fit without it ran into; if
-    all are asked for, `deviance` and `aic` of the fit without it too.
+    The entries of fit.json, one for each tested term: `chi_squared` and `df`, or the `problem` of the fit without the term. If
+    all terms are tested, an entry also has the `deviance` and `aic` of that fit.
     """
     tests: list[dict[str, object]] = []
-    problem = full.problem
-    involved = terms_in(problem.design, np.abs(problem.separating).max(axis=0, initial=0.0))
-    for term in problem.design.terms:
-        separated = int(np.count_nonzero(problem.status[problem.design.slices[term.name]] == SEPARATED))
-        across = bool(problem.separation) and term.name in involved
-        asked = problem.design.tests == "likelihood_ratio"
-        if not (separated or across or asked) or not is_testable(problem.design, term):
+    objective = full.objective
+    involved = terms_in(objective.design, np.abs(objective.separating).max(axis=0, initial=0.0))
+    for term in objective.design.terms:
+        separated = int(np.count_nonzero(objective.status[objective.design.slices[term.name]] == SEPARATED))
+        across = bool(objective.separation) and term.name in involved
+        asked = objective.design.tests == "likelihood_ratio"
+        if not (separated or across or asked) or not is_testable(objective.design, term):
             continue
-        problem.run.reporter.tell(f"without {term.name}, for its likelihood ratio test:")
+        objective.run.reporter.tell(f"without {term.name}, for its likelihood ratio test:")
         try:
-            less = fit_without(term.name)
+            less = without(term.name)
         except UserError as error:
             tests.append({"term": term.name, "problem": str(error).splitlines()[0]})
             continue
@@ -56,44 +66,47 @@ def likelihood_ratios(
             tests.append({"term": term.name, "problem": "it did not converge"})
             continue
         difference = difference_of(full, less)
-        df = problem.free_count + separated + problem.separated_across
-        df -= less.problem.free_count + less.problem.separated_across
+        df = objective.free_count + separated + objective.separated_across
+        df -= less.objective.free_count + less.objective.separated_across
         test: dict[str, object] = {"term": term.name, "chi_squared": difference, "df": df}
         if asked:
             note = "likelihood ratio" + (", as there are separated levels" if separated else "")
             fit = goodness_of_fit(less)
-            of_shapes = None if fit["aic"] is None else fit["aic"] + 2 * shapes
+            of_shapes = None if fit["aic"] is None else fit["aic"] + 2 * (estimated is not None)
             test |= {"note": note, "deviance": fit["deviance"], "aic": of_shapes}
         tests.append(test)
     return tests
 
 
 def difference_of(full: Solution, less: Solution) -> float:
-    """The likelihood ratio statistic: the difference of the deviances, over the dispersion; of fits that each have an estimated
-    shape, that of -2 log-likelihood."""
-    if full.problem.family.theta != less.problem.family.theta:
-        likelihoods = [solution.problem.likelihood(solution.state) for solution in (full, less)]
+    """The likelihood ratio statistic: the difference of the deviances, divided by the dispersion. If theta is estimated in
+    each fit, it is the difference of -2 log-likelihood."""
+    if full.objective.family.theta != less.objective.family.theta:
+        likelihoods = [solution.objective.likelihood(solution.point) for solution in (full, less)]
         assert likelihoods[0] is not None and likelihoods[1] is not None
         return 2 * (likelihoods[0] - likelihoods[1])
-    return 2 * (less.state.loss - full.state.loss) / dispersion_of(full)
+    return 2 * (less.point.loss - full.point.loss) / dispersion_of(full)
 
 
 def dispersion_of(full: Solution) -> float:
-    """What differences of deviances are divided by: 1 where it is known."""
-    if full.problem.design.std_errors == "quasi":
-        return full.state.pearson / full.df_residual
-    return full.problem.dispersion(full.state, full.df_residual)
+    """The dispersion of the full model; 1 if the family knows it."""
+    if full.objective.design.std_errors == "quasi":
+        return full.point.pearson / full.df_residual
+    return full.objective.dispersion(full.point, full.df_residual)
 
 
 def is_testable(design: Design, term: Term) -> bool:
-    """Whether the model without the term is another one that can be fitted, and rows are taken for independent and their variance
-    for that of the family, but for a factor, as standard errors take them: the test does."""
-    is_plain = design.std_errors in ("classical", "quasi") and not design.penalised
+    """Whether the term has a likelihood ratio test.
+
+    The model without the term must be a different model that can be fitted. The standard errors must make the assumptions of
+    the test: independent rows, with the variance of the family up to a factor.
+    """
+    is_plain = design.std_errors in ("classical", "quasi") and not (design.has_penalties or design.absorbed)
     return is_removable(design, term) and is_plain
 
 
 def is_removable(design: Design, term: Term) -> bool:
-    """Whether the other terms are a model, and another one."""
+    """Whether the other terms form a model, and a different one."""
     inside = any(
         term is not other
         and set(term.categorical) <= set(other.categorical)
@@ -101,3 +114,64 @@ def is_removable(design: Design, term: Term) -> bool:
         for other in design.terms
     )
     return not inside and term.name != INTERCEPT and len(design.terms) > 1
+
+
+def penalised_likelihood_ratios(full: Solution) -> list[dict[str, object]]:
+    """Penalised likelihood ratio tests of the terms (Heinze & Schemper 2002).
+
+    The statistic is twice the rise of F when the coefficients of a term are zero. Both values of F use the prior of the whole
+    model.
+
+    Parameters
+    ----------
+    full
+        The fit with all terms.
+
+    Returns
+    -------
+    The entries of fit.json, for each term that no other term contains: `chi_squared`, `df` and a `note`, or a `problem`.
+    """
+    tests: list[dict[str, object]] = []
+    for term in full.objective.design.terms:
+        if not is_removable(full.objective.design, term):
+            continue
+        at_zero = np.zeros(full.objective.design.size, bool)
+        at_zero[full.objective.design.slices[term.name]] = True
+        whole = _redundant_in(full, at_zero)
+        df = int(np.count_nonzero(whole.objective.free & at_zero))
+        if not df:
+            continue
+        full.objective.run.reporter.tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
+        less = firth.solve(whole, at_zero)
+        if less.converged:
+            difference = less.objective.value(less.point) - whole.objective.value(whole.point)
+            tests.append({"term": term.name, "chi_squared": 2 * difference, "df": df, "note": FIRTH_NOTE})
+        else:
+            tests.append({"term": term.name, "problem": f"not converged after {less.iterations} iterations"})
+    return tests
+
+
+def _redundant_in(full: Solution, of_term: np.ndarray) -> Solution:
+    """The same fit, with other reference levels: as many redundant coefficients as possible are held within one term.
+
+    `of_term` [p] marks the coefficients of the term. Without an intercept, the reference level may be in another term. After
+    the change, the model without the term is the model in which its free coefficients are zero. F changes by a constant,
+    because I now belongs to other coefficients.
+    """
+    objective = full.objective
+    assert isinstance(objective, firth.FirthObjective)
+    aliased = objective.status[objective.held] == ALIASED
+    elsewhere = objective.null_vectors[~aliased & ~of_term[objective.held]]
+    if np.abs(elsewhere[:, of_term]).max(initial=0.0) <= NEGLIGIBLE:
+        return full
+    by_rows = most_frequent_first(objective.design, by_coefficient(objective.design, objective.counts, "rows"))
+    order = np.concatenate([objective.held[aliased], by_rows[of_term[by_rows]], objective.held[~aliased]])
+    held, null_vectors = hold(objective.null_vectors, order)
+    status = objective.status.copy()
+    status[objective.held], status[held] = FREE, REFERENCE
+    status[objective.held[aliased]] = ALIASED
+    objective = replace(objective, status=status, held=held, null_vectors=null_vectors)
+    moved = np.where(objective.free, holding_zero(held, null_vectors) @ full.point.coefficients, 0.0)
+    point = objective.with_prior(moved)
+    assert point, "the information matrix is that of the same model"
+    return replace(full, objective=objective, point=point)

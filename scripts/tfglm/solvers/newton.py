@@ -1,342 +1,416 @@
-"""Newton's method for the exact maximum likelihood estimate, synchronous: every sum is over all rows.
+"""Newton's method for the exact maximum likelihood estimate. Every sum is over all rows.
 
-Minimises F(b) = sum of weight * loss(eta, y) + sum of ridge * b^2 / 2 over the free coefficients. With its gradient g, the
-information matrix I of the loss, and H = I + diag(ridge):
+It minimises F(b) = sum of weight * loss(eta, y) + sum of ridge * b^2 / 2 over the free coefficients. g is the gradient of F, I is
+the information matrix of the loss, and H = I + diag(ridge). `FisherScoring` has the four parts of solvers.descent:
 
-1. Sum g and I at the start, and factor H.
-2. End if the residuals are rounding errors.
-3. The step is -H^-1 g, and lambda^2 = g'H^-1 g / dispersion the square of its length in standard errors.
-4. If I is older than b: when steps with it have become slow, or would end here, sum it at b and go to 2.
-5. End if lambda^2 is small enough and steps no longer make it much smaller, or after so many steps. A step that is long where
-   lambda^2 is small leads to infinity: terms separate the response (solvers.across), unless all rows are known to overlap. So
-   do steps that stay as long as they are while each takes about 1 - 1/e of lambda^2, once that is below 1: near a maximum
-   Newton's steps become shorter, and one row that is not yet foretold keeps lambda^2 above 1.
-6. Go the step, or the half of it, a quarter, ... until F does not rise (solvers.steps). If it always does, go a damped one
-   (solvers.damped), and from then on in place of each step that is too long.
-7. Sum I there, in the same pass, if it is due; factor H; go to 2.
+1. The step is -H^-1 g. lambda^2 = g'H^-1 g / dispersion is its squared length in standard errors.
+2. H is too old if steps with it become slow, or if the search would end with it. A pass then sums it at b.
+3. End if lambda^2 is small and steps no longer reduce it much, or if the residuals are rounding errors. Two signs show that the
+   steps lead to infinity, because terms separate the response (solvers.separation):
 
-With a link that is not canonical, the observed information J (the second derivative of the loss) is not the expected one, I.
-The steps above, Fisher scoring, then come near the maximum as R's glm does. But each step leaves a share of the error that does
-not shrink: 1 less an eigenvalue of I^-1 J. So `run_observed` takes Newton's own steps from there, and certifies by them:
+   - The step is long although lambda^2 is small.
+   - The steps keep their length while each removes about 1 - 1/e of lambda^2, and lambda^2 is below 1. Near a maximum, Newton's
+     steps become shorter. A single row that is not yet predicted keeps lambda^2 above 1.
 
-1. Sum J + diag(ridge) at b. If it is not positive definite, b is near no minimum: score on, to the end.
-2. The step is v = -J^-1 g, and lambda^2 = v'I v / dispersion the square of its length in standard errors, which are those of I.
-3. End if lambda^2 is small enough and steps no longer make it much smaller; if they do not, though it is large, go to 1.
-4. Go the step, unless F rises; go to 2.
-5. Sum I at b, from which the standard errors are.
+   Neither counts if all rows are known to overlap.
+4. Take the whole step, or half of it, a quarter, ..., until F does not rise. If it always rises, take a damped step (`Damping`);
+   from then on, damped steps replace all steps that are too long. Sum I in the same pass if it is due.
+
+If the link is not canonical, the observed information J (the second derivative of the loss) differs from the expected
+information I. Scoring then comes near the maximum, as R's glm does. But each step leaves a constant share of the error: 1 less
+an eigenvalue of I^-1 J. So `ObservedNewton` continues from there, and its steps give the certificate:
+
+1. The step is v = -J^-1 g. lambda^2 = v'I v / dispersion is its squared length in the standard errors from I.
+2. J is too old if steps with it become slow, or if F rises. If the new J is not positive definite, b is near no minimum. The fit
+   then returns to scoring until the end.
+3. End if lambda^2 is small and steps no longer reduce it much.
+4. Take the whole step, unless F rises.
+
+At the end I is summed at b, for the standard errors.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError
-from tfglm.solvers.damped import FARTHEST, Damping
+from tfglm.solvers.descent import FRESH, Age, Descent, is_no_higher, search_line
 from tfglm.solvers.information import Blocks, Factored, factor
-from tfglm.solvers.problem import Problem, Solution, State
-from tfglm.solvers.quadratic import product
+from tfglm.solvers.objective import Objective, Point, Solution
 from tfglm.solvers.separation import DRIFTING_ABOVE, Drifting, can_separate, refuse_separation
-from tfglm.solvers.steps import (
-    CONVERGED_BELOW,
-    FRESH,
-    MOST_STEPS,
-    PRECISE_BELOW,
-    SLOW,
-    Since,
-    is_no_higher,
-    line_search,
-)
+
+CONVERGED_BELOW = 1e-12
+"""Largest lambda^2 = g' I^-1 g / dispersion of a converged fit. Its root bounds every |Newton step| / standard error."""
+
+PRECISE_BELOW = 1e-18
+"""lambda^2 at which the steps end, because other shards must not move an estimate by 1e-9 standard errors. Rounding errors may
+end the steps earlier."""
+
+SLOW = 0.1
+"""A step with an older information matrix is slow if it leaves more than this share of lambda^2."""
+
+MOST_STEPS = 3
+"""Largest predicted number of further steps with an older information matrix. Above it, a new matrix is summed. A step with a
+new matrix about squares the error, and costs two to five times as much. More steps follow than are predicted: with 5, the passes
+of a fit took a third longer (15 million rows, 676 coefficients) or a twentieth longer (10 million rows, 8,805 coefficients)."""
 
 AS_LONG, MOST_STEADY = 0.8, 2
-"""Of the step before, and how many such steps tell that they lead to infinity."""
+"""A steady step has at least this share of the length of the step before. So many steady steps show that the search leads to
+infinity."""
 
 
 def solve(start: Solution) -> Solution:
-    """The minimum of F, from `start`; with no iterations, how far the start is from it. Raises Drifting if terms separate the
-    response, or without iterations UserError; that too if the information matrix is singular, and if no residual variance is left
-    to estimate."""
-    problem, max_iterations = start.problem, start.problem.run.max_iterations
-    counts, design = problem.counts, problem.design
-    df_residual = float(counts["rows"]) - problem.free_count
-    if df_residual <= 0 and not problem.family.dispersion_known and not design.l2:
-        raise UserError(
-            f"models.{design.model}: {counts['rows']:,.0f} training rows for {problem.free_count:,} coefficients leave no "
-            f"residual variance to estimate; use fewer terms, or more rows"
-        )
-    search = NewtonSearch(problem, start.state, df_residual, max_iterations)
-    stretch: float | None = 1.0
-    if max_iterations and not problem.family.canonical:
-        stretch = run_observed(search)
+    """Minimise F from `start`. Without iterations, only measure the distance of `start` from the minimum.
+
+    Raises
+    ------
+    Drifting
+        If terms separate the response.
+    UserError
+        If terms separate the response and there are no iterations, if the information matrix is singular, or if no residual
+        degrees of freedom remain for the dispersion.
+    """
+    objective, most = start.objective, start.objective.run.max_iterations
+    df_residual = float(objective.counts["rows"]) - objective.estimated
+    if df_residual <= 0 and not objective.family.dispersion_known:
+        if not objective.ridge.any():
+            raise UserError(objective.too_few_rows())
+        # Penalised coefficients count in part.
+        factored = objective.factored(start.point.information.penalised(objective.ridge))
+        df_residual = float(objective.counts["rows"]) - objective.effective(factored)
+    scoring, stretched = FisherScoring(objective, start.point, df_residual, most), None
+    if most and not objective.family.canonical:
+        scoring.converged_below = scoring.precise_below = NEAR
+        scoring.run()
+        scoring.converged_below, scoring.precise_below = CONVERGED_BELOW, PRECISE_BELOW
+        stretched = finish(scoring)
     else:
-        search.run()
-    perfect = problem.is_perfect(search.state, search.factored.blocks)
+        scoring.run()
+        stretched = 1.0
+    perfect = objective.is_perfect(scoring.point, scoring.factored.blocks)
     return replace(
         start,
-        state=search.state,
-        information=search.factored,
-        iterations=search.iteration,
-        converged=perfect or (search.lambda_squared <= CONVERGED_BELOW and stretch is not None),
-        certificate={} if perfect else {"lambda_squared": search.lambda_squared},
-        stretch=stretch or 1.0,
-        violation=problem.violation(search.state),
-        effective=search.factored.effective_coefficients(problem.ridge),
+        point=scoring.point,
+        information=scoring.factored,
+        iterations=scoring.iteration,
+        converged=perfect or (scoring.lambda_squared <= CONVERGED_BELOW and stretched is not None),
+        certificate={} if perfect else {"lambda_squared": scoring.lambda_squared},
+        stretch=stretched or 1.0,
+        violation=objective.violation(scoring.point),
+        effective=objective.effective(scoring.factored),
         is_perfect=perfect,
-        has_covariance=max_iterations > 0 and not perfect,
+        has_covariance=most > 0 and not perfect,
     )
 
 
-@dataclass
-class NewtonSearch:
-    """A search for the minimum of F, which `run` takes from `state` to the end.
+class FisherScoring(Descent):
+    """Fisher scoring. With a canonical link it is Newton's method.
 
-    `factored` is H, and `since` what has happened since it was summed. `lambda_squared` is that of `state`, NaN if the fit is
-    perfect, and `before` that before the last step; the last `steady` steps were as those that lead to infinity. There is a
-    `damping` once a step had to be damped. The gradient is always at the last state; so is H, if the search is exact. A search
-    that is not exact, as on a sample of the rows, ends at `converged_below` and leaves H as it is; one that is goes on to
-    `precise_below`, as long as each step comes much closer.
+    `factored` is H, and `age` its age. `lambda_squared` belongs to `point`; it is NaN if the fit is perfect. `before` is
+    lambda^2 before the last step. `steady` counts the last steps that kept their length. `damping` is set after the first
+    damped step.
+
+    The gradient is always from the last point. At the end of an exact search, H is too. An exact search continues to
+    `precise_below` while each step comes much closer. Any other search, for example on a sample, ends at `converged_below`.
     """
 
-    problem: Problem
-    state: State
-    df_residual: float
-    max_iterations: int
-    converged_below: float = CONVERGED_BELOW
-    precise_below: float = PRECISE_BELOW
-    is_exact: bool = True
-    iteration: int = 0
-    before: float = 0.0
-    lambda_squared: float = np.nan
-    since: Since = field(default_factory=Since)
-    steady: int = 0
-    damping: Damping | None = None
-    factored: Factored = field(init=False)
-    step: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    def run(self) -> None:
-        """Raises Drifting if terms separate the response, and UserError if the information matrix is singular."""
-        self._factorise()  # 1.
-        while not self.problem.is_perfect(self.state, self.factored.blocks):  # 2.
-            gradient = self.problem.gradient(self.state)  # 3.
-            direction = self.factored.solve(gradient)
-            last, self.step, square = self.step, -direction, float(direction @ gradient)
-            dispersion = self.problem.dispersion(self.state, self.df_residual)
-            self.lambda_squared = square / dispersion if dispersion else np.inf
-            if self._is_outdated():  # 4.
-                self.step = last
-                self.renew()
-                continue
-            self.report()
-            self._count_steady(last)
-            if self._ends():  # 5.
-                return
-            trial = self._go(square)  # 6.
-            if trial is None:
-                return
-            (self.state, self.since), self.before = trial, self.lambda_squared
-            self.iteration += 1
-            if self.state.blocks:  # 7.
-                self._factorise()
-        self.lambda_squared = np.nan
-
-    def renew(self) -> None:
-        """Sum H where the coefficients are."""
-        self.state = self.problem.at(self.state.coefficients)
+    def __init__(
+        self,
+        objective: Objective,
+        point: Point,
+        df_residual: float,
+        most: int,
+        converged_below: float = CONVERGED_BELOW,
+        is_exact: bool = True,
+    ):
+        self.objective, self.point, self.df_residual, self.most = objective, point, df_residual, most
+        self.converged_below, self.precise_below, self.is_exact = converged_below, PRECISE_BELOW, is_exact
+        self.before, self.lambda_squared, self.steady = 0.0, np.nan, 0
+        self.step = np.zeros(0)
+        self.damping: Damping | None = None
         self._factorise()
 
-    def _factorise(self) -> None:
-        """Factor H at `state`. Raises Drifting or UserError if it is singular, because terms separate the response or for another
-        reason."""
-        problem = self.problem
-        try:
-            self.factored, self.since = problem.factored(self.state.information.penalised(problem.ridge)), Since()
-        except scipy.linalg.LinAlgError as error:
-            # The weights of rows that are foretold without error vanish.
-            self._tell_separation()
-            rows = " the rows that are left" if problem.overlaps else " rows"
-            separate = f", and none was seen to separate{rows}" if can_separate(problem.design) else ""
-            raise UserError(
-                f"models.{problem.design.model}: the information matrix is singular after {self.iteration} iterations, though "
-                f"no term is aliased{separate}\n  leave out the terms whose numbers are the "
-                f"largest or vary the least, or those with the rarest levels, one at a time"
-            ) from error
+    def measure(self) -> None:
+        if self.objective.is_perfect(self.point, self.factored.blocks):
+            self.lambda_squared = np.nan
+            return
+        gradient = self.objective.gradient(self.point)
+        direction = self.factored.solve(gradient)
+        self.last, self.step, self.square = self.step, -direction, float(direction @ gradient)
+        dispersion = self.objective.dispersion(self.point, self.df_residual)
+        self.lambda_squared = self.square / dispersion if dispersion else np.inf
 
-    def _is_outdated(self) -> bool:
-        """Whether H has to be summed before the next step, or before the end."""
-        slow = self.lambda_squared > SLOW * self.since.decrement
-        return not self.since.is_fresh and (slow or (self.is_exact and self.lambda_squared <= self.converged_below))
+    def is_outdated(self) -> bool:
+        slow = self.lambda_squared > SLOW * self.age.decrement
+        return not self.age.is_fresh and (slow or (self.is_exact and self.lambda_squared <= self.converged_below))
 
-    @property
-    def _is_drifting(self) -> bool:
-        """Whether the step is too long to belong to an estimate."""
-        problem = self.problem
-        intercepts = sum(term.base == INTERCEPT for term in problem.design.terms)
-        may_drift = self.is_exact and np.count_nonzero(problem.unpenalised) > intercepts
-        return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
+    def renew(self) -> None:
+        self.step = self.last
+        self.sum()
 
-    def _count_steady(self, last: np.ndarray) -> None:
-        """Count steps that stay as long as they are, though lambda^2 falls."""
-        is_as_long = np.abs(self.step).max(initial=0.0) >= AS_LONG * np.abs(last).max(initial=0.0)
+    def sum(self) -> None:
+        """Sum H at the present coefficients."""
+        self.point = self.objective.at(self.point.coefficients)
+        self._factorise()
+
+    def has_ended(self) -> bool:
+        if np.isnan(self.lambda_squared):
+            return True
+        self.report()
+        is_as_long = np.abs(self.step).max(initial=0.0) >= AS_LONG * np.abs(self.last).max(initial=0.0)
         falls = SLOW * self.before < self.lambda_squared < AS_LONG**2 * self.before
         self.steady = self.steady + 1 if is_as_long and falls else 0
-
-    def _ends(self) -> bool:
         seems_to_drift = self.steady >= MOST_STEADY and self.lambda_squared < 1.0 and self._is_drifting
-        # Of classes no search confirms it.
-        if seems_to_drift and not self.problem.design.equations:
-            self._tell_separation()
+        if seems_to_drift and self.objective.detects_separation:
+            self._raise_separation()
         near = self.lambda_squared <= self.converged_below
         closing_in = self.iteration == 0 or self.lambda_squared <= SLOW * self.before
         closer = self.is_exact and self.lambda_squared > self.precise_below and closing_in
-        ends = (near and not closer) or self.iteration == self.max_iterations
+        ends = (near and not closer) or self.iteration == self.most
         if near or ends:
             self.check_drift()
         return ends
 
-    def _go(self, square: float) -> tuple[State, Since] | None:
-        """The state after the step; None if no part of it lowers F."""
-        problem, blocks = self.problem, self.factored.blocks
-        # The sum of the weights of all rows is the largest entry, if anything in the formula is there for all rows.
+    def go(self) -> bool:
+        objective, blocks = self.objective, self.factored.blocks
+        # The largest entry is the sum of the weights of all rows, if the formula has an intercept.
         weight = np.diag(blocks.a).max(initial=blocks.d.max(initial=0.0))
-        largest, mean = problem.movement(self.step), np.sqrt(square / weight)
+        largest, mean = objective.movement(self.step), np.sqrt(self.square / weight)
 
-        def since(length: float) -> Since:
-            return self.since.moved(length * largest, length * mean, self.lambda_squared)
+        def age(length: float) -> Age:
+            return self.age.after(length * largest, length * mean, self.lambda_squared)
 
-        def is_due(after: Since) -> bool:
-            # Where the first steps end, on a sample, no information matrix is needed; elsewhere when it is worth a few steps, or
-            # the one to come is too short to change it.
-            return self.is_exact and not after.is_fresh and not 1 < after.steps_left <= MOST_STEPS
+        def is_due(aged: Age) -> bool:
+            # Steps on a sample end without an information matrix. Otherwise a new matrix is due when it saves enough steps, or
+            # when the next step is too short to change it.
+            return self.is_exact and not aged.is_fresh and not 1 < aged.steps_left <= MOST_STEPS
 
-        # Below 1 a long step leads to infinity, where terms separate rows.
+        # With lambda^2 below 1, a long step leads to infinity, because terms separate rows.
         is_too_long = self.is_exact and largest > FARTHEST and self.lambda_squared > 1.0
         trial = None
         if not (self.damping and is_too_long):
-            trial = line_search(problem, self.state, self.step, since, is_due, problem.at)
+            trial = search_line(objective, self.point, self.step, age, is_due, objective.at)
         if trial is None and is_too_long:
             trial = self._go_damped()
         if trial is None:
             self.check_drift()
-        return trial
+            return False
+        (self.point, self.age), self.before = trial, self.lambda_squared
+        if self.point.blocks:
+            self._factorise()
+        return True
 
-    def _go_damped(self) -> tuple[State, Since] | None:
-        """The state after a step of `solvers.damped`; None if none lowers F."""
-        if not self.since.is_fresh:
-            self.renew()
-        self.damping = self.damping or Damping(self.problem)
-        objective = self.problem.objective(self.state)
-        for step in self.damping.steps(self.state, self.factored.blocks):
-            trial = self.problem.at(self.state.coefficients + step)
-            if is_no_higher(self.problem.objective(trial), objective):
-                return trial, Since()
-            self.problem.run.reporter.live(
-                f"  the loss rose to {self.problem.objective(trial):.10g}: trying a shorter step"
-            )
+    def _go_damped(self) -> tuple[Point, Age] | None:
+        """The point after a damped step; None if no damped step lowers F."""
+        if not self.age.is_fresh:
+            self.sum()
+        self.damping = self.damping or Damping(self.objective)
+        before = self.objective.value(self.point)
+        for step in self.damping.steps(self.point, self.factored.blocks):
+            trial = self.objective.at(self.point.coefficients + step)
+            value = self.objective.value(trial)
+            if is_no_higher(value, before):
+                return trial, Age()
+            self.objective.run.reporter.live(f"  the loss rose to {value:.10g}: trying a shorter step")
         return None
 
-    def check_drift(self) -> None:
-        """Raise Drifting or UserError if the last step is too long for where it should end, because terms separate the response.
-        A search that ends sooner, for other steps to go on (`run_observed`), cannot tell."""
-        if self._is_drifting and self.converged_below <= CONVERGED_BELOW:
-            self._tell_separation()
+    def _factorise(self) -> None:
+        """Factor H at `point`. If H is singular, raises Drifting if terms separate the response, otherwise UserError."""
+        objective = self.objective
+        try:
+            self.factored = objective.factored(self.point.information.penalised(objective.ridge))
+        except scipy.linalg.LinAlgError as error:
+            # Perfectly predicted rows have zero weight.
+            self._raise_separation()
+            rows = " the rows that are left" if objective.overlaps else " rows"
+            separate = f", and none was seen to separate{rows}" if can_separate(objective.design) else ""
+            raise UserError(
+                f"models.{objective.design.model}: the information matrix is singular after {self.iteration} iterations, though "
+                f"no term is aliased{separate}\n  leave out the terms whose numbers are the "
+                f"largest or vary the least, or those with the rarest levels, one at a time"
+            ) from error
+        self.age = Age()
 
-    def _tell_separation(self) -> None:
-        problem, coefficients = self.problem, self.state.coefficients
-        if not self.is_exact or not self.max_iterations:
-            refuse_separation(problem.workload, problem.executor, [self.step, coefficients])
-        elif can_separate(problem.design) and not problem.overlaps:
+    @property
+    def _is_drifting(self) -> bool:
+        """Whether the step is too long to end at a finite estimate."""
+        objective = self.objective
+        intercepts = sum(term.base == INTERCEPT for term in objective.design.terms)
+        may_drift = self.is_exact and np.count_nonzero(objective.unpenalised) > intercepts
+        return bool(may_drift and np.abs(self.step).max(initial=0.0) > DRIFTING_ABOVE)
+
+    def check_drift(self) -> None:
+        """Raise Drifting or UserError if the last step is too long, because terms separate the response.
+
+        A search with a coarser tolerance cannot decide this. Other steps continue after it.
+        """
+        if self._is_drifting and self.converged_below <= CONVERGED_BELOW:
+            self._raise_separation()
+
+    def _raise_separation(self) -> None:
+        objective, coefficients = self.objective, self.point.coefficients
+        if not self.is_exact or not self.most:
+            refuse_separation(objective.workload, objective.executor, [self.step, coefficients])
+        elif can_separate(objective.design) and not objective.overlaps:
             raise Drifting(coefficients, self.iteration)
 
     def report(self) -> None:
-        """Tell how far the search is."""
-        objective, square = self.problem.objective(self.state), self.lambda_squared
-        self.problem.run.reporter.live(f"iteration {self.iteration}: loss {objective:.10g}, lambda^2 {square:.3g}")
+        """Report the progress of the search."""
+        value, square = self.objective.value(self.point), self.lambda_squared
+        reporter = self.objective.run.reporter
+        reporter.live(f"iteration {self.iteration}: loss {value:.10g}, lambda^2 {square:.3g}")
         if not self.is_exact:
             return
         if self.converged_below < square < self.before:
-            # As if every step to come shrank lambda^2 as the last one did.
+            # Assume that every step shrinks lambda^2 like the last step.
             left = np.log(self.converged_below / square) / np.log(square / self.before)
-            self.problem.run.reporter.advance(
-                self.iteration, min(self.iteration + int(np.ceil(left)), self.max_iterations)
-            )
-        self.problem.run.reporter.record(self.iteration, {"newton/loss": objective, "newton/lambda squared": square})
+            reporter.advance(self.iteration, min(self.iteration + int(np.ceil(left)), self.most))
+        reporter.record(self.iteration, {"newton/loss": value, "newton/lambda squared": square})
+
+
+FARTHEST = 8.0
+"""Largest movement of a linear predictor by a damped step, for numbers one standard deviation from their mean."""
+
+LEAST, MOST, GROWS = 1e-8, 1e4, 3.0
+"""The first and the last damping, in mean weights of a row, and the factor between consecutive dampings."""
+
+MOST_TRIALS = 8
+"""Largest number of damped steps that are tried. Each needs a pass."""
+
+
+class Damping:
+    """Shorter steps for rows whose weights differ by many orders of magnitude, such as counts with very different exposures.
+
+    A Newton step then moves the coefficients of rows with little weight far past their estimates. No share of the step lowers
+    the objective. The damped step is -(H + damping X'X)^-1 g, as if each row had `damping` more weight (Levenberg, Quarterly of
+    Applied Mathematics 2, 1944; Marquardt, SIAM Journal 11, 1963). It goes downhill for every damping. The first damping is the
+    smallest that moves no linear predictor further than FARTHEST.
+    """
+
+    def __init__(self, objective: Objective):
+        self.objective = objective
+
+    def steps(self, point: Point, blocks: Blocks) -> Iterator[np.ndarray]:
+        """Yield shorter and shorter steps [p] from a point. `blocks` are its information matrix with the penalties."""
+        gradient, rows = self.objective.gradient(point), self._squares
+        damping = LEAST * _trace(blocks) / _trace(rows)
+        most, tried = MOST / LEAST * damping, 0
+        while damping <= most and tried < MOST_TRIALS:
+            try:
+                step = -self.objective.factored(blocks.plus(rows, damping)).solve(gradient)
+            except scipy.linalg.LinAlgError:
+                step = np.full(len(gradient), np.nan)
+            if np.all(np.isfinite(step)) and self.objective.movement(step) <= FARTHEST:
+                tried += 1
+                yield step
+            damping *= GROWS
+
+    @cached_property
+    def _squares(self) -> Blocks:
+        return self.objective.squares()
+
+
+def _trace(blocks: Blocks) -> float:
+    return float(np.trace(blocks.a) + blocks.d.sum())
 
 
 NEAR = 1e-4
-"""Of lambda^2, where scoring ends: from a hundredth of a standard error a Newton step leaves about a ten-thousandth of one."""
+"""lambda^2 at which scoring ends. From a hundredth of a standard error, a Newton step leaves about a ten-thousandth."""
 
 MOST_PRODUCTS, STEADY = 100, 1e-3
-"""Of the iteration for `stretch`, and the share by which its value may still change."""
+"""Largest number of iterations for `stretch`, and the share by which its value may still change at the end."""
 
 
-def run_observed(search: NewtonSearch) -> float | None:
-    """Take a search to its end; returns the `stretch` there, None if the observed information is not positive definite."""
-    search.converged_below = search.precise_below = NEAR
-    search.run()
-    if np.isnan(search.lambda_squared):  # a perfect fit
+def finish(scoring: FisherScoring) -> float | None:
+    """Finish a search by scoring with the observed information.
+
+    Returns the `stretch` at the end; None if the observed information is not positive definite.
+    """
+    if np.isnan(scoring.lambda_squared):  # a perfect fit
         return 1.0
-    hessian = _finish(search)
-    search.converged_below, search.precise_below = CONVERGED_BELOW, PRECISE_BELOW
-    if hessian is None:
-        search.state = search.problem.at(search.state.coefficients)
-        search.run()
+    try:
+        newton = ObservedNewton(scoring)
+        newton.run()
+    except scipy.linalg.LinAlgError:
+        scoring.sum()
+        scoring.run()
         return None
-    search.check_drift()
-    return stretch(hessian, search.factored.blocks, len(search.state.coefficients))
+    newton.end()
+    scoring.check_drift()
+    return stretch(newton.hessian, scoring.factored.blocks, len(scoring.point.coefficients))
 
 
-def _finish(search: NewtonSearch) -> Factored | None:
-    """Newton's own steps; the last J, None if it is not positive definite."""
-    problem, moved, hessian = search.problem, 0.0, None
-    while search.iteration < search.max_iterations or hessian is None:
-        if moved > FRESH:
-            search.renew()
-            moved = 0.0
-        try:
-            hessian = factor(problem.observed(search.state.coefficients).penalised(problem.ridge))  # 1.
-        except scipy.linalg.LinAlgError:
-            return None
-        began, before = search.iteration, np.inf
-        while True:
-            search.step = step = -hessian.solve(problem.gradient(search.state))  # 2.
-            search.lambda_squared = _length(search, step)
-            search.report()
-            slow = search.lambda_squared > SLOW * before
-            if search.lambda_squared <= PRECISE_BELOW or slow or search.iteration == search.max_iterations:  # 3.
-                break
-            trial = problem.at(search.state.coefficients + step, "gradient")  # 4.
-            if not is_no_higher(problem.objective(trial), problem.objective(search.state)):
-                break
-            search.state, before = trial, search.lambda_squared
-            search.iteration += 1
-            moved += problem.movement(step)
-        if search.lambda_squared <= CONVERGED_BELOW or search.iteration == began:
-            break
-    if moved > FRESH or not search.since.is_fresh:  # 5.
-        search.renew()
-        search.lambda_squared = _length(search, -hessian.solve(problem.gradient(search.state)))
-    return hessian
+class ObservedNewton(Descent):
+    """Newton's steps with the observed information. They move the point of a `scoring`.
 
+    `hessian` is J, summed at iteration `began`. `moved` is how far the linear predictors have moved since I was summed. Raises
+    scipy.linalg.LinAlgError if J is not positive definite.
+    """
 
-def _length(search: NewtonSearch, step: np.ndarray) -> float:
-    """Its square, in standard errors of the expected information."""
-    square = float(step @ product(search.factored.blocks, step))
-    return square / search.problem.dispersion(search.state, search.df_residual)
+    def __init__(self, scoring: FisherScoring):
+        self.scoring, self.objective = scoring, scoring.objective
+        self.iteration, self.most, self.moved = scoring.iteration, scoring.most, 0.0
+        self.renew()
+
+    def renew(self) -> None:
+        if self.moved > FRESH:
+            self.scoring.sum()
+            self.moved = 0.0
+        matrix = self.objective.observed(self.scoring.point.coefficients)
+        self.hessian = factor(matrix.penalised(self.objective.ridge))
+        self.began, self.before, self.is_stuck = self.iteration, np.inf, False
+
+    def measure(self) -> None:
+        scoring = self.scoring
+        scoring.step = -self.hessian.solve(self.objective.gradient(scoring.point))
+        square = float(scoring.step @ scoring.factored.blocks.times(scoring.step))
+        scoring.lambda_squared = square / self.objective.dispersion(scoring.point, scoring.df_residual)
+        self.is_slow = scoring.lambda_squared > SLOW * self.before
+
+    def is_outdated(self) -> bool:
+        may_renew = self.iteration > self.began and self.iteration < self.most
+        return may_renew and self.scoring.lambda_squared > CONVERGED_BELOW and (self.is_slow or self.is_stuck)
+
+    def has_ended(self) -> bool:
+        self.scoring.iteration = self.iteration
+        self.scoring.report()
+        return self.scoring.lambda_squared <= PRECISE_BELOW or self.is_slow or self.iteration == self.most
+
+    def go(self) -> bool:
+        scoring, objective = self.scoring, self.objective
+        trial = objective.at(scoring.point.coefficients + scoring.step, "gradient")
+        if not is_no_higher(objective.value(trial), objective.value(scoring.point)):
+            self.is_stuck = True
+            return False
+        scoring.point, self.before = trial, scoring.lambda_squared
+        self.moved += objective.movement(scoring.step)
+        return True
+
+    def end(self) -> None:
+        """Sum I at the last point, for the standard errors."""
+        if self.moved > FRESH or not self.scoring.age.is_fresh:
+            self.scoring.sum()
+            self.measure()
 
 
 def stretch(hessian: Factored, blocks: Blocks, size: int) -> float:
-    """How much longer, at most, J^-1 g is than I^-1 g for the same g, in the standard errors of I: the largest eigenvalue of
-    J^-1 I, by the power method; at least 1."""
+    """The largest ratio of the lengths of J^-1 g and I^-1 g over all g, in the standard errors of I; at least 1.
+
+    It is the largest eigenvalue of J^-1 I, by the power method.
+    """
     x = np.random.default_rng(1).normal(size=size)
     value = 0.0
     for _ in range(MOST_PRODUCTS):
-        image = product(blocks, x)
+        image = blocks.times(x)
         length = float(np.sqrt(x @ image))
         if length == 0.0:
             break
         x = hessian.solve(image / length)
-        before, value = value, float(np.sqrt(x @ product(blocks, x)))
+        before, value = value, float(np.sqrt(x @ blocks.times(x)))
         if abs(value - before) <= STEADY * value:
             break
     return max(value, 1.0)

@@ -1,7 +1,7 @@
-"""Which levels of absorbed factors occur together: where the sparse part of their information matrix has entries.
+"""The sparsity pattern of the information matrix of absorbed factors: which pairs of levels occur in the rows.
 
-It is kept by rows (compressed sparse rows; Golub & Van Loan, Matrix Computations, 11.1.5): 4 bytes for each pair of levels. So
-are the connected components of each two factors, which say what the rows can tell apart.
+The pattern is stored in compressed sparse rows (Golub & Van Loan, Matrix Computations, 11.1.5), with 4 bytes for each pair of
+levels. The connected components of each two factors show which coefficients the rows identify.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from tfglm.engine.cell_kernels import count_rows, insert_all, number_all, number
 from tfglm.engine.cells import empty_slots
 
 SWEEPS = 4
-"""Of projections onto what all pairs of three or more factors allow."""
+"""Rounds of projections for three or more factors; a round projects for each pair of factors."""
 
 
 class Numbered:
-    """Keys with numbers, in the order in which they came."""
+    """A table that numbers keys in the order of their arrival."""
 
     def __init__(self) -> None:
         self._slots, self._keys, self._count = empty_slots(0), np.empty(0, np.int64), 0
 
     def add(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers of these keys, int32; those not seen before get new ones."""
+        """The numbers of these keys, int32. New keys get the next numbers."""
         most = self._count + len(keys)
         if 2 * most > len(self._slots):
             self._slots = empty_slots(most)
@@ -45,7 +45,8 @@ class Numbered:
 
 @dataclass(frozen=True, eq=False)
 class Sparsity:
-    """Where a sparse matrix has entries: those of row i are `starts[i]` to `starts[i + 1]`, in `columns`, both int32."""
+    """The positions of the entries of a sparse matrix. The columns of row i are `columns[starts[i] : starts[i + 1]]`; both
+    arrays are int32."""
 
     starts: np.ndarray
     columns: np.ndarray
@@ -53,7 +54,7 @@ class Sparsity:
 
     @classmethod
     def of(cls, pairs: "Sequence[Placed]", rows: int, width: int) -> tuple["Sparsity", list[np.ndarray]]:
-        """That of pairs of levels, and where each of them stands."""
+        """The sparsity of pairs of levels, and the position of each pair in `columns`."""
         counts = np.zeros(rows + 1, np.int32)
         for each in pairs:
             count_rows(each.keys, each.size, each.by_second, each.row, counts)
@@ -72,8 +73,11 @@ class Sparsity:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Pairs of levels of two factors, `keys` = first * size + second. Row and column of a matrix are the first and the second, or
-    the other way round if `by_second`; those of the first level are number `row` and `column`."""
+    """Pairs of levels of two factors, `keys` = first * size + second, with their position in a matrix.
+
+    The first level gives the row of the matrix and the second the column. With `by_second` it is the reverse. Numbers of rows
+    begin at `row`, and numbers of columns at `column`.
+    """
 
     keys: np.ndarray
     size: int
@@ -87,9 +91,12 @@ NOWHERE = Sparsity(np.zeros(1, np.int32), np.zeros(0, np.int32), 0)
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Where M has entries, beside the diagonal. There are m levels of all absorbed factors; `factors` are the slices of each, and
-    number `largest` has the most. `with_largest` is where E has entries, [levels of the largest, o], and `among` where the upper
-    triangle of M_oo has, [o, o]: o are the levels of the others. Weights by pair are those of E, then those of M_oo."""
+    """The positions of the entries of M outside its diagonal (solvers.sparse_information).
+
+    `size` = m is the number of levels of all absorbed factors. `factors` are the slices of each factor, and number `largest`
+    has the most levels. The other factors have o levels together. `with_largest` is the sparsity of E, [levels of the largest,
+    o]. `among` is the sparsity of the upper triangle of M_oo, [o, o]. Weights by pair list the entries of E, then of M_oo.
+    """
 
     size: int
     factors: tuple[slice, ...]
@@ -99,8 +106,10 @@ class Pattern:
 
     @classmethod
     def of(cls, design: Design, keys: Sequence[np.ndarray]) -> tuple["Pattern", list[np.ndarray]]:
-        """`keys` are the pairs of levels that occur, of each pair of factors (engine.cells). Returned with the places of each in
-        weights by pair."""
+        """The pattern, and the positions in the weights by pair for each pair of factors.
+
+        `keys` has the pairs of levels that occur, for each pair of factors (engine.cells).
+        """
         parts = [design.parts[k] for k in design.absorbed_parts]
         factors = tuple(
             slice(part.where.start - design.reported_size, part.where.stop - design.reported_size) for part in parts
@@ -124,7 +133,7 @@ class Pattern:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of levels there are."""
+        """The number of pairs of levels."""
         return len(self.with_largest.columns) + len(self.among.columns)
 
     @property
@@ -134,17 +143,20 @@ class Pattern:
 
     @cached_property
     def others(self) -> np.ndarray:
-        """The positions of levels that are not of the largest factor, [o]."""
+        """The positions of the levels of all factors but the largest, [o]."""
         return np.setdiff1d(np.arange(self.size), np.arange(self.eliminated.start, self.eliminated.stop))
 
     def place(self, factor: int) -> int:
-        """The number of the first level of a factor that is not the largest among the others."""
+        """The position of the first level of a factor among `others`. The factor is not the largest."""
         before = self.factors[factor].start
         return before - (self.eliminated.stop - self.eliminated.start if before > self.eliminated.start else 0)
 
     def components(self, first: int, second: int) -> tuple[int, np.ndarray]:
-        """Of two factors, by their numbers: how many connected components they have, and that of each level, int32 [m], -1 of
-        those of no pair. (SciPy's `connected_components` wants the graph in both directions: ten times the memory.)"""
+        """The number of connected components of two factors, and the component of each level, int32 [m].
+
+        Levels without a pair have -1. (SciPy's `connected_components` needs the graph in both directions: ten times the
+        memory.)
+        """
         is_with_largest = self.largest in (first, second)
         entries = self.with_largest if is_with_largest else self.among
         by_row, by_column = (second, first) if second == self.largest else (first, second)
@@ -159,14 +171,17 @@ class Pattern:
 
     @cached_property
     def _components(self) -> dict[tuple[int, int], tuple[int, np.ndarray]]:
-        """Those of each two factors."""
+        """The components of each two factors."""
         return {pair: self.components(*pair) for pair in combinations(range(len(self.factors)), 2)}
 
     @cached_property
     def redundant(self) -> tuple[int, ...]:
-        """Of each factor how many of its levels earlier factors make redundant: its connected components with one of them, and
-        the most if there are several. That is exact for two factors; three or more together may make further levels redundant,
-        of which this count, that of reghdfe (Correia 2017), does not know."""
+        """The number of levels of each factor that earlier factors make redundant.
+
+        It is the number of connected components with an earlier factor, and the largest number if there are several earlier
+        factors. The count is exact for two factors. Three or more factors may have more redundant levels, which this count does
+        not find. reghdfe counts the same way (Correia 2017).
+        """
         return tuple(
             max((self._components[before, factor][0] for before in range(factor)), default=0)
             for factor in range(len(self.factors))
@@ -174,8 +189,12 @@ class Pattern:
 
     @cached_property
     def _null(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Directions that T has no part in: of each two factors, the sum of the levels of one in a component less that of the
-        other's, without those of the largest factor. As places [entries] among the others, their components, and signs."""
+        """The null directions of T. Each pair of factors has one direction for each component.
+
+        Within a component, the direction is 1 for the levels of one factor and -1 for the levels of the other. Levels of the
+        largest factor are left out. Each pair of factors has the positions of its levels among the others, their components and
+        their signs, each [entries].
+        """
         directions = []
         for (first, second), (_, component) in self._components.items():
             sign = np.zeros(self.size)
@@ -186,9 +205,10 @@ class Pattern:
         return directions
 
     def consistent(self, vectors: np.ndarray) -> np.ndarray:
-        """Right sides for T, [o, columns], without what no solution can have: rounding errors."""
+        """Right sides for T, [o, columns], without their part along null directions, which is rounding error."""
         vectors = vectors.copy()
-        # The directions of one pair of factors are orthogonal, those of several pairs are not (von Neumann 1950).
+        # The directions of a pair of factors are orthogonal. Directions of several pairs are not, so the projections
+        # alternate (von Neumann 1950).
         for there, component, sign in self._null * (1 if len(self._null) < 2 else SWEEPS):
             levels = np.bincount(component)
             for column in vectors.T:

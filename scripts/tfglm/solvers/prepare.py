@@ -1,40 +1,37 @@
-"""From the counts of the rows to what is minimised: which coefficients are free, and the model to begin with."""
+"""The preparation of a fit from the counts of its rows: checks of the responses, the null model, and the start."""
 
 from collections.abc import Collection
 
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import hold, most_frequent_first, null_space, to_fit_scale
-from tfglm.design.terms import INTERCEPT
 from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import Family
-from tfglm.solvers import classes
-from tfglm.solvers.fitted import EMPTY, FREE, REFERENCE, SEPARATED
-from tfglm.solvers.problem import Problem
-from tfglm.solvers.run import Run
-from tfglm.solvers.separation import group_names, leave_out_separated
+from tfglm.solvers.fitted import EMPTY, FREE, SEPARATED
+from tfglm.solvers.separation import group_names
 
 MOST_NULL_STEPS = 100
 """Newton steps for the intercept of the null model."""
 
 
 MOST_ROWS = 2.0**53
-"""That float64 counts exactly."""
+"""Largest number of rows that float64 counts exactly."""
 
 
 def count(workload: Workload, executor: Executor) -> Sums:
-    """The sums of a counts pass: rows, weights and responses, of all rows and of each group. Raises UserError for responses that
-    the family cannot have, and if no row has a weight."""
+    """The sums of a counts pass: rows, weights and responses, in total and by group.
+
+    Raises UserError for responses that the family cannot have, and if no row has a weight.
+    """
     design = workload.design
     counts = workload.sum(executor, "counts", design.by_term(np.zeros(design.size)))
     if counts["not_finite"]:
         raise UserError(
-            f"models.{design.model}.formula: a function has no finite value for {counts['not_finite']:,.0f} training rows, as "
-            f"the logarithm of 0\n  leave them out with a condition in data.where"
+            f"models.{design.model}.formula: a function has no finite value for {counts['not_finite']:,.0f} training rows, for "
+            f"example the logarithm of 0\n  leave them out with a condition in data.where"
         )
     if counts["out_of_range"]:
         what = (
@@ -52,63 +49,18 @@ def count(workload: Workload, executor: Executor) -> Sums:
         )
     if counts["rows"] > MOST_ROWS:
         raise UserError(
-            f"models.{design.model}.frequency: `{design.frequency}` adds up to {counts['rows']:.6g}, more than 2^53, up to which "
-            f"whole numbers are exact\n  divide it by a number under data.derive, and give that as `weights`"
+            f"models.{design.model}.frequency: `{design.frequency}` adds up to {counts['rows']:.6g}, more than 2^53; "
+            f"larger whole numbers are not exact\n  divide it by a number under data.derive, and give that as `weights`"
         )
     return counts
 
 
-def prepare(workload: Workload, run: Run, counts: Sums, without: str | None = None) -> Problem:
-    """Set up what is minimised, over the rows that are left once those of separated groups are gone.
-
-    A penalty makes every coefficient that it acts on finite and unique: then no group is separated, and none is held at zero.
-    Firth's makes them finite alone.
-
-    Parameters
-    ----------
-    workload
-        The design and the rows.
-    run
-        Hears of separated groups.
-    counts
-        Of all rows.
-    without
-        A term whose coefficients are all held at zero, for its likelihood ratio test.
-
-    Raises
-    ------
-    UserError
-        If the rows that are left have but one response.
-    """
-    design = workload.design
-    if design.equations:
-        classes.refuse_lacking_levels(design, counts)
-    terms = [term for term in design.unpenalised_terms if term != without]
-    if set(terms) - {INTERCEPT} and not (design.firth or design.equations):
-        workload, counts = leave_out_separated(workload, run, counts, terms)
-        check_means(design, counts, terms)
-    status = initial_status(design, workload, counts)
-    if without is not None:
-        status[design.slices[without]] = EMPTY
-    null_vectors, held = np.zeros((0, design.size)), np.zeros(0, int)
-    if set(terms) - {INTERCEPT}:
-        present = np.isin(status, (EMPTY, SEPARATED), invert=True)
-        null_vectors = (to_fit_scale(design) @ null_space(design, present, terms).T).T
-        held, null_vectors = hold(null_vectors, most_frequent_first(design, by_coefficient(design, counts, "rows")))
-        status[held] = REFERENCE
-    coefficients, loss = (
-        classes.null_model(design, counts) if design.equations else null_model(workload, run.executor, counts)
-    )
-    if not design.distribution.canonical or design.distribution.positive_predictor:
-        coefficients = valid_start(design, coefficients, counts, status == FREE)
-    nothing = np.zeros(design.size)
-    problem = Problem(workload, run, counts, status, held, null_vectors, coefficients, loss, 0.0, 0.0, nothing, nothing)
-    return problem.penalised(design.l1, design.l2)
-
-
 def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np.ndarray, float]:
-    """Coefficients and loss of the model with nothing but an intercept, or an absorbed factor in its place, and the offset;
-    without an intercept, of the offset alone."""
+    """The coefficients [p] and the loss of the null model.
+
+    The null model has the offset and an intercept, or an absorbed factor that contains an intercept. If the formula has neither,
+    it has the offset alone.
+    """
     design = workload.design
     family = design.distribution
     coefficients = np.zeros(design.size)
@@ -126,22 +78,22 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
         sums = workload.sum(executor, "null", design.by_term(coefficients))
         if np.isfinite(sums["loss"]) or not has_intercept:
             step = float(sums["residual"] / sums["weight"]) if has_intercept else 0.0
-            # Of a linear regression in the unit of the response.
+            # The intercept of a linear regression has the unit of the response.
             unit = np.sqrt(2 * sums["loss"] / counts["weight_sum"]) if family.quadratic else 1.0
             if abs(step) <= 1e-12 * max(unit, abs(intercept)):
                 break
-            # A long step overshoots where the mean is an exponential.
+            # A long step overshoots if the mean is an exponential.
             step = step if family.quadratic else float(np.clip(step, -1.0, 1.0))
             intercept -= step
         elif step:
-            # Half of it back, to where all rows have a mean.
+            # Go back by half of the step, until all rows have a mean.
             step /= 2
             intercept += step
         else:
             if family.positive_predictor:
                 raise UserError(
                     f"models.{design.model}.offset: with link {family.link_name} the linear predictor has to be above 0, and the "
-                    f"offset takes it below for some rows of the model with the intercept alone\n  use link: log, or leave the "
+                    f"offset moves it below 0 for some rows of the model with the intercept alone\n  use link: log, or leave the "
                     f"offset out"
                 )
             raise UserError(
@@ -155,12 +107,13 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
 
 
 def mean_response(design: Design, counts: Sums) -> float:
-    """The weighted mean. Raises UserError if all responses are at one end of their range, or the link has no such mean."""
+    """The weighted mean of the response. Raises UserError if all responses are at one end of their range, or if the mean is
+    outside the range of the link."""
     mean = float(counts["response"] / counts["weight_sum"])
     if design.distribution.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
-            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, the end of what family "
-            f"{design.family} can have, so there is nothing to fit\n"
+            f"models.{design.model}: the mean of the response `{design.response}` is {mean:g}, an end of the range of family "
+            f"{design.family}, so there is nothing to fit\n"
             f"  check `weights`, `frequency` and the conditions in data.where"
         )
     if not np.isfinite(_link(design.distribution, mean)):
@@ -172,8 +125,10 @@ def mean_response(design: Design, counts: Sums) -> float:
 
 
 def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
-    """Raise UserError for levels of these terms whose responses have a mean of 0 or less, where the family has such responses and
-    its link no such mean: the likelihood rises without end as their coefficients fall."""
+    """Raise UserError for levels of these terms whose mean response is 0 or less, if the link only allows means above 0.
+
+    The likelihood would rise without end as their coefficients fall.
+    """
     family = design.distribution
     if family.smallest >= 0 or not np.isnan(_link(family, -1.0)):
         return
@@ -191,17 +146,17 @@ def check_means(design: Design, counts: Sums, terms: Collection[str]) -> None:
 
 
 def _link(family: Family, mean: float) -> float:
-    """The linear predictor of a mean, NaN or infinite if it has none."""
+    """The linear predictor of a mean; NaN or infinite if the link does not allow the mean."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return family.link(mean)
 
 
 def valid_start(design: Design, coefficients: np.ndarray, counts: Sums, free: np.ndarray) -> np.ndarray:
-    """Coefficients that give each row the mean response, but for the offset; the null model's, if that has an intercept, or if
-    the free coefficients cannot.
+    """The coefficients [p] with which a fit begins.
 
-    Without an intercept the null model has the linear predictor 0, which is far from a response of any size, and with some links
-    has no mean at all. Raises UserError if the fit can begin nowhere.
+    With an intercept, these are the coefficients of the null model. Without one, the linear predictor of the null model is 0. It
+    may be far from the responses, and some links have no mean there. So the start gives each row the mean response, up to the
+    offset, if the free coefficients can. Raises UserError if there is no valid start.
     """
     if design.intercept is not None:
         return coefficients
@@ -219,7 +174,7 @@ def valid_start(design: Design, coefficients: np.ndarray, counts: Sums, free: np
 
 
 def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
-    """The places of the coefficients that add the same to the linear predictor of each row; none if the free ones cannot."""
+    """The positions of coefficients that add the same constant to all linear predictors; empty if the free ones cannot."""
     if design.intercept is not None:
         return np.array([design.intercept])
     for part in design.parts:
@@ -230,7 +185,7 @@ def constant_direction(design: Design, free: np.ndarray) -> np.ndarray:
 
 
 def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarray:
-    """FREE, but for separated groups and groups without rows."""
+    """The status of each coefficient, [p]: SEPARATED for separated groups, EMPTY for groups without rows, otherwise FREE."""
     status = np.full(design.size, FREE)
     for part in design.parts:
         if part.grouping:
@@ -242,10 +197,10 @@ def initial_status(design: Design, workload: Workload, counts: Sums) -> np.ndarr
 
 
 def by_coefficient(design: Design, counts: Sums, what: str) -> np.ndarray:
-    """A count by group for each coefficient, and that of all rows for parts without groups."""
+    """A count for each coefficient, [p]: by group, or of all rows for parts without groups."""
     result = np.zeros(design.size)
     for part in design.parts:
-        # The response of a linear predictor of a class is whether a row is of the class.
+        # For the linear predictor of a class, the response is 1 for rows of the class.
         of_class = what == "response" and part.term.equation
         key = f"class_{design.class_labels.index(part.term.equation)}" if of_class else what
         result[part.where] = counts[f"{key}_{design.groupings.index(part.grouping)}" if part.grouping else key]

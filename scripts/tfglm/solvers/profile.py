@@ -1,18 +1,20 @@
 """Profile likelihood intervals: the values of a combination t'b of coefficients that a likelihood ratio test does not reject.
 
-For a value v let D(v) be the least deviance of coefficients with t'b = v, divided by the dispersion, less that of all
-coefficients, and zeta(v) its root with the sign of v less the estimate. The ends of the interval are where zeta is -z and z, the
-quantile of the normal distribution, or of t where the dispersion is estimated (Venables & Ripley, Modern Applied Statistics with
-S, 2002, 7.2; R's confint of a glm, which interpolates zeta between some values).
+For a value v, let D(v) be the smallest deviance with t'b = v, less the deviance of the fit, divided by the dispersion. zeta(v)
+is the root of D(v), with the sign of v less the estimate. The interval ends where zeta is -z and z. z is the quantile of the
+normal distribution, or of t if the dispersion is estimated (Venables & Ripley, Modern Applied Statistics with S, 2002, 7.2; R's
+confint of a glm interpolates zeta between some values).
 
-D(v) is found by Newton's steps in the plane t'b = v: with gradient g and information matrix I,
+Newton's steps in the plane t'b = v find D(v) (`DescentInPlane`). With gradient g and information matrix I,
 
-    step = -I^-1 g + lambda I^-1 t,   lambda = t'I^-1 g / t'I^-1 t,
+    step = -I^-1 g + lambda I^-1 t,   lambda = t'I^-1 g / t'I^-1 t.
 
-and begins where the value before has ended, moved along I^-1 t. The ends are found by the secant of zeta, which is close to a
-straight line. Where theta of a negative binomial is estimated, it is so at each v too, given the means, and takes turns with the
-coefficients; D is then the difference of -2 log-likelihood. With Firth's penalty it is that of
-the penalised one, with the prior of the whole model, as R's logistf has it (Heinze & Schemper, Statistics in Medicine 21, 2002).
+The search begins at the result for the value before, moved along I^-1 t. A secant search on zeta, which is close to a straight
+line, finds the ends of the interval.
+
+An estimated theta of a negative binomial is re-estimated at each v. Theta, given the means, alternates with the coefficients. D
+is then the difference of -2 log-likelihood. With Firth's penalty, D is the difference of the penalised deviance with the prior
+of the whole model, as in R's logistf (Heinze & Schemper, Statistics in Medicine 21, 2002).
 """
 
 from collections.abc import Mapping
@@ -27,40 +29,40 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import to_data_scale
 from tfglm.design.references import coefficient_name
 from tfglm.errors import UserError
-from tfglm.solvers import firth, theta
+from tfglm.solvers import firth, shape
+from tfglm.solvers.descent import SHORTEST_STEP, Descent, is_no_higher
 from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
-from tfglm.solvers.problem import Problem, Solution, State
-from tfglm.solvers.steps import SHORTEST_STEP, is_no_higher
+from tfglm.solvers.objective import Objective, Point, Solution
 
 CLOSE = 1e-7
-"""How near zeta comes to z."""
+"""Largest distance of zeta from z at an end."""
 
 SETTLED = 1e-13
-"""Of g'I^-1 g in the plane, in units of the deviance."""
+"""g'I^-1 g in the plane at which the search ends, in units of the deviance."""
 
 MOST_VALUES, MOST_STEPS, MOST_TURNS = 25, 40, 20
-"""For one end, at one value for one theta, and of theta there."""
+"""Largest number of values for an end, of steps for a value and a theta, and of turns of theta for a value."""
 
 THETA_SETTLED = 1e-5
-"""Of its standard errors, by which theta moves in the last turn: D is off by the square."""
+"""Largest movement of theta in the last turn, in its standard errors. The error of D is its square."""
 
 FARTHEST = 1e3
-"""Standard errors from the estimate where an end is no longer looked for."""
+"""Standard errors from the estimate beyond which no end is searched."""
 
 IN_PLANE = 1e-10
-"""Standard errors, of dispersion 1, from the plane that rounding may leave."""
+"""Largest distance from the plane by rounding, in standard errors with dispersion 1."""
 
 
 class Least(NamedTuple):
-    """The least of minus the log-likelihood, penalised or not, but for a constant, and the state there."""
+    """A minimum of the objective, up to a constant: `value` is minus the log-likelihood (penalised with Firth), at `point`."""
 
-    state: State
-    loss: float
+    point: Point
+    value: float
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Where the least deviance is sought: t'b = v, for `direction` t [p], with theta estimated too if it is free."""
+    """The planes t'b = v for `direction` t [p], in which the deviance is minimised, over theta too if it is free."""
 
     solution: Solution
     direction: np.ndarray
@@ -68,131 +70,147 @@ class Plane:
     theta_is_free: bool
 
     def least(self, start: np.ndarray, value: float) -> Least | None:
-        """The least deviance there, from coefficients that may have another value of t'b; None if the steps do not settle.
-        Raises scipy.linalg.LinAlgError if an information matrix is singular."""
-        problem = self.solution.problem
-        if problem.design.firth:
+        """The minimum in the plane t'b = `value`; None if the search does not settle.
+
+        The search begins at coefficients `start` [p], which may be outside the plane. Raises scipy.linalg.LinAlgError if an
+        information matrix is singular.
+        """
+        objective = self.solution.objective
+        if objective.design.firth:
             penalised = firth.least(self.solution, self.direction, start, value)
-            return penalised and Least(*penalised)
-        state = self.settled(problem, start, value)
+            return None if penalised is None else Least(penalised, penalised.value)
+        point = self.settled(objective, start, value)
         if not self.theta_is_free:
-            return None if state is None else Least(state, state.loss)
+            return None if point is None else Least(point, point.loss)
         for _ in range(MOST_TURNS):
-            if state is None:
+            if point is None:
                 return None
+            given = replace(self.solution, objective=objective, point=point)
             try:
-                found = theta.given_means(
-                    replace(self.solution, problem=problem, state=state), np.array([problem.family.theta])
-                )
+                found = shape.theta_given_means(given, np.array([objective.family.theta]))
             except UserError:
-                return None  # as of a Poisson distribution
-            moved = abs(found.value - (problem.family.theta or np.inf)) / found.std_error
-            problem = with_theta(problem, found.value)
-            state = self.settled(problem, state.coefficients, value)
-            if state and moved <= THETA_SETTLED:
-                return Least(state, minus_log_likelihood(problem, state))
+                return None  # the distribution is Poisson
+            moved = abs(found.value - (objective.family.theta or np.inf)) / found.std_error
+            objective = with_theta(objective, found.value)
+            point = self.settled(objective, point.coefficients, value)
+            if point and moved <= THETA_SETTLED:
+                return Least(point, minus_log_likelihood(objective, point))
         return None
 
-    def settled(self, problem: Problem, start: np.ndarray, value: float) -> State | None:
-        """The state of least deviance there, for the shape of the family that the problem has."""
-        t = self.direction
-        state = problem.at(start)
-        for _ in range(MOST_STEPS):
-            factored = problem.factored(state.information)
-            along = factored.solve(t)
-            gradient = problem.gradient(state)
-            newton = factored.solve(gradient)
-            size = float(t @ along)
-            off = value - float(t @ state.coefficients)
-            within = newton - along * float(t @ newton) / size
-            in_plane = abs(off) <= IN_PLANE * np.sqrt(size)
-            if in_plane and float(gradient @ within) <= SETTLED * self.dispersion:
-                return state
-            step, share = along * off / size - within, 1.0
-            # Into the plane in any case; within it the loss has to fall.
-            now = problem.at(state.coefficients + step)
-            while in_plane and not is_no_higher(now.loss, state.loss) and share > SHORTEST_STEP:
-                share /= 2
-                now = problem.at(state.coefficients + share * step)
-            if not np.isfinite(now.loss):
-                return None
-            state = now
-        return None
+    def settled(self, objective: Objective, start: np.ndarray, value: float) -> Point | None:
+        """The point of smallest deviance in the plane t'b = `value`, with the shape of the objective's family fixed."""
+        descent = DescentInPlane(objective, start, self.direction, value, SETTLED * self.dispersion)
+        descent.run()
+        return descent.point if descent.is_settled else None
 
 
-def with_theta(problem: Problem, value: float) -> Problem:
-    """The problem with another theta."""
-    design = replace(problem.design, theta=value)
-    workload = problem.workload.with_design(design)
-    counts = workload.sum(problem.executor, "counts", design.by_term(np.zeros(design.size)))
-    return replace(problem, workload=workload, counts=counts)
+class DescentInPlane(Descent):
+    """Newton's steps from coefficients `start` [p] to the smallest loss in the plane t'b = `value`. It `is_settled` if
+    g'I^-1 g in the plane is at most `settled`."""
+
+    most = MOST_STEPS
+
+    def __init__(self, objective: Objective, start: np.ndarray, direction: np.ndarray, value: float, settled: float):
+        self.objective, self.direction, self.value, self.settled = objective, direction, value, settled
+        self.point, self.is_settled = objective.at(start), False
+
+    def measure(self) -> None:
+        t, point, factored = self.direction, self.point, self.objective.factored(self.point.information)
+        along, gradient = factored.solve(t), self.objective.gradient(point)
+        newton, size = factored.solve(gradient), float(t @ along)
+        off = self.value - float(t @ point.coefficients)
+        within = newton - along * float(t @ newton) / size
+        self.is_in_plane = abs(off) <= IN_PLANE * np.sqrt(size)
+        self.is_settled = self.is_in_plane and float(gradient @ within) <= self.settled
+        self.step = along * off / size - within
+
+    def has_ended(self) -> bool:
+        return self.is_settled or self.iteration == self.most
+
+    def go(self) -> bool:
+        # The first step goes into the plane even if the loss rises. Within the plane the loss must not rise.
+        begun, share = self.point, 1.0
+        self.point = self.objective.at(begun.coefficients + self.step)
+        while self.is_in_plane and not is_no_higher(self.point.loss, begun.loss) and share > SHORTEST_STEP:
+            share /= 2
+            self.point = self.objective.at(begun.coefficients + share * self.step)
+        return bool(np.isfinite(self.point.loss))
 
 
-def minus_log_likelihood(problem: Problem, state: State) -> float:
-    value = problem.likelihood(state)
+def with_theta(objective: Objective, value: float) -> Objective:
+    """The objective with theta = `value`."""
+    design = replace(objective.design, theta=value)
+    workload = objective.workload.with_design(design)
+    counts = workload.sum(objective.executor, "counts", design.by_term(np.zeros(design.size)))
+    return replace(objective, workload=workload, counts=counts)
+
+
+def minus_log_likelihood(objective: Objective, point: Point) -> float:
+    value = objective.likelihood(point)
     assert value is not None, "a negative binomial has a likelihood"
     return -value
 
 
-def intervals(solution: Solution, fitted: Fitted, theta_is_free: bool = False) -> list[dict[str, object]]:
+def intervals(
+    solution: Solution, fitted: Fitted, shift: np.ndarray, theta_is_free: bool = False
+) -> list[dict[str, object]]:
     """The profile intervals that the design asks for.
 
     Parameters
     ----------
     solution, fitted
-        The fit, at the maximum, and its covariance.
+        The fit at the maximum, and its covariance.
+    shift
+        Added to the coefficients of the fit before they are reported, [p].
     theta_is_free
-        Whether theta of a negative binomial is estimated at each value of a combination.
+        Whether theta of a negative binomial is re-estimated at each value of a combination.
 
     Returns
     -------
-    For each combination what fit.json says: `name`, `estimate`, `std_error` (of the information matrix), `ci_lower` and
-    `ci_upper` (None without an end), `wald_lower` and `wald_upper`, and a `note`, why there is no end.
+    The entries of fit.json, one for each combination: `name`, `estimate`, `std_error` (from the information matrix), `ci_lower`
+    and `ci_upper` (None if there is no end), `wald_lower` and `wald_upper`. `note` says why an end is missing.
 
     Raises
     ------
     UserError
-        For a combination that has no finite estimate, or whose value depends on reference levels.
+        If a combination has no finite estimate, or if its value depends on reference levels.
     """
-    design = solution.problem.design
+    design = solution.objective.design
     found = []
     for name, weights in design.profile:
-        solution.problem.run.reporter.tell(f"profile likelihood of {name}:")
+        solution.objective.run.reporter.tell(f"profile likelihood of {name}:")
         direction = direction_of(design, fitted, name, dict(weights))
-        found.append(interval(solution, fitted, name, direction, theta_is_free))
+        found.append(interval(solution, fitted, name, direction, float(direction @ shift), theta_is_free))
     return found
 
 
 def interval(
-    solution: Solution, fitted: Fitted, name: str, direction: np.ndarray, theta_is_free: bool
+    solution: Solution, fitted: Fitted, name: str, direction: np.ndarray, shift: float, theta_is_free: bool
 ) -> dict[str, object]:
-    """That of one combination."""
-    problem, state = solution.problem, solution.state
+    """The interval of a combination of coefficients."""
+    objective, point = solution.objective, solution.point
     dispersion = fitted.dispersion * fitted.correction
-    known = problem.family.dispersion_known and problem.design.std_errors != "quasi"
-    tail = 0.5 + problem.design.profile_confidence / 2
+    known = objective.family.dispersion_known and objective.design.std_errors != "quasi"
+    tail = 0.5 + objective.design.profile_confidence / 2
     cut = float(ndtri(tail) if known else stdtrit(solution.df_residual, tail))
-    free = np.where(problem.free, direction, 0.0)
+    free = np.where(objective.free, direction, 0.0)
     error = float(np.sqrt(dispersion * (free @ solution.information.solve(free))))
-    estimate = float(direction @ state.coefficients)
+    estimate = float(direction @ point.coefficients)
     plane = Plane(solution, free, dispersion, theta_is_free)
-    loss = solution.objective if problem.design.firth else state.loss
-    best = Least(state, minus_log_likelihood(problem, state) if theta_is_free else loss)
+    best = Least(point, minus_log_likelihood(objective, point) if theta_is_free else objective.value(point))
     ends, notes = [], []
     for side in (-1.0, 1.0):
-        end, note = None, "the fit did not converge"
-        if solution.converged:
-            end, note = end_of(plane, best, estimate, error, side, cut)
-        ends.append(end)
+        end, note = end_of(plane, best, estimate, error, side, cut)
+        ends.append(None if end is None else end + shift)
         notes.append(note)
     return {
         "name": name,
-        "estimate": estimate,
+        "estimate": estimate + shift,
         "std_error": error,
         "ci_lower": ends[0],
         "ci_upper": ends[1],
-        "wald_lower": estimate - cut * error,
-        "wald_upper": estimate + cut * error,
+        "wald_lower": estimate - cut * error + shift,
+        "wald_upper": estimate + cut * error + shift,
         "note": "; ".join(dict.fromkeys(filter(None, notes))),
     }
 
@@ -200,9 +218,9 @@ def interval(
 def end_of(
     plane: Plane, best: Least, estimate: float, error: float, side: float, cut: float
 ) -> tuple[float | None, str]:
-    """Where zeta is `side` times `cut`, or None and why."""
-    at = best.state.coefficients
-    inner, outer = (0.0, 0.0), (np.inf, np.inf)  # distances from the estimate, and |zeta| there
+    """The end where zeta is `side` times `cut`, and an empty note; or None, and a note that says why."""
+    at = best.point.coefficients
+    inner, outer = (0.0, 0.0), (np.inf, np.inf)  # distance from the estimate, and |zeta| there
     distance = cut * error
     for _ in range(MOST_VALUES):
         try:
@@ -211,10 +229,10 @@ def end_of(
             least = None
         if least is None:
             return None, "the fit at a value of it does not settle"
-        zeta = float(np.sqrt(max(0.0, 2 * (least.loss - best.loss) / plane.dispersion)))
+        zeta = float(np.sqrt(max(0.0, 2 * (least.value - best.value) / plane.dispersion)))
         if abs(zeta - cut) <= CLOSE:
             return estimate + side * distance, ""
-        at = least.state.coefficients
+        at = least.point.coefficients
         before = inner if zeta < cut else (inner if np.isinf(outer[0]) else outer)
         inner, outer = ((distance, zeta), outer) if zeta < cut else (inner, (distance, zeta))
         slope = (zeta - before[1]) / (distance - before[0])
@@ -228,8 +246,8 @@ def end_of(
 
 
 def direction_of(design: Design, fitted: Fitted, name: str, weights: Mapping[str, float]) -> np.ndarray:
-    """The combination on the scale of the fit, [p]. Raises UserError if it has no finite estimate, or depends on reference
-    levels."""
+    """The combination of coefficients on the scale of the fit, [p]. Raises UserError if it has no finite estimate, or if it
+    depends on reference levels."""
     where = f"models.{design.model}.profile.{name}"
     places = {coefficient_name(*names): place for place, names in enumerate(design.coefficients())}
     row = np.zeros(design.size)
@@ -241,7 +259,7 @@ def direction_of(design: Design, fitted: Fitted, name: str, weights: Mapping[str
     direction = np.asarray(to_data_scale(design).T @ row).ravel()
     if not fitted.estimable(direction[None])[0]:
         raise UserError(
-            f"{where}: its value depends on reference levels, or on what the data do not tell; write a difference of levels, as "
-            'in {"carrier[UA]": 1, "carrier[AA]": -1}'
+            f"{where}: its value depends on reference levels, or on coefficients that the rows do not identify; write a "
+            'difference of levels, such as {"carrier[UA]": 1, "carrier[AA]": -1}'
         )
     return direction

@@ -1,11 +1,12 @@
-"""The quadratic problem of an elastic net's step: the least g'v + v'Hv / 2 + sum(threshold |start + v|) over steps v.
+"""The step of an elastic net: minimise g'v + v'Hv / 2 + sum(threshold |start + v|) over steps v.
 
-By the search for the signs of Lee, Battle, Raina & Ng (NIPS 2006), several at a time:
+This is the feature-sign search of Lee, Battle, Raina & Ng (NIPS 2006), with several coefficients at a time:
 
-1. End if no KKT condition is broken by more than the precision.
-2. Coefficients at zero whose condition is broken enter, with the sign that lowers the function.
-3. The direction is a Newton step on those that are not zero or enter; without those that it would take to the other side.
-4. Go along it as far as the function falls; what reaches zero stays there, and leaves.
+1. End if no KKT condition is violated by more than the precision.
+2. Coefficients at zero with a violated condition enter, with the sign that lowers the function.
+3. The direction is a Newton step on the nonzero and entering coefficients. Entering coefficients that would move against
+   their sign are dropped, and the direction is computed again.
+4. Go along the direction to the minimum of the function. Coefficients that reach zero stay there and leave.
 """
 
 from dataclasses import replace
@@ -16,22 +17,34 @@ import scipy.linalg
 from tfglm.solvers.information import Blocks, factor
 
 NUGGET = 1e-11
-"""Added to the diagonal of the quadratic function, as a share of it and around the point where the search stands, as columns with
-all levels are redundant. The minimum of the function without it is found all the same."""
+"""Share of the diagonal of H that is added to it in Newton steps, because columns with all levels are redundant. The search
+still ends at the minimum of the original function."""
 
 MOST_CHANGES = 500
-"""Of the set of coefficients that are not zero, within one quadratic problem."""
+"""Largest number of changes to the set of nonzero coefficients in a quadratic problem."""
 
 
 class NotSolved(Exception):
-    """The search for the signs has changed them as often as it may."""
+    """The search has used MOST_CHANGES changes."""
 
 
 def solve(
     blocks: Blocks, gradient: np.ndarray, start: np.ndarray, threshold: np.ndarray, precision: float
 ) -> np.ndarray:
-    """The step from `start` to the minimum, [p], to within `precision` of its KKT conditions. `blocks` are H, `gradient` is g at
-    `start`. Raises NotSolved if that takes too long."""
+    """The step from `start` to the minimum, [p]. It violates no KKT condition by more than `precision`.
+
+    `blocks` are H, `gradient` [p] is g at `start`, and `threshold` [p] is the lasso penalty of each coefficient. Raises
+    NotSolved after MOST_CHANGES changes.
+
+    With H = I, each coefficient is soft-thresholded:
+
+    >>> from tfglm.solvers.information import Blocks
+    >>> none = np.zeros(0)
+    >>> identity = Blocks(np.arange(2), none.astype(int), np.eye(2), np.zeros((2, 0)), none)
+    >>> step = solve(identity, np.array([-3.0, 0.5]), np.zeros(2), np.array([1.0, 1.0]), 1e-9)
+    >>> step.round(6).tolist()
+    [2.0, 0.0]
+    """
     x, residual = start.copy(), gradient.copy()
     present = np.zeros(len(x), bool)
     present[blocks.dense] = present[blocks.eliminated] = True
@@ -45,35 +58,26 @@ def solve(
             return x - start
         entering = excess > precision  # 2.
         if singly or left > 0.1 * excess.max(initial=0.0):
-            # The signs of those that are there first, then others.
+            # Settle the coefficients that are already nonzero before others enter.
             entering &= excess == excess.max() if singly else False
         sign = np.where(entering, -np.sign(residual), np.sign(x))
         direction = newton(blocks, active | entering, residual + threshold * sign)  # 3.
         while np.any(wrong := entering & (direction * sign < 0)):
             entering &= ~wrong
             direction = newton(blocks, active | entering, residual + threshold * sign)
-        curved = product(blocks, direction)
+        curved = blocks.times(direction)
         length = _lowest(x, direction, float(residual @ direction), float(direction @ curved), threshold)  # 4.
         singly = length == 0.0 and not singly
         after = x + length * direction
-        # What has been stopped at zero is zero.
+        # Coefficients that stop at zero become exactly zero.
         after[(x != 0) & (threshold > 0) & (np.abs(after) <= 1e-14 * np.abs(x))] = 0.0
         residual = residual + length * curved
         x = after
     raise NotSolved
 
 
-def product(blocks: Blocks, vector: np.ndarray) -> np.ndarray:
-    """The information matrix times a vector over all coefficients; 0 at those that it does not have."""
-    dense, eliminated = vector[blocks.dense], vector[blocks.eliminated]
-    result = np.zeros(len(vector))
-    result[blocks.dense] = blocks.a @ dense + blocks.b @ eliminated
-    result[blocks.eliminated] = dense @ blocks.b + blocks.d * eliminated
-    return result
-
-
 def newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """-H^-1 gradient over the active coefficients, 0 elsewhere."""
+    """The Newton step -H^-1 gradient over the active coefficients, [p]; 0 elsewhere."""
     restricted = blocks.restrict(active)
     nugget = NUGGET
     while True:
@@ -89,8 +93,10 @@ def newton(blocks: Blocks, active: np.ndarray, gradient: np.ndarray) -> np.ndarr
 
 
 def _lowest(x: np.ndarray, direction: np.ndarray, slope: float, curvature: float, threshold: np.ndarray) -> float:
-    """The t in [0, 1] for which t * slope + t^2 / 2 * curvature + sum(threshold |x + t direction|) is least: the derivative
-    rises, linearly but for a jump where an entry becomes zero."""
+    """The t in [0, 1] that minimises t * slope + t^2 / 2 * curvature + sum(threshold |x + t direction|).
+
+    The derivative rises linearly, with a jump where an entry reaches zero.
+    """
     penalised = (threshold > 0) & (direction != 0)
     x, direction, threshold = x[penalised], direction[penalised], threshold[penalised]
     side = np.where(x == 0, np.sign(direction), np.sign(x))

@@ -1,4 +1,4 @@
-"""How a fit is carried out, whatever it fits: who sums over the rows, who hears of it, and when it ends."""
+"""What every fit needs to run: the executor, the settings, the reporter and the limits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ def _nobody(*_: object) -> None:
 
 @dataclass(frozen=True)
 class Reporter:
-    """What a solver says while it works.
+    """The messages of a solver while it works.
 
-    `tell` is a line now and then for whoever waits, and `live` one that the next line replaces. `note` goes to the log.
-    `record(step, values)` adds to curves. `advance(done, of)` counts iterations, epochs or penalties.
+    `tell` prints a line for the user, and `live` prints a line that the next line replaces. `note` writes to the log.
+    `record(step, values)` adds points to curves. `advance(done, of)` counts iterations, epochs or penalties.
     """
 
     tell: Callable[[str], None] = _nobody
@@ -28,13 +28,15 @@ class Reporter:
 
 @dataclass(frozen=True)
 class Limits:
-    """The sizes of data and model from which on a fit is done in another way.
+    """The sizes of data and model at which a fit changes its method.
 
-    The first steps are taken on `sample_share` of the rows; on more if these are fewer than `sample_rows`, or than
-    `sample_rows_per_coefficient`; on all rows if that would be more than `largest_sample` of them.
+    The first steps use a sample: `sample_share` of the rows, at least `sample_rows` rows, and at least
+    `sample_rows_per_coefficient` rows for each coefficient. A sample larger than `largest_sample` of the rows is not worth
+    it: then the first steps use all rows.
 
-    Standard errors by cluster are CR2's up to `largest_cr2` (clusters times the square of the number of coefficients: 400 MB for
-    each copy of the information matrices of all clusters) and `longest_cr2` (times its cube: a minute of eigenvalues).
+    Standard errors by cluster use CR2 below two limits. `largest_cr2` limits clusters times coefficients squared (400 MB for
+    each copy of the information matrices of all clusters). `longest_cr2` limits clusters times coefficients cubed (a minute of
+    eigenvalues).
     """
 
     sample_share: float = 0.05
@@ -47,7 +49,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Run:
-    """The `executor` sums over the rows, the `settings` name the solver, the `reporter` hears how far it is."""
+    """The `executor` sums over the rows, the `settings` name the solver, and the `reporter` receives its progress."""
 
     executor: Executor
     settings: SolverConfig = field(default_factory=SolverConfig)
@@ -56,6 +58,6 @@ class Run:
 
     @property
     def max_iterations(self) -> int:
-        """Steps after which a search ends, converged or not. After an online solver alone it is 0: a search then only tells how
-        far the minimum is."""
+        """Steps after which a search ends, converged or not. It is 0 after an online solver alone: the search then only
+        measures the distance to the minimum."""
         return self.settings.max_iterations if self.settings.is_exact else 0

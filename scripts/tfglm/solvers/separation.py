@@ -1,6 +1,7 @@
-"""Coefficients without a finite estimate, because the responses of their rows are all alike (docs/statistics.md: Separation)."""
+"""Separation: coefficients without a finite estimate (docs/statistics.md: Separation)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,46 +11,79 @@ from tfglm.distribute.executor import Executor
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
+from tfglm.solvers.objective import Solution
 from tfglm.solvers.run import Run
 
 DRIFTING_ABOVE = 1e-3
-"""Largest entry of a Newton step that belongs to an estimate. Where the maximum is at infinity, the loss and lambda^2 vanish
-all the same, but each step is as long as the one before."""
+"""The largest entry that a Newton step towards a finite estimate may have. If the maximum is at infinity, the loss and lambda^2
+vanish too, but the steps do not become shorter."""
 
 
 class Drifting(Exception):
-    """The steps of a solver lead to infinity, as far as it can tell; after so many they have come to these `coefficients` [p]."""
+    """The steps of a solver seem to lead to infinity. After `iterations` steps it is at these `coefficients` [p]."""
 
     def __init__(self, coefficients: np.ndarray, iterations: int):
         super().__init__("the steps lead to infinity")
         self.coefficients, self.iterations = coefficients, iterations
 
 
+def solve_across(start: Solution, solve: Callable[[Solution], Solution]) -> Solution:
+    """Solve without the rows that several terms separate together (docs/statistics.md: Separation).
+
+    These rows leave the likelihood. The likelihood of the other rows has a finite maximum. Coefficients that the other rows do
+    not identify are held at zero, like aliased coefficients.
+
+    Parameters
+    ----------
+    start
+        The start of the solver.
+    solve
+        The solver. It raises Drifting if its steps lead to infinity.
+
+    Raises
+    ------
+    UserError
+        If the terms separate all rows. Errors of the solver pass through.
+    """
+    before = 0
+    while True:
+        try:
+            solution = solve(start)
+            return replace(solution, iterations=solution.iterations + before)
+        except Drifting as drifting:
+            coefficients, before = drifting.coefficients, before + drifting.iterations
+        less = start.objective.without_separated_rows(coefficients)
+        if less is None:
+            objective = replace(start.objective, overlaps=True)
+            less = Solution(objective, objective.at(coefficients))
+        start = replace(less, online=start.online)
+
+
 def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Collection[str]) -> tuple[Workload, Sums]:
     """Leave out the rows of separated groups (docs/statistics.md: Separation).
 
-    A group is separated when its responses are all at one end of the range of the family. Leaving out its rows can separate
-    another: so until none is.
+    A group is separated if its responses are all at one end of the range of the family. Without its rows, another group may
+    become separated. So this repeats until no group is separated.
 
     Parameters
     ----------
     workload
         The design and the rows.
     run
-        Counts them anew each time, and hears which groups of each term are separated.
+        Its executor counts the rows; its reporter lists the separated groups.
     counts
-        Of all rows.
+        The counts of all rows.
     terms
-        Those whose groups are looked at.
+        The terms whose groups are checked.
 
     Returns
     -------
-    The workload with the rows that are left, and their counts.
+    The workload with the remaining rows, and their counts.
 
     Raises
     ------
     UserError
-        If the responses of the rows that are left are all alike.
+        If all remaining responses are at the same end of the range of the family.
     """
     design = workload.design
     plain = {part.grouping for part in design.parts if not part.multiplier and part.term.name in terms}
@@ -74,8 +108,8 @@ def leave_out_separated(workload: Workload, run: Run, counts: Sums, terms: Colle
         counts = workload.sum(run.executor, "counts", design.by_term(np.zeros(design.size)))
     if family.at_an_end(counts["response"], counts["weight_sum"]):
         raise UserError(
-            f"models.{design.model}: the terms separate the response completely: once the levels whose responses are all "
-            f"alike are left out, nothing is left to fit\n  remove the term that determines `{design.response}`"
+            f"models.{design.model}: the terms separate the response completely: without the levels whose responses are all "
+            f"alike, no rows remain to fit\n  remove the term that determines `{design.response}`"
         )
     return workload, counts
 
@@ -87,8 +121,11 @@ def group_names(design: Design, grouping: tuple[str, ...], groups: np.ndarray) -
 
 
 def refuse_separation(workload: Workload, executor: Executor, directions: Sequence[np.ndarray]) -> None:
-    """Raise UserError if one of the directions moves no row away from its response, and some towards it: then it leads to
-    infinity. The terms in it are named, or one number among them that does it alone."""
+    """Raise UserError if a direction separates rows.
+
+    Such a direction moves some rows towards their response and no row away from it, so the estimates go to infinity. The
+    message names the terms in the direction, or a single numeric term that separates the rows alone.
+    """
     design = workload.design
     if not can_separate(design):
         return
@@ -102,13 +139,13 @@ def refuse_separation(workload: Workload, executor: Executor, directions: Sequen
 
 
 def can_separate(design: Design) -> bool:
-    """Whether the responses of the family have an end that a mean comes to only at infinity."""
+    """Whether the range of the responses has an end that the mean reaches only at infinity."""
     return design.distribution.separates
 
 
 def name_or_terms(workload: Workload, executor: Executor, direction: np.ndarray) -> tuple[list[str], Sums]:
-    """The terms in a direction that separates rows, or the one number among them that does so alone; and what it does to the
-    rows."""
+    """The terms in a direction that separates rows, or a single numeric term that separates them alone; and the sums of the
+    pass `separation` for them."""
     design = workload.design
     involved = terms_in(design, np.abs(direction))
     for term in involved if len(involved) > 1 else []:
@@ -127,7 +164,7 @@ def separates(rows: Sums) -> bool:
 
 
 def terms_in(design: Design, size: np.ndarray) -> list[str]:
-    """The terms, but for the intercept, whose coefficients, of this size in a direction, have a part in it."""
+    """The terms in a direction, without the intercept. `size` [p] has the absolute entries of the direction."""
     return [
         term
         for term, where in design.slices.items()
@@ -139,8 +176,10 @@ MOST_CUTS = 60
 
 
 def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, term: str) -> Sums | None:
-    """What a number alone does to the rows, if some value of it divides them as the direction does: its cut is sought by halving
-    an interval."""
+    """The sums of the pass `separation` for a numeric term alone, if the term separates rows without the others; else None.
+
+    The value of the term that divides the rows is found by bisection.
+    """
     design = workload.design
     where = design.slices[term]
     if design.intercept is None or where.stop - where.start > 1:
@@ -166,9 +205,10 @@ def by_itself(workload: Workload, executor: Executor, direction: np.ndarray, ter
 
 
 def separation(design: Design, involved: Sequence[str], rows: int, others: int) -> str:
-    """That these terms separate so many rows, and not the others."""
+    """The message that these terms separate `rows` rows, and do not separate the `others`."""
     names, several = ", ".join(f"`{term}`" for term in involved), len(involved) > 1
     penalty = "penalise it (`unpenalised`, `penalty_factors`)" if design.penalised else "add a penalty, `l2`"
+    penalty = "write ns() for s() and add a penalty, `l2`" if design.smooths else penalty
     left = f"the other {others:,} stay undecided" if others else "all there are"
     return (
         f"models.{design.model}: {'the terms ' if several else ''}{names} {'together separate' if several else 'separates'} "

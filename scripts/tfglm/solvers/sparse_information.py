@@ -1,19 +1,21 @@
-"""The information matrix where factors are absorbed: their part is sparse, and solved with by conjugate gradients.
+"""The information matrix with absorbed factors. Their part is sparse, and conjugate gradients solve with it.
 
-With the covariates' part a (dense, of the coefficients that are reported) and the absorbed factors' part f,
+A is the dense part of the covariates (the reported coefficients), M the part of the absorbed factors, and B is between them:
 
-    X'WX = [[A, B], [B', M]],   Z = M^- B',   S = A - B Z,
+    X'WX = [[A, B], [B', M]],   Z = M^- B',   S = A - B Z.
 
-M has the sums of the weights by level on its diagonal, and by pair of levels of two factors off it: only pairs that occur, far
-fewer than there could be, and never more than rows. Of M the largest factor e is eliminated exactly, as its own block is the
-diagonal D_e. What is left, T = M_oo - E' D_e^-1 E with E by level of e and of the others, is never made: preconditioned conjugate
-gradients (Hestenes & Stiefel 1952; Golub & Van Loan, Matrix Computations, 11.5) multiply by it, with its diagonal, which is known
-exactly, for the preconditioner.
+M has the sums of the weights by level on its diagonal, and by pair of levels of two factors off the diagonal. Only pairs that
+occur are stored. These are few, and never more than rows.
 
-M is singular: the levels of a factor that belong to one connected component add up to what those of another factor do. A system
-whose right side adds up likewise has solutions, which differ by nothing that the rows can tell; conjugate gradients find one of
-them as if the matrix were not singular (Kaasschieter, Journal of Computational and Applied Mathematics 24, 1988). What rounding
-adds to right sides along these directions is taken out.
+The largest factor e is eliminated from M exactly, because its own block is the diagonal D_e. With the block E between the levels
+of e and the others, T = M_oo - E' D_e^-1 E remains. T is never built. Preconditioned conjugate gradients (Hestenes & Stiefel
+1952; Golub & Van Loan, Matrix Computations, 11.5) multiply by it. The preconditioner is the diagonal of T, which is known
+exactly.
+
+M is singular, because within a connected component the levels of two factors have the same sum. A system is solvable if its
+right side has the same equality. Its solutions make the same predictions. Conjugate gradients find a solution as if the matrix
+were not singular (Kaasschieter, Journal of Computational and Applied Mathematics 24, 1988). Rounding errors of right sides along
+the null directions are removed.
 """
 
 from dataclasses import dataclass, replace
@@ -30,37 +32,38 @@ from tfglm.solvers.information import Blocks, Factored
 from tfglm.solvers.pattern import Pattern
 
 TOLERANCE = 1e-10
-"""Of a residual, as a share of the right side, both in the norm of the inverse preconditioner, where Z is solved for."""
+"""Largest residual for Z, as a share of the right side. Both are in the norm of the inverse preconditioner."""
 
 TOLERANCE_OF_STEP = 1e-6
-"""The same of a Newton step: what it leaves of the gradient the next step takes."""
+"""The same for a Newton step. The next step corrects the rest of the gradient."""
 
 CANCELLED = 1e-4
-"""Share of a right side that is left once the largest factor is eliminated, and below which it is taken for so much: rounding
-errors of a covariate that the factor determines are not solved for."""
+"""Smallest size of a right side after the elimination of the largest factor, as a share of its size before. If the factor
+determines a covariate, only rounding errors remain, and they are not solved for."""
 
 LEAST = 1e-6
-"""The same, without which a standard error is not reported."""
+"""Largest residual with which standard errors are reported."""
 
 MOST_STEPS = 20_000
 STALLED = 500
-"""Steps of conjugate gradients, at most, and those in which a residual must become smaller."""
+"""Largest number of steps of conjugate gradients, and of steps without a smaller residual."""
 
 AT_ONCE = 16
 """Right sides that are solved for at the same time."""
 
 EMPTY = 1e-13
-"""Share of the diagonal of M that is left in T of a level whose rows are all of one level of the largest factor, by rounding."""
+"""A diagonal entry of T is 0 below this share of the entry in M. All rows of such a level have the same level of the largest
+factor, and the rest is rounding."""
 
 
 def product(matrix: scipy.sparse.sparray, vectors: np.ndarray) -> np.ndarray:
-    """A matrix times vectors [rows, columns]; of one column SciPy has a faster way."""
+    """A matrix times vectors [rows, columns]. SciPy is faster for a single vector."""
     return (matrix @ vectors[:, 0])[:, None] if vectors.shape[1] == 1 else matrix @ vectors
 
 
 @dataclass(frozen=True, eq=False)
 class SparsePart:
-    """M of some weights: `diagonal` [m], and `weights` by pair."""
+    """M for some weights: `diagonal` [m], and `weights` by pair (solvers.pattern)."""
 
     pattern: Pattern
     diagonal: np.ndarray
@@ -74,13 +77,13 @@ class SparsePart:
 
     @cached_property
     def _inverse(self) -> np.ndarray:
-        """D_e^-1, 0 of a level without rows; [levels of the largest factor, 1]."""
+        """D_e^-1, [levels of the largest factor, 1]; 0 for levels without rows."""
         diagonal = self.diagonal[self.pattern.eliminated]
         return np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
 
     @cached_property
     def _preconditioner(self) -> np.ndarray:
-        """The inverse of the diagonal of T, [o, 1]; 0 where that is, since then so is the whole row."""
+        """The inverse of the diagonal of T, [o, 1]. It is 0 if the entry is 0, because the whole row is 0 then."""
         entries, own = self.pattern.with_largest, self.diagonal[self.pattern.others]
         left = own.copy()
         subtract_squares(entries.starts, entries.columns, self._blocks[0].data, self._inverse[:, 0], left)
@@ -111,7 +114,7 @@ class SparsePart:
         return result
 
     def solve(self, right: np.ndarray, start: np.ndarray | None = None, tolerance: float = TOLERANCE) -> "Solved":
-        """Solve M x = right, [m, columns], beginning at `start`."""
+        """Solve M x = right for right sides [m, columns], beginning at `start`."""
         pieces = []
         for first in range(0, right.shape[1], AT_ONCE):
             some = slice(first, first + AT_ONCE)
@@ -139,8 +142,10 @@ class SparsePart:
     def _conjugate_gradients(
         self, right: np.ndarray, begin: np.ndarray, size: np.ndarray, tolerance: float
     ) -> tuple[np.ndarray, float, int]:
-        """The solution of T x = right, whose squared norm is `size`; the largest residual as `TOLERANCE` has it, and the steps
-        taken."""
+        """The solution of T x = right, the largest residual (as in `TOLERANCE`), and the number of steps.
+
+        `size` is the squared norm of each right side.
+        """
         inverse, best = self._preconditioner, begin.copy()
         x, residual = begin.copy(), right - self._reduced(begin)
         left = np.full(right.shape[1], np.inf)
@@ -173,7 +178,7 @@ class SparsePart:
 
 @dataclass(frozen=True)
 class Solved:
-    """`vectors` [m, columns], the largest residual that is `left`, as a share of the right side, and the steps taken."""
+    """Solutions `vectors` [m, columns], the largest residual `left` as a share of the right side, and the number of `steps`."""
 
     vectors: np.ndarray
     left: float
@@ -182,7 +187,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class SparseBlocks(Blocks):
-    """A, B [dense, m] and M; `eliminated` are the places of all levels of absorbed factors, `d` is the diagonal of M."""
+    """A, B [dense, m] and M. `eliminated` are the positions of all absorbed levels, and `d` is the diagonal of M."""
 
     sparse: SparsePart
 
@@ -201,12 +206,13 @@ class SparseBlocks(Blocks):
 
 @dataclass(frozen=True)
 class SparseFactored(Factored):
-    """Ready to solve with: `factor` is the lower Cholesky factor of S, `projection` = Z [m, dense]."""
+    """Factored blocks. `factor` is the lower Cholesky factor of S, and `projection` = Z [m, dense]."""
 
     projection: np.ndarray
 
     def solve(self, vector: np.ndarray) -> np.ndarray:
-        """(X'WX)^- times a vector over all coefficients, whose entries at others than the free ones do not count; 0 there."""
+        """(X'WX)^- times a vector over all coefficients, [p]. Entries of coefficients that are not free are ignored; the result
+        is 0 there."""
         blocks = self.blocks
         assert isinstance(blocks, SparseBlocks)
         on_dense, on_absorbed = vector[blocks.dense], vector[blocks.eliminated]
@@ -219,8 +225,8 @@ class SparseFactored(Factored):
         return step
 
     @property
-    def of_reported(self) -> Factored:
-        """The part of the coefficients that are reported: what results need."""
+    def reported_part(self) -> Factored:
+        """The part of the reported coefficients, which the results need."""
         blocks, none = self.blocks, np.zeros(0)
         return Factored(
             Blocks(blocks.dense, none.astype(int), blocks.a, np.zeros((len(blocks.dense), 0)), none), self.factor
@@ -228,15 +234,15 @@ class SparseFactored(Factored):
 
 
 def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """S and Z, for which conjugate gradients begin at `start`. Raises UserError, which names the model, if they do not get there.
+    """S and Z. Conjugate gradients for Z begin at `start`. Raises UserError with the name of the model if they do not converge.
 
-    With R = B' - M Z what is left of the system, S = A - B Z - Z'R is off by Z's error squared alone.
+    With the residual R = B' - M Z, the error of S = A - B Z - Z'R is quadratic in the error of Z.
     """
     solved = blocks.sparse.solve(blocks.b.T, start)
     if solved.left > LEAST:
         raise UserError(
-            f"models.{model}.absorb: the absorbed factors hang together so loosely that {solved.steps:,} steps leave a share of "
-            f"{solved.left:.1g} of the equations for their coefficients unsolved\n"
+            f"models.{model}.absorb: so few rows connect the levels of the absorbed factors that the equations for their "
+            f"coefficients keep a relative error of {solved.left:.1g} after {solved.steps:,} steps\n"
             f"  leave one of them out, or merge rare levels with data.rare"
         )
     projection = solved.vectors
@@ -246,6 +252,6 @@ def eliminate(blocks: SparseBlocks, model: str, start: np.ndarray | None = None)
 
 
 def factor(blocks: SparseBlocks, model: str, start: np.ndarray | None = None) -> SparseFactored:
-    """As `eliminate` does it. Raises scipy.linalg.LinAlgError if S is not positive definite."""
+    """Eliminate the absorbed coefficients and factor S. Raises scipy.linalg.LinAlgError if S is not positive definite."""
     schur, projection = eliminate(blocks, model, start)
     return SparseFactored(blocks, scipy.linalg.cholesky(schur, lower=True), projection)

@@ -1,3 +1,5 @@
-"""A first look at a file that nobody has described: a layout for it, a regression that its columns allow, and the config to start
-from. What is written has been read back by the classes of the config, and the file by the reader of ingest.
+"""A first look at a file that nobody has described: its layout, a regression that its columns allow, and a config to start
+from.
+
+The classes of the config read the written config back, and the reader of ingest reads the file.
 """

@@ -1,20 +1,22 @@
-"""What a model may use of a date: month and day of the week as factors, and the date itself as a cluster."""
+"""The uses of a date in a model: month, day of the week and hour as factors, and the date itself as a cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import polars as pl
 
-from tfglm.survey.columns import Column
+from tfglm.survey.columns import ColumnSummary
 
 FEWEST_CLUSTERS, FEWEST_ROWS_OF_A_DATE = 20, 2
-"""Dates, and rows that one has on average, from which on errors are clustered by date. By fewer clusters few tests hold."""
+"""Fewest dates, and fewest rows per date on average, for which errors are clustered by date. With fewer clusters few tests
+are valid."""
 
 MONTHS, WEEKDAYS = (
     {str(number): name for number, name in enumerate(names.split(), start=1)}
     for names in ("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec", "Mon Tue Wed Thu Fri Sat Sun")
 )
-"""What pages show in place of the numbers."""
+"""Labels that pages show instead of the numbers."""
 
 MOST_MISSING = 0.2
 """Share of the rows that may lack the date."""
@@ -22,10 +24,10 @@ MOST_MISSING = 0.2
 
 @dataclass(frozen=True)
 class Calendar:
-    """The date that rows are of, if they have one.
+    """The date of the rows, if they have one.
 
-    `derive` are the columns made of it, `labels` those of their values, and `parts` the values. `clustered` says whether several
-    rows share a date, so that their errors may be alike; `dates` how many there are.
+    `derive` are the columns derived from the date, `labels` the labels of their values, and `parts` the values. `clustered`
+    says whether several rows share a date, so that their errors may be correlated. `dates` is the number of dates.
     """
 
     date: str = ""
@@ -33,27 +35,43 @@ class Calendar:
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     parts: tuple[pl.Series, ...] = ()
     dates: int = 0
+    hour: str = ""
+    """The column of the hour, if one is derived."""
     clustered: bool = False
 
+    @property
+    def cluster(self) -> str:
+        """The column within whose values errors may be correlated, if any."""
+        return self.date if self.clustered else ""
 
-def calendar_of(columns: Sequence[Column], rows: pl.DataFrame, complete: bool, derives: bool) -> Calendar:
-    """The first date of a table that few rows lack.
+
+def calendar_of(
+    columns: Sequence[ColumnSummary],
+    rows: pl.DataFrame,
+    complete: bool,
+    derives: bool,
+    clocks: Mapping[str, str] = MappingProxyType({}),
+) -> Calendar:
+    """Return the first date column of a table that few rows lack.
 
     Parameters
     ----------
     columns
-        What the columns hold.
+        The summaries of the columns.
     rows
-        Their values.
+        The values of the columns.
     complete
         Whether these are all rows of the file: if not, there may be more dates.
     derives
-        Whether month and day of the week are to be made of it. A layout may have them already.
+        Whether to derive month, day of the week and hour. A layout may have them already.
+    clocks
+        The columns with the time of day beside a date, by the name of the date.
     """
     dates = [column for column in columns if column.kind == "date" and column.missing <= MOST_MISSING * len(rows)]
     date = next((column for column in dates if column.values > 1), None)
     if not date:
         return Calendar()
+    hour = ""
     derive: dict[str, str] = {}
     labels: dict[str, dict[str, str]] = {}
     values: list[pl.Series] = []
@@ -67,6 +85,11 @@ def calendar_of(columns: Sequence[Column], rows: pl.DataFrame, complete: bool, d
             if name not in rows.columns:
                 derive[name], labels[name] = f"EXTRACT({sql} FROM {date.name})", called
                 values.append(series.cast(pl.Int64).alias(name))
+        name = "hour" if "hour" not in rows.columns else f"{date.name}_hour"
+        if date.name in clocks and name not in rows.columns:
+            hour, clock = name, clocks[date.name]
+            derive[name] = f"({clock} // 100) % 24"  # 2400 is midnight
+            values.append((rows[clock] // 100 % 24).alias(name))
     shared = len(rows) - date.missing >= FEWEST_ROWS_OF_A_DATE * date.values
     clustered = shared and (date.values >= FEWEST_CLUSTERS or not complete)
-    return Calendar(date.name, derive, labels, tuple(values), date.values, clustered)
+    return Calendar(date.name, derive, labels, tuple(values), date.values, hour, clustered)

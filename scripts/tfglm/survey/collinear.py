@@ -1,4 +1,4 @@
-"""Covariates that nearly determine each other: which of them has an effect could not be told from the rows."""
+"""Covariates that nearly determine each other: the rows could not show which of them has an effect."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,7 +10,7 @@ MOST_ROWS = 20_000
 """Drawn at random from more."""
 
 LARGEST_VIF = 100.0
-"""Of the numbers of a first regression: the others then explain 99 % of one."""
+"""Largest VIF of a number in a first regression: the other covariates then explain 99 % of it."""
 
 MUCH_LARGER = 10.0
 """Times the factor of a number without a further term: what that term is left out for."""
@@ -36,7 +36,7 @@ def obstacle(rows: pl.DataFrame, factors: Collection[str]) -> str | None:
             if other in factors:
                 pairs = rows.select(other, last).n_unique()
                 if pairs == levels:
-                    return f"each of its values has one and the same {other}, so their effects could not be told apart"
+                    return f"each of its values has the same {other}, so their effects could not be distinguished"
                 if pairs == rows[other].n_unique():
                     return f"determined by {other}"
     after = inflation(rows, factors)
@@ -88,6 +88,11 @@ def inflation(rows: pl.DataFrame, factors: Collection[str]) -> dict[str, float]:
     }
 
 
+def unexplained(rows: pl.DataFrame, response: str, factors: Collection[str]) -> float:
+    """The share of the variance of a column that a linear regression on all others leaves; rows without missing values."""
+    return 1 / inflation(rows, [name for name in rows.columns if name in factors])[response]
+
+
 def _indicators(rows: pl.DataFrame, factors: Sequence[str]) -> scipy.sparse.csr_array:
     """A column for each level of each factor but its first, and a constant."""
     count = np.arange(len(rows))
@@ -100,7 +105,7 @@ def _indicators(rows: pl.DataFrame, factors: Sequence[str]) -> scipy.sparse.csr_
 
 
 def _residuals(values: np.ndarray, indicators: scipy.sparse.csr_array) -> np.ndarray:
-    """What a least-squares fit on these columns, some of which may be aliased, leaves of each number."""
+    """Return the residuals of each number in a least-squares fit on these columns, some of which may be aliased."""
     products = (indicators.T @ indicators).toarray()
     fitted = np.linalg.pinv(products, SINGULAR, hermitian=True) @ (indicators.T @ values)
     return values - indicators @ fitted

@@ -1,9 +1,9 @@
-"""What the columns of a file hold, as ingest would read them."""
+"""The content of the columns of a file, as ingest would read them."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +21,9 @@ MEANINGS = {"text": "text", "integer": "whole numbers", "number": "numbers", "da
 
 
 @dataclass(frozen=True)
-class Column:
-    """What a column holds: how many rows lack a value, how many values there are, the least and the greatest, and the five most
-    frequent with their rows, the most frequent first."""
+class ColumnSummary:
+    """The content of a column: the numbers of rows without a value and of distinct values, the least and the greatest
+    value, and the five most frequent values with their rows, most frequent first."""
 
     name: str
     kind: Kind
@@ -32,6 +32,10 @@ class Column:
     least: Any
     greatest: Any
     frequent: tuple[tuple[Any, int], ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of a whole number all of whose values stand for something: what each means."""
+    label: str = ""
+    """What the file calls the column beside its name."""
 
     @property
     def is_numeric(self) -> bool:
@@ -54,14 +58,14 @@ def present(layout: Layout, header: Sequence[str]) -> Layout:
     for name, sql in layout.derive.items():
         longer = part.model_copy(update={"derive": {**part.derive, name: sql}})
         try:
-            selection(longer, everything(longer))
+            selection(longer, all_columns(longer))
         except UserError:
             continue
         part = longer
     return part
 
 
-def everything(layout: Layout) -> SelectionConfig:
+def all_columns(layout: Layout) -> SelectionConfig:
     """All columns of all rows that can be read."""
     columns = list(dict.fromkeys([*layout.columns, *layout.derive]))
     return SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": columns, "bad_rows": "drop"})
@@ -85,7 +89,7 @@ def sample(path: Path, header: list[str], layout: Layout) -> Sample:
         For a file without rows, or whose rows cannot be read.
     """
     part = present(layout, header)
-    settings = everything(part)
+    settings = all_columns(part)
     limits = replace(DEFAULT_LIMITS, block_bytes=BLOCK_BYTES)
     reader = InputReader.of(path, path.stem, header, part, settings, lambda message: None, limits)
     frames = []
@@ -102,7 +106,8 @@ def sample(path: Path, header: list[str], layout: Layout) -> Sample:
     return Sample(rows, unreadable, complete)
 
 
-def described(series: pl.Series) -> Column:
+def described(series: pl.Series, labels: Mapping[str, str] | None = None) -> ColumnSummary:
+    """Return the summary of a column; `labels` are those of its values."""
     known = series.drop_nulls().alias("value")
     kind: Kind = "text"
     if series.dtype.is_integer():
@@ -112,7 +117,9 @@ def described(series: pl.Series) -> Column:
     elif series.dtype.is_temporal():
         kind = "date"
     counts = known.value_counts(sort=True)
-    # Of equally many, the first in order: a survey of the same file says the same.
+    # Among equally frequent values, take the first in order, so that a survey of the same file gives the same result.
     frequent = counts.sort("count", "value", descending=[True, False]).head(5).rows()
     least, greatest = (known.min(), known.max()) if len(known) else (None, None)
-    return Column(series.name, kind, series.null_count(), len(counts), least, greatest, tuple(frequent))
+    return ColumnSummary(
+        series.name, kind, series.null_count(), len(counts), least, greatest, tuple(frequent), labels or {}
+    )

@@ -1,42 +1,36 @@
-"""How the text of a CSV file is written: what parts its columns, and in which encoding."""
+"""How the text of a CSV file is written: separator, encoding, comments above the header, and whether there is one."""
 
 import codecs
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
+from tfglm.config import Dialect
+from tfglm.config.layouts import Separator
 from tfglm.data import csv_lines
-from tfglm.data.packing import opened
+from tfglm.data.packing import foreign_kind, opened
+from tfglm.data.values import DECIMAL
+from tfglm.data.workbooks import sheets_with_values
 from tfglm.errors import UserError
 
 LOOKED_AT = 32 << 20
-"""Bytes by which the encoding is told."""
+"""Bytes that are read to determine the encoding."""
 
 MOST_LINES = 2000
-"""Lines by which the separator is told."""
+"""Lines that are read to determine the separator."""
 
-Separator = Literal[",", ";", "tab", "|"]
+COMMENT = b"#"
+
+FEWEST_ROWS = 10
+"""Rows that have the texts of the first line too, if it is no header but a row of texts."""
 
 SEPARATORS: dict[Separator, bytes] = {"tab": b"\t", ";": b";", "|": b"|", ",": b","}
-"""Those that stand least often within texts and numbers come first."""
+"""Separators, beginning with those that are rarest within texts and numbers."""
 
 MOST_ODD = 0.1
 """Share of the lines that may have another number of fields than the header: they may be damaged."""
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """How a file is written; `separator` as a layout names it."""
-
-    separator: Separator
-    encoding: str
-
-    @property
-    def separator_bytes(self) -> bytes:
-        return SEPARATORS[self.separator]
 
 
 def dialect_of(path: Path) -> Dialect:
@@ -47,25 +41,61 @@ def dialect_of(path: Path) -> Dialect:
     UserError
         For a file that cannot be unpacked, or that begins with a note for Excel, or whose rows are longer than its header.
     """
-    with opened(path) as stream:
+    kind = foreign_kind(path)
+    sheet = sheets_with_values(path)[0] if kind == "workbook" else ""
+    with opened(path, sheet=sheet) as stream:
         data = stream.read(LOOKED_AT)
+    if kind and kind != "workbook":
+        return Dialect()
     whole = data[: data.rfind(b"\n") + 1] or data
     lines = csv_lines.lines_of(whole.removeprefix(codecs.BOM_UTF8)[: 4 << 20])[:MOST_LINES]
-    lines = list(itertools.dropwhile(csv_lines.is_blank, lines))
-    header, rows = (lines[0], [line for line in lines[1:] if line]) if lines else (b"", [])
+    lines = [line for line in lines if not csv_lines.is_blank(line)]
+    comments = list(itertools.takewhile(lambda line: line.startswith(COMMENT), lines))
+    if len(comments) == len(lines):
+        comments = []
+    header, *rows = lines[len(comments) :] or [b""]
     if re.fullmatch(rb'"?sep=.?"?', header, re.IGNORECASE):
         raise UserError(
             f"{path}: its first line, `{header.decode()}`, is a note for Excel and names no columns; remove it\n"
             "  tail -n +2 does, and a file begins with a line of names then"
         )
-    separator = separator_of(header, rows)
-    check_row_names(path, header, rows, SEPARATORS[separator])
-    return Dialect(separator, encoding_of(whole))
+    separator, encoding = "," if kind else separator_of(header, rows), encoding_of(whole)
+    dialect = Dialect(separator, encoding, COMMENT.decode() if comments else "", header=True, sheet=sheet)
+    fields = fields_of(header, dialect)
+    if not is_row(fields, [fields_of(row, dialect) for row in rows]):
+        check_row_names(path, header, rows, SEPARATORS[separator])
+        return dialect
+    # As in `#id,age`, the last comment may name the columns.
+    names = [name.strip() for name in fields_of(comments[-1].lstrip(COMMENT), dialect)] if comments else []
+    named = len(names) == len(fields) > 1 and all(names) and len(set(names)) == len(names)
+    return replace(dialect, header=tuple(names) if named else False)
+
+
+def fields_of(line: bytes, dialect: Dialect) -> list[str]:
+    """The fields of a line, as text; none if a quote is not closed."""
+    return [field.decode(dialect.encoding) for field in csv_lines.fields_of(line, dialect.separator_bytes) or []]
+
+
+def is_row(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line of a file is a row, and names no columns: it has a number, or only texts that its columns repeat.
+
+    A year may be the name of a column. So may be numbers that count, which pandas gives to columns without names.
+    """
+    numbers = [field for field in fields if re.fullmatch(DECIMAL, field.strip())]
+    if numbers:
+        named = [field for field in fields if field]
+        counts = [str(number) for start in (0, 1) for number in range(start, start + len(named))]
+        is_count = len(named) > 1 and named in (counts[: len(named)], counts[len(named) :])
+        return not is_count and not all(re.fullmatch("[12][0-9]{3}", number) for number in numbers)
+    if len(rows) < FEWEST_ROWS or not all(fields):
+        return False
+    others = [row for row in rows if row != fields]  # the header may be repeated
+    return all(any(row[place : place + 1] == [field] for row in others) for place, field in enumerate(fields))
 
 
 def separator_of(header: bytes, rows: Sequence[bytes]) -> Separator:
-    """The first separator that gives nearly all rows as many fields as the header, which has two or more; if none does, the one
-    that gives the header the most."""
+    """Return the first separator that gives nearly all rows as many fields as the header, and the header at least two. If
+    there is none, return the separator that gives the header the most fields."""
     sizes = {name: size_of(header, separator) for name, separator in SEPARATORS.items()}
     for name, separator in SEPARATORS.items():
         odd = sum(size_of(row, separator) != sizes[name] for row in rows)
@@ -84,8 +114,10 @@ def check_row_names(path: Path, header: bytes, rows: Sequence[bytes], separator:
     longer = sum(size_of(row, separator) == size_of(header, separator) + 1 for row in rows)
     if rows and longer >= (1 - MOST_ODD) * len(rows):
         raise UserError(
-            f"{path}: its rows have one field more than its header names, such as the names of rows that R's write.table "
-            "writes\n  write the file anew with a name for each column (in R: col.names = NA), or put one before the first line"
+            f"{path}: its rows have one field more than its header names, such as the names of rows that R's "
+            "write.table writes\n"
+            "  write the file again with a name for each column (in R: col.names = NA), or put a name before the "
+            "first line"
         )
 
 

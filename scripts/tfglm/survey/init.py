@@ -1,33 +1,72 @@
 """From a file to a config that runs: the steps of `snakemake init`."""
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import polars as pl
+
 from tfglm.addresses import is_address
-from tfglm.config import Config, Layout, SourceConfig, column_problems, expand_files, load, load_layout
+from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
 from tfglm.data.header import read_header
 from tfglm.data.images import has_images
 from tfglm.data.layouts import recognised
 from tfglm.data.packages import located
-from tfglm.data.packing import estimated_csv_bytes, packing
+from tfglm.data.packing import packing
 from tfglm.data.reader import InputReader
+from tfglm.data.workbooks import sheets_with_values
 from tfglm.design.early import model_problems
+from tfglm.design.formula import parse
 from tfglm.errors import UserError
 from tfglm.survey.calendar import calendar_of
-from tfglm.survey.columns import described, sample
-from tfglm.survey.dialect import Dialect, dialect_of
-from tfglm.survey.layout import check_header, columns_to_survey, flight_layout, own_layout
-from tfglm.survey.proposal import propose
+from tfglm.survey.columns import ColumnSummary, described, sample
+from tfglm.survey.dialect import dialect_of
+from tfglm.survey.flights import Question, flights_in
+from tfglm.survey.layout import (
+    check_header,
+    clocks_beside_dates,
+    columns_to_survey,
+    labels_in,
+    own_layout,
+    unread_columns,
+    with_labels,
+    without_midnights,
+)
+from tfglm.survey.proposal import propose, with_formula
+from tfglm.survey.responses import (
+    ProposedResponse,
+    as_response,
+    candidates_of,
+    late_flights,
+    requested_response,
+)
 from tfglm.survey.types import doubtful_dates, mixed_dates
 from tfglm.survey.writing import account, config_text, layout_text, writing_remarks
 
-SMALL = 100 * 10**6
-"""Bytes of CSV up to which one process fits faster than several."""
+MOST_OTHERS = 3
+"""Other responses that are shown, with the command for each."""
 
 
-def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
+@dataclass(frozen=True)
+class Request:
+    """What a user asks `init` for: a response by its column, a formula, or the path of the config; empty where `init` chooses."""
+
+    response: str = ""
+    formula: str = ""
+    output: str = ""
+
+
+def init(
+    source: str,
+    folder: Path,
+    say: Callable[[str], None],
+    request: Request | None = None,
+    caller: str = "snakemake --cores 1",
+) -> Path:
     """Look at a file, and write a config for it.
 
     Parameters
@@ -38,6 +77,10 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
         Where the config is written, and the layout if none that is shipped fits.
     say
         Takes what was found, line by line.
+    request
+        What the user asks for.
+    caller
+        How the workflow is called, for the commands that are shown: `tfglm`, or `snakemake` with options.
 
     Returns
     -------
@@ -50,59 +93,125 @@ def init(source: str, folder: Path, say: Callable[[str], None]) -> Path:
         written.
     """
     name, path = only_file(source)
-    config_path, layout_path = folder / f"{name}.yaml", folder / f"{name}.layout.yaml"
+    request = request or Request()
+    config_path = Path(request.output) if request.output else folder / f"{name}.yaml"
+    if config_path.suffix not in (".yaml", ".yml"):
+        raise UserError(f"output: `{config_path}` must end with .yaml, as in config/{name}.yaml")
+    layout_path = config_path.with_suffix(".layout.yaml")
     check_free(config_path, layout_path)
-    known = flight_layout(path)
+    flights = flights_in(path)
+    known = flights.recognition if flights else None
     if known:
         layout_name, layout, header = known.name, known.layout, known.header
     else:
         is_csv = packing(path) != "parquet" and not has_images(path)
-        dialect = dialect_of(path) if is_csv else Dialect(",", "utf-8")
-        header = read_header(path, dialect.separator_bytes, dialect.encoding)
+        dialect = dialect_of(path) if is_csv else Dialect()
+        header = read_header(path, dialect)
         check_header(path, header)
         layout_name, layout = str(layout_path), own_layout(path, header, dialect)
     seen = sample(path, header, layout)
+    labelled: dict[str, str] = {}
+    if not known:
+        layout, labelled = with_labels(without_midnights(layout, seen.rows), path, seen.rows)
     values = seen.rows if known else seen.rows.select(columns_to_survey(layout))
-    columns = [described(series) for series in values]
-    calendar = calendar_of(columns, values, seen.complete, derives=known is None)
+    columns = [described(series, None if known else labels_in(layout, series.name)) for series in values]
+    if not known:
+        called = {name: column.label or "" for name, column in layout.columns.items()}
+        columns = [replace(column, label=called.get(column.name, "")) for column in columns]
+    clocks = {} if known else clocks_beside_dates(layout)
+    calendar = calendar_of(columns, seen.rows, seen.complete, derives=known is None, clocks=clocks)
     rows = f"{len(values):,} rows of {source}"
     looked_at = f"all {rows}" if seen.complete else f"the first {rows}"
     say(f"{looked_at[0].upper()}{looked_at[1:]}, layout {layout_name}:")
     for remark in writing_remarks(layout):
         say(f"  {remark}")
+    sheets = [sheet for sheet in sheets_with_values(path) if sheet != layout.sheet] if layout.sheet else []
+    if sheets:
+        say(f"  sheet {layout.sheet}; others with values: {', '.join(sheets)} (`sheet` in the layout)")
     say("\n".join(account(columns)))
     if not known and "" in header:
         say(f"  columns without a name, which are not read: {header.count(''):,}")
+    for column, kind in ({} if known else unread_columns(path, header, layout)).items():
+        say(f"  {column}: not read, as a layout has no type for {kind}")
     if seen.unreadable:
         say(f"  lines that cannot be read: {seen.unreadable:,}; the config drops such lines (bad_rows: drop)")
-    doubtful = {} if known else doubtful_dates(layout, values) | mixed_dates(layout, seen.rows)
+    doubtful = {} if known else doubtful_dates(layout, values) | mixed_dates(layout, seen.rows) | labelled
     for name, remark in doubtful.items():
         say(f"  {name}: {remark}")
-    proposal = propose(values, columns, calendar, flights=known is not None)
+    header_names = {column.source: name for name, column in layout.columns.items()}
+    questions = flights.questions if flights else ()
+    response, others = responses(request, header_names, columns, values, questions)
+    if request.formula:
+        proposal = with_formula(request.formula, response, values, columns, calendar)
+    else:
+        proposal = propose(values, columns, calendar, response, flights=known is not None)
     text = config_text(
         source,
         layout_name,
         looked_at,
         bad_rows=seen.unreadable > 0,
-        one_device=estimated_csv_bytes(path) <= SMALL,
         proposal=proposal,
         calendar=calendar,
         columns=columns,
     )
     texts = {config_path: text}
     if not known:
-        labels = {name: calendar.labels[name] for name in proposal.derive}
+        labels = {name: calendar.labels[name] for name in proposal.derive if name in calendar.labels}
         texts = {layout_path: layout_text(source, layout, doubtful, proposal.derive, labels)} | texts
     check(texts, config_path, layout_path, path)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
     say(f"Response: {response.name}{derived}, {response.reason}; {response.family.name}")
-    say(f"Formula: {proposal.formula}; standard errors: {proposal.std_errors}")
+    offset = f"; offset: {proposal.offset}" if proposal.offset else ""
+    errors = "a ridge, so no standard errors" if proposal.penalised else f"standard errors: {proposal.std_errors}"
+    say(f"Formula: {proposal.formula}{offset}; {errors}")
     for column, reason in proposal.left_out.items():
         say(f"Left out: {column}: {reason}")
     write(texts)
     say(f"Written: {', '.join(map(str, texts))}")
+    if others:
+        say("Other responses, and the command for each:")
+    for other in others:
+        asked = other.name if other.name in [question.name for question in questions] else other.source
+        output = config_path.with_name(f"{config_path.stem}_{asked}.yaml")
+        pairs = {"csv": source, "response": asked, "output": output}
+        if caller == "tfglm":
+            words = f"--response={asked}", f"--output={output}", "--", source
+            command = f"tfglm init {shlex.join(words)}"
+        else:
+            command = f"{caller} init --config {shlex.join(f'{key}={value}' for key, value in pairs.items())}"
+        say(f"  {asked} ({other.reason}): {command}")
     return config_path
+
+
+def responses(
+    request: Request,
+    header: dict[str, str],
+    columns: Sequence[ColumnSummary],
+    rows: pl.DataFrame,
+    questions: Sequence[Question] = (),
+) -> tuple[ProposedResponse, list[ProposedResponse]]:
+    """Return the response, and the likeliest others unless the user names one; of flights, the first of the questions.
+
+    Raises UserError if no column could be one, and if response and formula disagree.
+    """
+    name = request.response
+    if request.formula:
+        name = parse(request.formula, "formula").response
+        if request.response and header.get(request.response, request.response) != name:
+            raise UserError(f"response: `{request.response}` is not that of the formula, `{name}`; give one of them")
+    asked = [question for question in questions if name in ("", question.name)]
+    if asked:
+        delays = [column for column in columns if column.name in ("arr_delay", "dep_delay") and column.values > 2]
+        others = [as_response(column, rows, "numbers") for column in delays]
+        for question in asked[1:]:
+            with suppress(UserError):
+                others.append(late_flights(question, rows))
+        return late_flights(asked[0], rows), [] if name else others
+    if name:
+        return requested_response(name, header, columns, rows), []
+    first, *others = candidates_of(columns, rows)
+    return first, others[:MOST_OTHERS]
 
 
 def only_file(source: str) -> tuple[str, Path]:

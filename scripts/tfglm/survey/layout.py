@@ -8,33 +8,24 @@ from pathlib import Path
 
 import polars as pl
 
-from tfglm.config import FILE, RANDOM, Layout, LayoutColumn, SelectionConfig, load_layout, shipped_layouts
+from tfglm.config import FILE, RANDOM, Dialect, Layout, LayoutColumn
 from tfglm.config.base import LONGEST_NAME
+from tfglm.data.foreign import column_labels, value_labels
+from tfglm.data.header import conversion_command
 from tfglm.data.images import has_images
-from tfglm.data.layouts import OWN_SCHEMA, Recognition, recognised
-from tfglm.data.packing import packing
-from tfglm.data.parquet_files import natural_type, read_schema
+from tfglm.data.packing import foreign_kind, packing
+from tfglm.data.parquet_files import holds_text, is_bytes, is_time, natural_type, read_schema
 from tfglm.data.parser import UNREADABLE, Parser
 from tfglm.data.sql import parsed
-from tfglm.data.values import DECIMAL
 from tfglm.design.terms import INTERCEPT
 from tfglm.errors import UserError, short
-from tfglm.survey.dialect import Dialect
 from tfglm.survey.types import MARKS, decimal_of, is_code, missing_marks, type_of
 from tfglm.survey.written_numbers import as_number, removed_marks
 
 BLOCK_BYTES, MOST_BLOCKS = 4 << 20, 8
 """Bytes of a block of CSV, and blocks that are looked at: 32 MB, or 524,288 rows of Parquet."""
 
-FLIGHTS = SelectionConfig.model_validate(
-    {
-        "derive": {"late": "arr_delay >= 15"},
-        "where": {"arrived": "arr_delay IS NOT NULL"},
-        "split": {"train": "random < 0.8", "evaluate": "random >= 0.8"},
-        "columns": ["late", "carrier", "origin", "dest", "month", "weekday", "dep_hour", "distance"],
-    }
-)
-"""What is asked of flights, under the names that all shipped layouts of flights share."""
+BLANKS_TO_COMMAS = "awk '{$1 = $1} 1' OFS=,"
 
 
 def check_header(path: Path, header: Sequence[str]) -> None:
@@ -45,26 +36,9 @@ def check_header(path: Path, header: Sequence[str]) -> None:
         )
     if len(header) == 1:
         raise UserError(
-            f"{path}: has a single column, `{short(header[0])}`; write commas, semicolons or tabs between columns"
+            f"{path}: has a single column, `{short(header[0])}`; write commas, semicolons or tabs between columns\n"
+            f"  if blanks separate them: {conversion_command(path, BLANKS_TO_COMMAS)}"
         )
-    # A year may well be the name of a column.
-    value = next(
-        (name for name in header if re.fullmatch(DECIMAL, name) and not re.fullmatch("[12][0-9]{3}", name)), None
-    )
-    if value is not None:
-        raise UserError(
-            f"{path}: its first line holds `{value}`, a number and no name of a column; a file begins with a line of names\n"
-            "  write one above the rows, such as id,age,price"
-        )
-
-
-def flight_layout(path: Path) -> Recognition | None:
-    """The shipped layout that has what FLIGHTS needs in the header of a file, if one does."""
-    try:
-        known = recognised(path, {name: load_layout(name) for name in shipped_layouts()}, FLIGHTS)
-    except UserError:
-        return None
-    return known if known.name != OWN_SCHEMA else None
 
 
 def own_layout(path: Path, header: Sequence[str], dialect: Dialect) -> Layout:
@@ -102,13 +76,13 @@ def names_for(header: Sequence[str]) -> dict[str, str]:
         ascii_only = unicodedata.normalize("NFKD", source.replace("ß", "ss")).encode("ascii", "ignore").decode()
         word = re.sub(r"\W+", "_", ascii_only).strip("_")[: LONGEST_NAME - 10]
         word = word if re.match("[A-Za-z]", word) else f"column_{word}".rstrip("_")
-        word = word if is_a_name(word) else f"{word}_column"
+        word = word if is_plain_name(word) else f"{word}_column"
         names = itertools.chain([word], (f"{word}_{number}" for number in itertools.count(2)))
         sources[next(name for name in names if name not in sources)] = source
     return sources
 
 
-def is_a_name(word: str) -> bool:
+def is_plain_name(word: str) -> bool:
     """Whether SQL takes a word for a column, as it does not take `group` and `null`, and no table has a row of that name."""
     try:
         return word not in (FILE, RANDOM, INTERCEPT) and parsed(word, "").meta.root_names() == [word]
@@ -121,16 +95,105 @@ def columns_of_parquet(path: Path, sources: Mapping[str, str]) -> dict[str, Layo
     schema = read_schema(path)
     columns = {}
     for name, source in sources.items():
-        kind = natural_type(schema.field(source).type)
-        if kind:
+        of_file = schema.field(source).type
+        kind = natural_type(of_file)
+        if kind and not (is_bytes(of_file) and not holds_text(path, source)):
             columns[name] = LayoutColumn.model_validate({"type": kind, "source": source})
-    return columns
+    timed = {name: column for name, column in columns.items() if is_time(schema.field(column.source).type)}
+    return columns | clocks_of(columns, timed)
+
+
+def clocks_of(
+    columns: Mapping[str, LayoutColumn], timed: Mapping[str, LayoutColumn] | None = None
+) -> dict[str, LayoutColumn]:
+    """The time of day of each date that is written with one, or of those `timed`, as a further column."""
+    if timed is None:
+        timed = {name: column for name, column in columns.items() if column.type == "date" and has_time(column)}
+    clocks = {}
+    for name, column in timed.items():
+        clock = next(new for new in (f"{name}_time", f"{name}_clock", f"{name}_time_of_day") if new not in columns)
+        clocks[clock] = column.model_copy(update={"type": "clock"})
+    return clocks
+
+
+def has_time(column: LayoutColumn) -> bool:
+    return bool(re.search("%[HI]", "".join(column.formats)))
+
+
+def without_midnights(layout: Layout, rows: pl.DataFrame) -> Layout:
+    """A layout without the times of day beside its dates that are the same in all rows."""
+    constant = {name for name in clocks_beside_dates(layout).values() if rows[name].n_unique() < 2}
+    columns = {name: column for name, column in layout.columns.items() if name not in constant}
+    return layout.model_copy(update={"columns": columns})
+
+
+def clocks_beside_dates(layout: Layout) -> dict[str, str]:
+    """The columns with the time of day of a date, by the column of the date."""
+    dates = {column.source: name for name, column in layout.columns.items() if column.type == "date"}
+    return {
+        dates[column.source]: name
+        for name, column in layout.columns.items()
+        if column.type == "clock" and column.source in dates
+    }
+
+
+def with_labels(layout: Layout, path: Path, rows: pl.DataFrame) -> tuple[Layout, dict[str, str]]:
+    """Return a layout with the labels that a Stata or SPSS file has for columns and values, and remarks on columns with some.
+
+    A column whose values all have a label is a factor, and its labels are for the pages. If only some have one, such as codes
+    for a refusal, the column stays a number, and the remark names these.
+    """
+    kind = foreign_kind(path)
+    if kind not in ("stata", "spss"):
+        return layout, {}
+    labels, of_columns = value_labels(path, kind), column_labels(path, kind)
+    columns = {
+        name: column.model_copy(update={"label": of_columns.get(column.source)})
+        for name, column in layout.columns.items()
+    }
+    remarks = {}
+    for name, column in list(columns.items()):
+        of_column = labels.get(column.source)
+        if not of_column or column.type != "integer":
+            continue
+        values = set(rows[name].drop_nulls())
+        if values <= of_column.keys():
+            written = {str(value): " ".join(label.split()) for value, label in sorted(of_column.items())}
+            columns[name] = column.model_copy(update={"labels": written})
+        elif found := sorted(values & of_column.keys()):
+            shown = ", ".join(f"{value} is {of_column[value]}" for value in found[:5])
+            remarks[name] = (
+                f"a number of which some values have labels: {shown}; if they mean no value, add them to missing"
+            )
+    return layout.model_copy(update={"columns": columns}), remarks
+
+
+def labels_in(layout: Layout, name: str) -> Mapping[str, str]:
+    """The labels of the values of a column; none for a derived one."""
+    return layout.columns[name].labels if name in layout.columns else {}
+
+
+def unread_columns(path: Path, header: Sequence[str], layout: Layout) -> dict[str, str]:
+    """The columns of a Parquet file that a layout cannot have, by name, with their types."""
+    if has_images(path) or packing(path) != "parquet":
+        return {}
+    sources = {column.source for column in layout.columns.values()}
+    schema = read_schema(path)
+    return {name: str(schema.field(name).type) for name in header if name and name not in sources}
 
 
 def layout_of_csv(path: Path, header: Sequence[str], sources: Mapping[str, str], dialect: Dialect) -> Layout:
     """The layout of a CSV file by its values."""
     strings = {name: LayoutColumn(type="string", source=source) for name, source in sources.items()}
-    as_text = Layout(missing=[], encoding=dialect.encoding, separator=dialect.separator, columns=strings)
+    as_text = Layout(
+        missing=[],
+        encoding=dialect.encoding,
+        separator=dialect.separator,
+        header=dialect.header if isinstance(dialect.header, bool) else list(dialect.header),
+        comment=dialect.comment or None,
+        sheet=dialect.sheet or None,
+        columns=strings,
+    )
     values = distinct_texts(path, header, as_text)
     decimal = decimal_of(values, dialect.separator)
     columns: dict[str, LayoutColumn] = {}
@@ -145,19 +208,24 @@ def layout_of_csv(path: Path, header: Sequence[str], sources: Mapping[str, str],
             columns[written] = column
         else:
             columns[name] = column
+    columns |= clocks_of(columns)
     typed = {name for name, column in columns.items() if column.type != "string"} | set(derive)
-    missing = missing_marks([texts for name, texts in values.items() if name in typed])
+    missing = missing_marks([texts for name, texts in values.items() if name in typed], values.values())
     return as_text.model_copy(update={"decimal": decimal, "missing": missing, "columns": columns, "derive": derive})
 
 
 def columns_to_survey(layout: Layout) -> list[str]:
-    """The columns of a layout of its own in the order of the file, a number that is made of a text in place of that."""
+    """Return the columns of a layout for this file in the order of the file.
+
+    A number derived from a text replaces the text. The time of day beside a date is none of them.
+    """
     numbers = {parsed(sql, "").meta.root_names()[0]: name for name, sql in layout.derive.items()}
-    return [numbers.get(name, name) for name in layout.columns]
+    beside_dates = clocks_beside_dates(layout).values()
+    return [numbers.get(name, name) for name in layout.columns if name not in beside_dates]
 
 
 def distinct_texts(path: Path, header: Sequence[str], as_text: Layout) -> dict[str, pl.Series]:
-    """The different texts that stand in each column of the first MOST_BLOCKS blocks of a CSV file."""
+    """Return the different texts in each column of the first MOST_BLOCKS blocks of a CSV file."""
     parser = Parser(path, tuple(header), as_text, as_text.columns, whole_records=True, block_bytes=BLOCK_BYTES)
     values: dict[str, list[pl.Series]] = {name: [pl.Series([], dtype=pl.String)] for name in as_text.columns}
     for block in itertools.islice(parser.blocks(1, False), MOST_BLOCKS):

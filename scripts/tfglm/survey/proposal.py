@@ -6,132 +6,198 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from tfglm.design.formula import parse
 from tfglm.errors import UserError
-from tfglm.families.binomial import Binomial
-from tfglm.families.family import Family
-from tfglm.families.gaussian import Gaussian
-from tfglm.survey import collinear
+from tfglm.families.poisson import Poisson
+from tfglm.survey import collinear, screening
 from tfglm.survey.calendar import Calendar
-from tfglm.survey.columns import Column, described
-from tfglm.survey.layout import FLIGHTS
+from tfglm.survey.columns import ColumnSummary, described
+from tfglm.survey.flights import COVARIATES
+from tfglm.survey.responses import (
+    FEWEST_ROWS,
+    MOST_MISSING,
+    UNITS,
+    ProposedResponse,
+    is_identifier,
+    is_named,
+    overdispersed,
+    rows_of_the_rarest,
+)
 
 MOST_COVARIATES, MOST_LEVELS = 8, 50
-FEWEST_ROWS = 10
-"""For each coefficient; of a two-valued response, rows of the rarer value: the rule of ten events for a variable."""
-MOST_MISSING = 0.2
-"""Share of the rows: whoever lacks the value of a covariate is dropped."""
-FEW_VALUES = 12
-"""A whole number with no more values may be meant as a factor."""
-
-OUTCOME = (
-    "^(y|target|label|response|outcome|class|event|success|late|survived|died|death|churn|default|fraud|price|delay)$"
+FEWEST_UNITS, FEWEST_ROWS_OF_A_UNIT, LARGEST_UNIT = 20, 2, 0.2
+"""Fewest units, and fewest rows of one on average, for errors by unit, and the largest share of the rows that one may have."""
+FEWEST_UNITS_OF_A_LEVEL = 10
+"""A level of n units leaves about n - 1 degrees of freedom, and a test of one coefficient needs 8."""
+REPEATS = (
+    f"{UNITS}|country|aircraft|tailnum|firm|company|store|shop|school|hospital|clinic|county|city|state|province|district|municipality|"
+    "player|team|student|pupil|household|family|farm|litter|animal"
 )
-"""Names that a response often has."""
-TIME_OR_PLACE = "^(year|quarter|month|week|weekday|day|hour|lat|latitude|lon|lng|longitude)$"
-"""Names of numbers that explain, and are not explained."""
-YES = frozenset(["1", "yes", "y", "true", "t", "positive", "ja", "oui", "si", "sí", "sì", "sim"])
-NO = frozenset(["0", "no", "n", "false", "f", "negative", "nein", "nee", "nej", "non", "não"])
+"""Names of units that rows repeat in a panel."""
 OTHER_NUMBER = r"^(?=.*[0-9])(?=.*[.,'%$€£])[-+0-9.,' %$€£]+$"
 """A number that is written otherwise than the layout says, with groups of thousands, a per cent sign or a currency."""
+
+EXPOSURES = (
+    "exposure|expos|pyears|pyrs|(person|patient|vehicle|car|policy)_?(years?|days?|time|months?)|pop(ulation)?|at_?risk|n_?at_?risk|"
+    "insured|holders|policies"
+)
+"""Names of what a count could come from."""
+ARRIVAL_DELAY, DEPARTURE_DELAY = "(^|_)arr(ival)?_?.*(delay|del15)", "(^|_)dep(arture)?_?.*(delay|del15)"
+FEWEST_EFFECTIVE_UNITS = 4.0
+"""Units of equal weight among which a number must vary, at least."""
+FEWEST_ROWS_OF_A_CLASS = 5
 
 RESPONSE = "the response"
 """A name that no column has."""
 
 
 @dataclass(frozen=True)
-class Response:
-    """What a model is to explain, and why just that.
+class Proposal:
+    """A proposed regression: a response, the columns of the terms that may explain it, and why other columns have no term.
 
-    `source` is the column that it is or is derived from, and `values` are those in the sample.
+    `derive` are columns that terms need. `cluster` is the column within whose values errors may be correlated, if any.
+    `rare` are factors with levels that have too few rows to be informative.
     """
 
-    name: str
-    source: str
-    family: Family
-    reason: str
-    values: pl.Series
-    derive: dict[str, str] = field(default_factory=dict)
-    where: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A response, the terms of a formula that may explain it, by their columns, and why other columns have none. `derive` are
-    columns that terms need, `cluster` is the one within whose values errors may be alike, if any, and `rare` are factors of
-    which some levels have too few rows to tell anything."""
-
-    response: Response
+    response: ProposedResponse
     terms: dict[str, str]
     left_out: dict[str, str]
     derive: dict[str, str] = field(default_factory=dict)
     cluster: str = ""
     rare: frozenset[str] = frozenset()
+    requested: str = ""
+    """The formula that the user gave."""
+    units: int = 0
+    """How many units the column of `cluster` has, unless it is the date."""
+    offset: str = ""
+    """The logarithm of an exposure."""
+    penalised: bool = False
+    """Whether the covariates tell classes apart, so that only a penalty keeps coefficients finite."""
 
     @property
     def formula(self) -> str:
-        return f"{self.response.name} ~ {' + '.join(self.terms.values())}"
+        return self.requested or f"{self.response.name} ~ {' + '.join(self.terms.values())}"
 
     @property
     def columns(self) -> list[str]:
-        """Those that the model needs."""
-        return list(dict.fromkeys([self.response.name, *self.terms, *filter(None, [self.cluster])]))
+        """The columns that the model needs."""
+        exposure = re.sub(r"^log\((.*)\)$", r"\1", self.offset)
+        return list(dict.fromkeys([self.response.name, *self.terms, *filter(None, [self.cluster, exposure])]))
 
     @property
     def std_errors(self) -> str:
         return f"cluster({self.cluster})" if self.cluster else "robust"
 
 
-def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, flights: bool) -> Proposal:
-    """A regression that the columns allow.
+def propose(
+    rows: pl.DataFrame,
+    columns: Sequence[ColumnSummary],
+    calendar: Calendar,
+    response: ProposedResponse,
+    flights: bool,
+) -> Proposal:
+    """Propose a regression that the columns allow.
 
     Parameters
     ----------
     rows
-        Of the file, read by its layout.
+        Rows of the file, read by its layout.
     columns
-        What these hold.
+        The summaries of the columns.
     calendar
-        The date that rows are of.
+        The date of the rows.
+    response
+        What to explain.
     flights
-        Whether that is a shipped layout of flights: then the question is which of them arrive late, by what is known before.
+        Whether the file has a shipped layout of flights. Then the covariates are those known before the flight.
 
     Raises
     ------
     UserError
-        If there is no response, or nothing to explain it by.
+        If there is nothing to explain the response by.
     """
     by_name = {column.name: column for column in (*columns, *map(described, calendar.parts))}
     if flights:
-        response = late_flights(rows)
-        terms = {name: f"C({name})" if name in ("month", "weekday") else name for name in FLIGHTS.columns[1:]}
+        there = [name for name in COVARIATES if name in by_name and name != response.source]
+        terms = {name: f"C({name})" if name in ("month", "weekday") else name for name in there}
     else:
-        response = response_of(columns, rows)
-        terms = {column.name: column.name for column in columns if column.name != response.source}
+        terms = {
+            column.name: f"C({column.name})" if column.labels else column.name
+            for column in columns
+            if column.name != response.source
+        }
         terms |= {name: f"C({name})" for name in calendar.derive}
     # The rows that lack none of the values chosen so far: those that will be fitted.
-    complete = rows.with_columns(*calendar.parts, response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
-    if calendar.clustered:
-        complete = complete.drop_nulls(calendar.date)
+    series_of = rows.with_columns(*calendar.parts)
+    complete = series_of.with_columns(response.values.alias(RESPONSE)).drop_nulls(RESPONSE)
+    unit = None if flights else unit_of([column for column in columns if column.name != response.source], len(rows))
+    cluster = unit.name if unit else calendar.cluster
+    if cluster:
+        complete = complete.drop_nulls(cluster)
+    binomial, classes = response.family.counts_events, response.family.of_classes
+    exposure = "" if flights or response.family.name != Poisson.name else exposure_in(columns, response.source)
+    terms.pop(exposure, None)
+    if exposure:
+        complete = complete.drop_nulls(exposure)
     chosen: dict[str, str] = {}
     factors: set[str] = set()
     left_out: dict[str, str] = {}
     coefficients = 0
     rare: set[str] = set()
-    for name, term in terms.items():
-        column = by_name[name]
-        is_factor = column.kind == "text" or term != name
+    texts = {name for name, term in terms.items() if by_name[name].kind == "text" or term.startswith("C(")}
+    by_strength, leaking = list(terms), {}
+    if not flights:
+        numbers = [
+            name
+            for name in terms
+            if name not in texts and by_name[name].is_numeric and by_name[name].missing <= MOST_MISSING * len(rows)
+        ]
+        if not binomial and not classes:
+            leaking = screening.leaks(complete, numbers, RESPONSE)
+            leaking |= screening.near_sums(complete, [name for name in numbers if name not in leaking], RESPONSE)
+        candidates = [name for name in terms if name in texts or name in numbers]
+        strength = screening.strengths(complete, candidates, texts, RESPONSE)
+        by_strength.sort(key=lambda name: strength.get(name, 0.0), reverse=True)
+        suitable = [
+            name for name in by_strength if name in strength and not unsuitable(by_name[name], len(rows), False)
+        ]
+        suitable = [name for name in suitable if name not in leaking][: screening.MOST_COLUMNS]
+        in_file = [name for name in terms if name in suitable and name not in calendar.derive]
+        leaking |= screening.functions_of_two(complete, in_file)
+    for name in by_strength:
+        column, term = by_name[name], terms[name]
+        is_factor = name in texts
         size = column.values - 1 if is_factor else 1
         # Those of flights are known, and a level that tells nothing is seen to.
-        if column.kind == "text" and not flights and (few := levels_of_few_rows(rows[name])):
+        levelled = (column.kind == "text" and not flights) or column.labels or name == calendar.hour
+        if levelled and (few := levels_of_few_rows(series_of[name])):
             size -= few - 1
             rare.add(name)
         reason = unsuitable(column, len(rows), any_levels=flights)
-        # Of these a fifth is kept back, and what is left of all levels might be rare.
+        # A fifth of these rows is held out, and in the rest some levels might be rare.
         if not reason and name in rare and column.frequent[0][1] < 2 * FEWEST_ROWS:
-            reason = f"text of which no value has more than {column.frequent[0][1]} rows, too few to tell anything"
+            reason = f"text of which no value has more than {column.frequent[0][1]} rows, too few to be informative"
         if column.name == calendar.date and calendar.derive:
-            reason = f"a date; {' and '.join(calendar.derive)} are derived from it"
-        # What is made of a date is not counted, or it would be left out of a table of many columns.
+            *others, last = calendar.derive
+            reason = f"a date; {' and '.join(filter(None, [', '.join(others), last]))} are derived from it"
+        reason = reason or leaking.get(name)
+        if unit and name == cluster:
+            reason = "it repeats, so standard errors are clustered by it"
+        elif unit and not reason and is_factor:
+            reason = untestable(complete, name, cluster)
+        elif unit and not reason:
+            term, reason = testable_term(complete.drop_nulls(name), name, cluster)
+        if not reason and classes and is_factor:
+            reason = lacking_classes(complete.drop_nulls(name), name)
+        if not reason and not flights and is_too_late(name, response.source):
+            reason = "known only once the flight has left; add it if you predict from there on"
+        if (
+            not reason
+            and binomial
+            and is_informative(complete.select(value=name, response=RESPONSE).drop_nulls(), is_factor)
+        ):
+            reason = f"a leak: it tells {response.name} by itself"
+        # Columns derived from a date are not counted, or a table of many columns would lack them.
         if not reason and name not in calendar.derive and len(chosen) >= MOST_COVARIATES:
             reason = f"a further covariate; {MOST_COVARIATES} are enough to begin with"
         if not reason:
@@ -142,15 +208,122 @@ def propose(rows: pl.DataFrame, columns: Sequence[Column], calendar: Calendar, f
             left_out[name] = reason
         else:
             chosen[name], factors, complete, coefficients = term, with_it, remaining, coefficients + size
+    # Chosen by strength, and written in the order of the file.
+    chosen = {name: chosen[name] for name in terms if name in chosen}
+    left_out = {name: left_out[name] for name in terms if name in left_out}
     if not chosen:
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in left_out.items())
         raise UserError(f"no column could explain `{response.name}`, so there is no formula to write{reasons}")
     derive = {name: sql for name, sql in calendar.derive.items() if name in chosen}
-    cluster = calendar.date if calendar.clustered else ""
-    return Proposal(response, chosen, left_out, derive, cluster, frozenset(rare & chosen.keys()))
+    if response.family.name == Poisson.name:
+        explaining = list(dict.fromkeys([*chosen, *filter(None, [exposure])]))
+        response = overdispersed(
+            response, collinear.unexplained(complete.select(*explaining, RESPONSE), RESPONSE, factors)
+        )
+    rare &= chosen.keys()
+    penalised = classes and screening.separates(complete.select(*chosen, RESPONSE), factors, RESPONSE)
+    return Proposal(
+        response,
+        chosen,
+        left_out,
+        derive,
+        "" if penalised else cluster,
+        frozenset(rare),
+        offset=f"log({exposure})" if exposure else "",
+        penalised=penalised,
+        units=unit.values if unit and not penalised else 0,
+    )
 
 
-def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
+def exposure_in(columns: Sequence[ColumnSummary], response: str) -> str:
+    """The first column that says by its name how much a count could come from; it is above 0 and never missing. Empty if none."""
+    for column in columns:
+        is_positive = column.is_numeric and column.values > 1 and not column.missing and column.least > 0
+        if column.name != response and is_positive and is_named(column, EXPOSURES):
+            return column.name
+    return ""
+
+
+def testable_term(rows: pl.DataFrame, number: str, unit: str) -> tuple[str, str | None]:
+    """The term of a number, and why errors by unit could not test it.
+
+    If few units have nearly all of the number's variation, as China and India do of population, its logarithm is the term.
+    """
+    effective = screening.effective_units(rows, number, unit)
+    if effective >= FEWEST_UNITS_OF_A_LEVEL or not len(rows):
+        return number, None
+    if bool((rows[number] > 0).all()):
+        of_logarithm = screening.effective_units(rows, pl.col(number).log(), unit)
+        if of_logarithm >= 2 * effective:
+            return f"log({number})", None
+    if effective >= FEWEST_EFFECTIVE_UNITS:
+        return number, None
+    return (
+        number,
+        f"nearly all of its variation is between {effective:.1f} {unit}, too few for errors by {unit} to test it",
+    )
+
+
+def lacking_classes(rows: pl.DataFrame, factor: str) -> str | None:
+    """Why a factor cannot explain classes: a level with hardly a row of one of them, whose coefficient would be infinite."""
+    for (level,), of_level in rows.group_by([factor], maintain_order=True):
+        for each in rows[RESPONSE].unique(maintain_order=True):
+            if int((of_level[RESPONSE] == each).sum()) < FEWEST_ROWS_OF_A_CLASS:
+                return f"{level} has fewer than {FEWEST_ROWS_OF_A_CLASS} rows of {each}, so its effect could not be estimated"
+    return None
+
+
+def is_too_late(name: str, response: str) -> bool:
+    """Whether a column is the delay of a flight at departure, and the response that at arrival."""
+    return bool(re.search(ARRIVAL_DELAY, response, re.IGNORECASE) and re.search(DEPARTURE_DELAY, name, re.IGNORECASE))
+
+
+def unit_of(columns: Sequence[ColumnSummary], rows: int) -> ColumnSummary | None:
+    """The first column that says by its name whom or what rows are about, if rows repeat it: their errors may be alike."""
+    for column in columns:
+        if column.kind not in ("integer", "text") or column.missing or not column.values:
+            continue
+        repeats = column.values >= FEWEST_UNITS and rows >= FEWEST_ROWS_OF_A_UNIT * column.values
+        is_unit = is_named(column, REPEATS) or is_identifier(column, rows)
+        if is_unit and repeats and column.frequent[0][1] <= LARGEST_UNIT * rows:
+            return column
+    return None
+
+
+def untestable(rows: pl.DataFrame, factor: str, unit: str) -> str | None:
+    """Why errors by unit could not test a factor: a level that few units have; None if each has enough."""
+    counts = rows.drop_nulls(factor).group_by(factor).agg(pl.col(unit).n_unique()).sort(unit, factor)
+    if not len(counts) or counts[unit][0] >= FEWEST_UNITS_OF_A_LEVEL:
+        return None
+    level, units = counts.row(0)
+    return f"{level} has {units} different {unit}, too few for errors by {unit} to test it; {FEWEST_UNITS_OF_A_LEVEL} are needed"
+
+
+def with_formula(
+    formula: str, response: ProposedResponse, rows: pl.DataFrame, columns: Sequence[ColumnSummary], calendar: Calendar
+) -> Proposal:
+    """The regression of a formula that the user gave. A response that is derived takes the place of its column.
+
+    Raises UserError for what is no formula.
+    """
+    terms: dict[str, str] = {}
+    for term in parse(formula, "formula").terms:
+        for factor in term.factors:
+            terms[factor.column] = factor.name
+    derive = {name: sql for name, sql in calendar.derive.items() if name in terms}
+    rare = {
+        name
+        for name in terms
+        if name in rows.columns and rows[name].dtype == pl.String and levels_of_few_rows(rows[name])
+    }
+    response = overdispersed(response, 1.0)
+    requested = f"{response.name} ~{formula.partition('~')[2]}"
+    unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], len(rows))
+    cluster = unit.name if unit else calendar.cluster
+    return Proposal(response, terms, {}, derive, cluster, frozenset(rare), requested, unit.values if unit else 0)
+
+
+def unsuitable(column: ColumnSummary, rows: int, any_levels: bool) -> str | None:
     """Why a column is no covariate, whatever the response and the others; None if it may be one."""
     if not column.values:
         return "has no values"
@@ -166,143 +339,62 @@ def unsuitable(column: Column, rows: int, any_levels: bool) -> str | None:
     if is_identifier(column, rows):
         return "looks like an identifier"
     if column.kind == "text" and not any_levels and column.values > MOST_LEVELS:
-        return f"text with {column.values:,} different values; a factor of up to {MOST_LEVELS} is taken by itself"
+        return f"text with {column.values:,} different values; `init` proposes factors of up to {MOST_LEVELS}"
     return None
 
 
 def obstacle(
-    complete: pl.DataFrame, names: Sequence[str], factors: Collection[str], coefficients: int, response: Response
+    complete: pl.DataFrame,
+    names: Sequence[str],
+    factors: Collection[str],
+    coefficients: int,
+    response: ProposedResponse,
 ) -> str | None:
-    """Why the last of some columns cannot join the others; None if it can.
+    """Return why the last of some columns cannot join the others; None if it can.
 
     Parameters
     ----------
     complete
         The rows that lack none of the columns.
     names
-        The covariates chosen so far, and the one in question.
+        The covariates chosen so far, and the candidate.
     factors
         Which of these are factors.
     coefficients
-        How many coefficients they have together.
+        How many coefficients they have in total.
     response
-        What they are to explain.
+        The response.
     """
     binomial = response.family.counts_events
     if not all(others_than_the_most_frequent(complete[name]) >= FEWEST_ROWS for name in [*names, RESPONSE]):
         return "with it, too few rows would be left that lack no value"
+    rarest = " of the rarer outcome" if binomial else " of the rarest class" if response.family.of_classes else ""
     bearing = others_than_the_most_frequent(complete[RESPONSE]) if binomial else len(complete)
+    if response.family.of_classes:
+        bearing = rows_of_the_rarest(complete[RESPONSE])
     if coefficients > bearing // FEWEST_ROWS:
-        return f"{bearing:,} rows{' of the rarer outcome' if binomial else ''} are too few for {coefficients:,} coefficients"
-    if binomial and tells(complete.select(value=names[-1], response=RESPONSE), names[-1] in factors):
-        return f"tells {response.name} by itself"
+        return f"{bearing:,} rows{rarest} are too few for {coefficients:,} coefficients"
+    if binomial and is_informative(complete.select(value=names[-1], response=RESPONSE), names[-1] in factors):
+        return f"in the rows that lack no value, it tells {response.name} by itself"
     return collinear.obstacle(complete.select(names), factors)
 
 
 def levels_of_few_rows(values: pl.Series) -> int:
-    """How many values have fewer than FEWEST_ROWS rows each."""
+    """Return how many values have fewer than FEWEST_ROWS rows each."""
     return int((values.drop_nulls().alias("value").value_counts()["count"] < FEWEST_ROWS).sum())
 
 
 def others_than_the_most_frequent(values: pl.Series) -> int:
-    """How many rows have another value than the most frequent one."""
+    """Return how many rows have another value than the most frequent value."""
     counts = values.alias("value").value_counts(sort=True)["count"]
     return len(values) - counts[0] if len(values) else 0
 
 
-def tells(frame: pl.DataFrame, is_factor: bool) -> bool:
-    """Whether the column `value` separates the values of a two-valued `response`: each level has one of them, or all numbers
-    of one are beyond those of the other."""
+def is_informative(frame: pl.DataFrame, is_factor: bool) -> bool:
+    """Return whether the column `value` separates a two-valued `response`: each level has one response only, or all numbers
+    with one response are beyond all numbers with the other."""
     if is_factor:
         return frame.n_unique() == frame["value"].n_unique()
     ranges = frame.group_by("response").agg(least=pl.min("value"), greatest=pl.max("value"))
     (_, least, greatest), (_, other_least, other_greatest) = ranges.rows()
     return greatest <= other_least or other_greatest <= least
-
-
-def late_flights(rows: pl.DataFrame) -> Response:
-    """Whether a flight arrives 15 minutes late or more."""
-    late = (rows["arr_delay"] >= 15).cast(pl.Int64)
-    rarer = min(int((late == value).sum()) for value in (0, 1))
-    if rarer < FEWEST_ROWS:
-        raise UserError(
-            f"of {len(rows):,} flights only {rarer:,} are late, or not late, by arr_delay; name a file with more of both"
-        )
-    reason = "15 minutes late or more, the official definition, by what is known before departure"
-    return Response("late", "arr_delay", Binomial(), reason, late, FLIGHTS.derive, FLIGHTS.where)
-
-
-def response_of(columns: Sequence[Column], rows: pl.DataFrame) -> Response:
-    """The column that looks most like a response. Raises UserError if none could be one."""
-    usable = [column for column in columns if column.missing <= MOST_MISSING * len(rows)]
-    two_valued = [
-        column
-        for column in usable
-        if column.values == 2 and column.kind != "date" and column.frequent[1][1] >= FEWEST_ROWS
-    ]
-    measured = [
-        column
-        for column in usable
-        if column.is_numeric
-        and column.values > FEW_VALUES
-        and not is_identifier(column, len(rows))
-        and not is_named(column, TIME_OR_PLACE)
-    ]
-    flags = [column for column in two_valued if words(column) & YES and words(column) & NO]
-    named = [column for column in (*measured, *two_valued) if is_named(column, OUTCOME)]
-    # By name first; else the last column of its kind, where a response often stands.
-    ranked = [
-        (named, "named as a response often is"),
-        (flags, "two-valued, yes or no"),
-        (two_valued, "two-valued"),
-        (measured, "numbers; no column has just two values"),
-    ]
-    for candidates, reason in ranked:
-        if candidates:
-            others = f"; the last of {len(candidates)} such columns" if len(candidates) > 1 else ""
-            return as_response(candidates[-1], rows, reason + others)
-    raise UserError(
-        "no column could be a response: none has two values, ten rows of each, or is a number of more than "
-        f"{FEW_VALUES} values\n  derive one: docs/config/data.md (How do I derive a column?)"
-    )
-
-
-def as_response(column: Column, rows: pl.DataFrame, reason: str) -> Response:
-    """The column itself if it holds numbers to explain, or 0 and 1; else a column derived from it that does."""
-    values = rows[column.name]
-    if column.values > 2:
-        return Response(column.name, column.name, Gaussian(), reason, values)
-    if column.is_numeric and (column.least, column.greatest) == (0, 1):
-        return Response(column.name, column.name, Binomial(), reason, values)
-    # The event: what says yes, or the greater number, or else the rarer text.
-    by_rows = [value for value, _ in column.frequent]
-    event = (
-        column.greatest if column.is_numeric else next((each for each in by_rows if each.lower() in YES), by_rows[1])
-    )
-    literal = f"{event}" if column.is_numeric else "'" + event.replace("'", "''") + "'"
-    name = re.sub(r"\W+", "_", f"{column.name}_{str(event).lower()}", flags=re.ASCII).rstrip("_")
-    while name in rows.columns:
-        name += "_is"
-    derive = {name: f"{column.name} = {literal}"}
-    return Response(name, column.name, Binomial(), reason, (values == event).cast(pl.Int64), derive)
-
-
-def is_named(column: Column, names: str) -> bool:
-    """Whether a column has one of the names, as a pattern, alone or as the last of several words."""
-    return bool(re.match(names, re.split(r"_|(?<=[a-z])(?=[A-Z])", column.name)[-1].lower()))
-
-
-def words(column: Column) -> set[str]:
-    return {str(value).lower().removesuffix(".0") for value, _ in column.frequent}
-
-
-def is_identifier(column: Column, rows: int) -> bool:
-    """Whether a column numbers or names the rows, or says by its name that it identifies something."""
-    if column.kind not in ("integer", "text"):
-        return False
-    if re.search(r"(^|_)(id|uuid|key|index|rownames|identifier)$|[a-z]I[dD]$", column.name):
-        return True
-    if is_named(column, TIME_OR_PLACE):
-        return False
-    of_all = column.values == rows - column.missing and rows > FEW_VALUES
-    return of_all and (column.kind == "text" or column.greatest - column.least < 2 * rows)

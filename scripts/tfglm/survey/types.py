@@ -1,4 +1,4 @@
-"""What the texts of a column are: the type, the format of a date, what stands for a missing value and before decimals."""
+"""The texts of a column: their type, the format of dates, the marks of missing values and the decimal character."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -11,20 +11,22 @@ from tfglm.data.values import values_of
 
 MARKS = [
     *("", "NA", "N/A", "n/a", "NaN", "nan", "NaT", "<NA>", "NULL", "null", "None", "none", "#N/A", "?", "-", "--", "."),
-    *(" ", "  "),
+    *(" ", "  ", " ?", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"),
 ]
-"""What may stand for a missing value."""
+"""Possible marks of a missing value."""
 
 DAYS = [
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%m-%d-%y"),
+    *("%d-%b-%Y", "%d %b %Y", "%d/%b/%Y", "%b %d, %Y", "%b %d %Y", "%b-%d-%Y"),
+    *("%d-%b-%y", "%d %b %y", "%b-%d-%y", "%d %B %Y", "%d-%B-%Y", "%B %d, %Y", "%B %d %Y"),
 ]
 TIMES = [
     *("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M:%SZ", "T%H:%M", " %H:%M:%S%.f", "T%H:%M:%S%.f", "T%H:%M:%S%.fZ"),
     *(" %H:%M:%S%:z", "T%H:%M:%S%:z", " %I:%M %p", " %I:%M:%S %p"),
 ]
 DATES = [None if day + time == "%Y-%m-%d" else day + time for time in TIMES for day in DAYS]
-"""Formats of a date, without and with a time of day; None is that of a layout that says none."""
+"""Formats of a date, without and with a time of day; None is the default format of a layout."""
 
 BARE_DATE = r"^(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$"
 """A date of digits alone. A number that is none looks so by chance once in a thousand."""
@@ -39,8 +41,8 @@ DECIMAL_COMMA = r"^\s*[+-]?([0-9]*,([0-9]{1,2}|[0-9]{4,})|0*,[0-9]+|[0-9]{4,},[0
 
 
 def decimal_of(columns: Mapping[str, pl.Series], separator: str) -> str:
-    """What stands before decimals in columns of texts: a comma, if more of them are numbers with commas than with points. Where
-    semicolons part the columns, a comma is taken for one that parts thousands only if it must be."""
+    """Return the character before the decimals in columns of texts: a comma, if more texts are numbers with commas than
+    with points. If semicolons separate the columns, a comma counts as a thousands separator only if it must be."""
     comma = "," if separator == ";" else DECIMAL_COMMA
     with_point = with_comma = 0
     for texts in columns.values():
@@ -64,7 +66,7 @@ def type_of(texts: pl.Series, decimal: str = ".") -> LayoutColumn:
 
 
 def is_code(texts: pl.Series) -> bool:
-    """Whether texts are codes of digits, of which some begin with 0."""
+    """Return whether texts are codes of digits, some of which begin with 0."""
     return bool(texts.str.contains(CODE).any())
 
 
@@ -74,7 +76,8 @@ def fits(texts: pl.Series, column: LayoutColumn, decimal: str = ".") -> bool:
 
 
 def date_type(texts: pl.Series) -> LayoutColumn | None:
-    """How dates are written, if the texts are dates. Where day and month could change places, they lie as close as they can."""
+    """Return the format of dates, if the texts are dates. If day and month could be swapped, choose the format for which
+    the dates are closest together."""
     # With %Y, 1.2.13 would be in the year 13.
     has_century = bool(texts.str.contains("[0-9]{4}").all())
     candidates = (LayoutColumn(type="date", format=form) for form in DATES if has_century or "%y" in (form or ""))
@@ -86,8 +89,8 @@ def date_type(texts: pl.Series) -> LayoutColumn | None:
 
 
 def swapped(column: LayoutColumn) -> LayoutColumn | None:
-    """The type with day and month the other way round; None if they do not stand side by side as numbers."""
-    form = column.format or ""
+    """Return the format with day and month swapped; None if they are not adjacent numbers."""
+    form = "".join(column.formats[:1])
     for first, second in itertools.permutations(("%d", "%m")):
         for mark in "/.-":
             if form.startswith(f"{first}{mark}{second}"):
@@ -108,13 +111,13 @@ def doubtful_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
         other = swapped(column)
         if other and bool((rows[name].drop_nulls().dt.day() <= 12).all()):
             doubtful[name] = (
-                f"dates read as {column.format}, but they could be {other.format} as well; correct `format`"
+                f"dates read as {column.formats[0]}, but they could be {other.formats[0]} as well; correct `format`"
             )
     return doubtful
 
 
 DATE_LIKE = r"^[0-9A-Za-z][0-9A-Za-z ,./:+-]{5,34}$"
-"""What a date may look like, in any of DATES."""
+"""The possible form of a date, in any of DATES."""
 
 
 def mixed_dates(layout: Layout, rows: pl.DataFrame) -> dict[str, str]:
@@ -165,9 +168,10 @@ def read_by(counted: pl.DataFrame, name: str, form: str | None) -> tuple[str, in
     return form or "%Y-%m-%d", int(counted["rows"].filter(read).sum()), read
 
 
-def missing_marks(columns: Iterable[pl.Series]) -> list[str]:
-    """Which of MARKS stand in columns that are no texts: in a text, `None` may be a value as any other."""
+def missing_marks(columns: Iterable[pl.Series], texts: Iterable[pl.Series]) -> list[str]:
+    """Return which of MARKS occur in columns that are not text, and which blanks in `texts`, where `None` may be a value."""
     marked = {"", "NA"}
-    for texts in columns:
-        marked |= set(texts.filter(texts.is_in(MARKS)))
-    return sorted(marked, key=MARKS.index)
+    for values in columns:
+        marked |= set(values.filter(values.is_in(MARKS)))
+    blanks = {blank for values in texts for blank in values.filter(values.str.strip_chars() == "")}
+    return [*sorted(marked, key=MARKS.index), *sorted(blanks - marked)]

@@ -9,13 +9,14 @@ import yaml
 
 from tfglm.config import Layout
 from tfglm.survey.calendar import Calendar
-from tfglm.survey.columns import MEANINGS, Column
-from tfglm.survey.proposal import FEW_VALUES, FEWEST_ROWS, Proposal
+from tfglm.survey.columns import MEANINGS, ColumnSummary
+from tfglm.survey.proposal import Proposal
+from tfglm.survey.responses import FEW_VALUES, FEWEST_ROWS
 
 SEPARATORS = {"tab": "tabs", ";": "semicolons", "|": "vertical bars"}
 
 MOST_SHOWN = 60
-"""Columns of which the account has a line each."""
+"""Columns that get a line each in the account."""
 
 
 def config_text(
@@ -23,12 +24,11 @@ def config_text(
     layout: str,
     looked_at: str,
     bad_rows: bool,
-    one_device: bool,
     proposal: Proposal,
     calendar: Calendar,
-    columns: list[Column],
+    columns: list[ColumnSummary],
 ) -> str:
-    """The config, a comment at each key.
+    """Return the config, with a comment at each key.
 
     Parameters
     ----------
@@ -37,17 +37,15 @@ def config_text(
     layout
         Its layout, by name or path.
     looked_at
-        What the survey has seen, in words.
+        The findings of the survey, in words.
     bad_rows
-        Whether some lines cannot be read.
-    one_device
-        Whether the file is so small that one process is faster than several.
+        Whether some lines are unreadable.
     proposal
         The regression.
     calendar
-        The date that rows are of.
+        The date of the rows.
     columns
-        What the file holds.
+        The summaries of the columns.
     """
     lines = [
         f"# Written by `snakemake init` after a look at {looked_at}.",
@@ -64,14 +62,12 @@ def config_text(
     if bad_rows:
         lines += ["  # Some lines cannot be read: they are counted and dropped.", "  bad_rows: drop"]
     lines += [*selection_lines(proposal), "", *model_lines(proposal, calendar, may_be_factors(columns, proposal))]
-    if one_device:
-        lines += [
-            "",
-            "# The file is small, so one process fits it. Without this section parameter servers and workers do, to the same",
-            "# numbers.",
-            "cluster:",
-            "  strategy: one_device",
-        ]
+    lines += [
+        "",
+        "# One process fits files of up to 1 GB in all, and parameter servers and workers fit larger ones, to the same numbers.",
+        "cluster:",
+        "  strategy: auto",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -112,6 +108,29 @@ def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str
         *(f"    # {name} is a number; C({name}) makes a factor of it." for name in may_be_factors),
         f"    formula: {quoted(proposal.formula)}",
         f"    family: {response.family.name} # {response.family.regression} {response.name}",
+        *offset_lines(proposal),
+        *error_lines(proposal, calendar),
+    ]
+
+
+def offset_lines(proposal: Proposal) -> list[str]:
+    if not proposal.offset:
+        return []
+    return [
+        "    # The count is proportional to this exposure: coefficients are about rates.",
+        f"    offset: {quoted(proposal.offset)}",
+    ]
+
+
+def error_lines(proposal: Proposal, calendar: Calendar) -> list[str]:
+    """The standard errors, or the penalty of a fit without any."""
+    if proposal.penalised:
+        return [
+            "    # The covariates tell some classes apart without error. Only a penalty keeps their coefficients finite, and a",
+            "    # penalised fit has no tests. Without these covariates remove the key.",
+            "    l2: 0.001",
+        ]
+    return [
         *(f"    # {remark}" for remark in remarks_on_errors(proposal, calendar)),
         f"    std_errors: {proposal.std_errors}",
     ]
@@ -119,6 +138,11 @@ def model_lines(proposal: Proposal, calendar: Calendar, may_be_factors: list[str
 
 def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
     """When the standard errors of a config are right."""
+    if proposal.units:
+        return [
+            f"Rows of one {proposal.cluster} may be alike, as it repeats; there are {proposal.units:,} different ones.",
+            "Write robust if rows are independent.",
+        ]
     if proposal.cluster:
         return [
             f"Rows of one {calendar.date} may be alike, as they share its weather or prices; there are {calendar.dates:,} dates.",
@@ -133,7 +157,7 @@ def remarks_on_errors(proposal: Proposal, calendar: Calendar) -> list[str]:
 
 
 def writing_remarks(layout: Layout) -> list[str]:
-    """What is unusual about how a file is written."""
+    """Say what is unusual about the format of a file."""
     remarks = []
     if layout.separator != ",":
         remarks.append(f"columns are separated by {SEPARATORS[layout.separator]}")
@@ -141,6 +165,15 @@ def writing_remarks(layout: Layout) -> list[str]:
         remarks.append("decimals are written with a comma")
     if layout.encoding != "utf-8":
         remarks.append(f"encoding {layout.encoding}")
+    if layout.comment:
+        remarks.append(f"lines above the header that begin with {layout.comment} are skipped")
+    if layout.header is False:
+        remarks.append(
+            "the first line is a row and names no column, so the columns are called V1, V2 and so on; name them in the "
+            "layout, as in `header: [age, sex]`, and in each `source`"
+        )
+    elif layout.header is not True:
+        remarks.append("the last comment names the columns")
     return remarks
 
 
@@ -151,20 +184,20 @@ def layout_text(
     derive: Mapping[str, str],
     labels: Mapping[str, Mapping[str, str]],
 ) -> str:
-    """A layout of its own, as YAML.
+    """Return a layout for this file, as YAML.
 
     Parameters
     ----------
     source
         The file.
     layout
-        How it is read.
+        The layout.
     doubtful
         Remarks on columns.
     derive
-        Columns that a model needs besides.
+        Further columns that a model needs.
     labels
-        What pages show in place of their values.
+        Labels that pages show instead of their values.
     """
     lines = [
         f"# How the columns of {source} are called (left), what its header calls them (source), and what they hold.",
@@ -176,15 +209,29 @@ def layout_text(
         lines.append(f"separator: {quoted(layout.separator)} # what stands between columns")
     if layout.decimal != ".":
         lines.append(f"decimal: {quoted(layout.decimal)} # what stands before the decimals of a number")
+    if layout.comment:
+        lines.append(f"comment: {quoted(layout.comment)} # lines above the header that begin so are skipped")
+    if layout.sheet:
+        lines.append(f"sheet: {quoted(layout.sheet)} # the sheet of the workbook")
+    if layout.header is not True:
+        shown = "false" if layout.header is False else f"[{', '.join(map(quoted, layout.header))}]"
+        lines.append(
+            f"header: {shown} # the file begins with a row: true if with names, [age, sex] to name the columns"
+        )
     lines.append(
         "columns: # string, integer, number, date, or clock (741 is 07:41); a column that is not listed is not read"
     )
     for name, column in layout.columns.items():
         entries = {"source": column.source} if column.source != name else {}
-        entries |= {"type": column.type} | ({"format": column.format} if column.format else {})
+        entries |= {"type": column.type} | ({"format": column.formats[0]} if column.formats else {})
+        entries |= {"label": column.label} if column.label else {}
         shown = ", ".join(f"{key}: {quoted(value)}" for key, value in entries.items())
+        if column.labels:
+            shown += f", labels: {{{', '.join(f'{value}: {quoted(label)}' for value, label in column.labels.items())}}}"
         remark = f" # {doubtful[name]}" if name in doubtful else ""
-        lines.append(f"  {quoted(name)}: {column.type if len(entries) == 1 else f'{{{shown}}}'}{remark}")
+        lines.append(
+            f"  {quoted(name)}: {column.type if len(entries) == 1 and not column.labels else f'{{{shown}}}'}{remark}"
+        )
     if layout.derive:
         lines += ["# Numbers that are written with more than digits.", "derive:", *pairs(layout.derive, 2)]
     if derive:
@@ -207,7 +254,7 @@ def quoted(text: str) -> str:
     return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
-def account(columns: list[Column]) -> list[str]:
+def account(columns: list[ColumnSummary]) -> list[str]:
     """A line for each column: its type, how many rows lack a value, and its values."""
     shown = columns[:MOST_SHOWN]
     width = max(len(column.name) for column in shown)
@@ -219,12 +266,15 @@ def account(columns: list[Column]) -> list[str]:
     return lines
 
 
-def values_of(column: Column) -> str:
+def values_of(column: ColumnSummary) -> str:
     """The range of a column of numbers or dates, or the most frequent texts of another."""
     if not column.values:
         return "none"
     if column.values == 1:
         return f"{shortened(column.least)} only"
+    if column.labels:
+        meanings = [f"{value} {shortened(label)}" for value, label in column.labels.items()]
+        return f"{column.values:,} different: {', '.join(meanings[:5])}{', ...' if len(meanings) > 5 else ''}"
     if column.kind == "text":
         frequent = ", ".join(shortened(value) for value, _ in column.frequent)
         return f"{column.values:,} different: {frequent}{', ...' if column.values > len(column.frequent) else ''}"
@@ -236,7 +286,7 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 20 else f"{text[:17]}..."
 
 
-def may_be_factors(columns: Iterable[Column], proposal: Proposal) -> list[str]:
+def may_be_factors(columns: Iterable[ColumnSummary], proposal: Proposal) -> list[str]:
     """The covariates that are whole numbers of few values."""
     return [
         column.name

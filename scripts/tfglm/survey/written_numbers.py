@@ -5,18 +5,18 @@ import re
 import polars as pl
 
 GROUPS = {".": [",", "'", "\u2019", " ", "\u00a0", "\u202f"], ",": [".", "'", "\u2019", " ", "\u00a0", "\u202f"]}
-"""What may part thousands, by what stands before decimals."""
+"""Thousands separators, by the decimal character."""
 
 SIGNS = "%$€£"
 
 
 def removed_marks(texts: pl.Series, decimal: str) -> list[str] | None:
-    """What to remove from some different texts so that numbers are left; None if they are no numbers then."""
+    """Return what to remove from some different texts so that numbers remain; None if they are no numbers then."""
     around = rf"[{SIGNS}]?\s?"
     for group in GROUPS[decimal]:
         grouped = rf"[0-9]{{1,3}}({re.escape(group)}[0-9]{{3}})+"
         pattern = rf"^\s*{around}[+-]?{around}({grouped}|[0-9]+)({re.escape(decimal)}[0-9]+)?\s?[{SIGNS}]?\s*$"
-        # Most texts are out after the first ones.
+        # Most texts are excluded after the first characters.
         if len(texts) and all(part.str.contains(pattern).all() for part in (texts.head(100), texts)):
             marks = [group, *SIGNS, "\u00a0", " "]
             return [mark for mark in dict.fromkeys(marks) if texts.str.contains(mark, literal=True).any()]

@@ -1,0 +1,71 @@
+"""Writes what is generated from tfglm.config: the JSON schema, and the page of all keys, docs/config/reference.md."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from tfglm import command  # noqa: E402
+from tfglm.config import Layout, compatibility  # noqa: E402
+from tfglm.config.root import schema  # noqa: E402
+from tfglm.config.schema import Node, below, description, expected, forms  # noqa: E402
+from tfglm.errors import UserError  # noqa: E402
+
+SCHEMA = ROOT / "workflow/schemas/config.schema.json"
+PAGE = ROOT / "docs/config/reference.md"
+
+
+def rows(node: Node, root: Node, path: str = "") -> Iterator[str]:
+    """One line of a Markdown table for every key below `node` of the JSON schema `root`."""
+    for key, child in node["properties"].items():
+        free = below(child, "", root)
+        if "properties" in forms(child, root)[0]:
+            yield from rows(forms(child, root)[0], root, f"{path}{key}.")
+        elif "$ref" in free:
+            yield from rows(forms(free, root)[0], root, f"{path}{key}.<name>.")
+        else:
+            default = child.get("default")
+            shown = "required" if key in node.get("required", []) else f"`{json.dumps(default)}`" if default else ""
+            cells = [f"`{path}{key}`", expected(child, root), shown, description(child, root)]
+            yield "".join(f"| {cell.replace('|', chr(92) + '|')} " for cell in cells) + "|"
+
+
+def table(root: Node) -> str:
+    """The Markdown table of all keys of a JSON schema."""
+    return "\n".join(["| Key | Type | Default | Meaning |", "|---|---|---|---|", *rows(root, root)])
+
+
+def generated() -> dict[Path, str]:
+    """Path -> the text that the file should have."""
+    about = "`python docs/site/document_config.py` writes this page. Examples are in [the other pages](../../config/README.md)."
+    tables = f"## The config\n\n{table(schema())}\n\n## A layout\n\n{table(Layout.model_json_schema())}"
+    together = f"## What excludes each other\n\nAll other keys of a model go together.\n\n{compatibility.table()}"
+    return {
+        SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
+        PAGE: f"# Every key\n\n{about}\n\n{tables}\n\n{together}\n",
+    }
+
+
+def drifted() -> list[Path]:
+    """The generated files that are not what the models say."""
+    return [path for path, text in generated().items() if not path.is_file() or path.read_text() != text]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Writes the files; with --check writes nothing and raises UserError if one has drifted."""
+    if not arguments.check:
+        for path, text in generated().items():
+            path.write_text(text)
+    elif stale := drifted():
+        names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
+        raise UserError(f"not as scripts/tfglm/config/ says: {names}. Run `python docs/site/document_config.py`")
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    command.run(main, parser.parse_args())

@@ -1,0 +1,205 @@
+"""The command `tfglm`, which an installed package has: `tfglm init`, `run`, `report`, `status` and `clean`.
+
+It calls Snakemake with the workflow of this package. Each of its commands can be given as `snakemake` too.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NoReturn
+
+from snakemake_logger_plugin_tfglm.run import RunProgress
+from tfglm.config import folder_of_results
+from tfglm.config.files import no_such_file, read
+from tfglm.errors import UserError
+
+OLDEST_SNAKEMAKE = "9.27"
+"""workflow/Snakefile asks for it too."""
+
+PACKAGE = Path(__file__).parent
+CHECKOUT = next(folder for folder in (PACKAGE / "checkout", PACKAGE.parents[1]) if (folder / "Snakefile").exists())
+"""The folder with the workflow: inside an installed package, or the checkout around scripts/tfglm (setup.py)."""
+
+LOG_OF_INIT = Path("logs", "init.log")
+
+
+class CommandLine(argparse.ArgumentParser):
+    """A parser whose errors are one line that says what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        options = "; options of Snakemake follow `--`" if message.startswith("unrecognized") else ""
+        raise UserError(f"{message}; `{self.prog} --help` lists commands and options{options}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, without what follows `--`."""
+    parser = CommandLine(prog="tfglm", description=(__doc__ or "").partition("\n")[0], allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+
+    def add(name: str, words: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=words, description=f"{words}.", allow_abbrev=False)
+
+    init = add("init", "Inspect a file of data, and write a config that fits a first regression to it")
+    init.add_argument(
+        "csv", help="a file of data: CSV (also .gz, .bz2, .zip), Parquet, Excel, Stata, SPSS or JSON lines"
+    )
+    init.add_argument("--response", default="", metavar="COLUMN", help="the column to explain; else a guess")
+    init.add_argument("--formula", default="", help="the formula of the regression; else a proposal")
+    init.add_argument("--output", default="", metavar="CONFIG", help="the config to write; else config/<file>.yaml")
+    run = add("run", "Fit the models of a config, and write their tables and pages")
+    report = add("report", "Do the same, and put all tables and pictures into one file, report.html beside them")
+    for command in (run, report):
+        command.usage = f"{command.prog} [CONFIG] [--cores N] [--profile P] [-- SNAKEMAKE OPTIONS]"
+        command.add_argument("config", nargs="*", help="the config; needless if config/ has one only")
+        command.add_argument("--cores", default="", metavar="N", help="processors to use; else all of this machine")
+        command.add_argument(
+            "--profile", default="", metavar="P", help="`slurm`, `generic` or the folder of another Snakemake profile"
+        )
+    add("status", "Say what runs in this folder, since when, and how many seconds are left")
+    clean = add("clean", "Delete what runs have made here: results, shards, logs; configs and data stay")
+    clean.add_argument("config", nargs="*", help="the config; else all in config/")
+    return parser
+
+
+def configs_here() -> list[Path]:
+    """The configs in config/, without layouts."""
+    files = sorted([*Path("config").glob("*.yaml"), *Path("config").glob("*.yml")])
+    return [file for file in files if not file.stem.endswith(".layout")]
+
+
+def config_to_run(named: Sequence[str], command: str) -> Path:
+    """Return the config that is named, or the only one in config/. Raises UserError for none and for several."""
+    configs = [Path(name) for name in named] or configs_here()
+    if not configs:
+        raise UserError("no config: `tfglm init data.csv` writes one for a file of data")
+    if len(configs) > 1:
+        where = "" if named else " in config/"
+        listed = f"{', '.join(map(str, configs[:-1]))} and {configs[-1]}"
+        raise UserError(f"{len(configs)} configs{where}, {listed}: name one, as in `tfglm {command} {configs[0]}`")
+    (config,) = configs
+    if not config.is_file():
+        raise UserError(no_such_file(config))
+    return config
+
+
+def check_snakemake() -> None:
+    """Raise UserError if Snakemake is missing or too old."""
+    try:
+        found = version("snakemake")
+    except PackageNotFoundError:
+        found = "none"
+    numbers = [int(part) if part.isdecimal() else 0 for part in found.split(".")[:2]]
+    if numbers < [int(part) for part in OLDEST_SNAKEMAKE.split(".")]:
+        raise UserError(
+            f"Snakemake {OLDEST_SNAKEMAKE} or newer is needed, and {sys.prefix} has {found}: "
+            f"{sys.executable} -m pip install 'snakemake>={OLDEST_SNAKEMAKE}'"
+        )
+
+
+def check_folder() -> None:
+    """Raise UserError if Snakemake could not write here."""
+    try:
+        Path(".snakemake").mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=".snakemake"):
+            pass
+    except OSError as error:
+        reason = error.strerror
+        raise UserError(f"{Path.cwd()}: cannot be written ({reason}); run tfglm in a folder of your own") from None
+
+
+def snakemake(config: Path, arguments: argparse.Namespace, options: Iterable[str]) -> list[str]:
+    """The command line of Snakemake for a config."""
+    profile = arguments.profile
+    if profile and not Path(profile).exists() and (CHECKOUT / "profiles" / profile).is_dir():
+        profile = str(CHECKOUT / "profiles" / profile)
+    cores = arguments.cores or ("" if profile else "all")
+    return [
+        # A file of the user, such as snakemake.py in this folder, must not be taken for the package.
+        *(sys.executable, "-P", "-m", "snakemake"),
+        *("--snakefile", str(CHECKOUT / "Snakefile")),
+        *("--configfile", str(config)),
+        *(("--cores", cores) if cores else ()),
+        *(("--profile", profile) if profile else ()),
+        *options,
+    ]
+
+
+def results_of(config: Path) -> Path:
+    """The folder of the results of a config."""
+    content = read(config)
+    named = content.get("results") if isinstance(content, dict) else None
+    return Path(folder_of_results(named if isinstance(named, str) else None, config))
+
+
+def clean(configs: Sequence[Path]) -> None:
+    """Delete what the runs of some configs made in results/, logs/, timings/ and .snakemake/."""
+    locks = Path(".snakemake", "locks")
+    if locks.is_dir() and any(locks.iterdir()):
+        raise UserError("a run is under way here, or was killed: end it, or repeat its command; nothing is deleted")
+    results = [results_of(config) for config in configs]
+    elsewhere = [folder for folder in results if folder.parts[0] != "results" or ".." in folder.parts]
+    names = [Path(*folder.parts[1:]) for folder in results if folder not in elsewhere]
+    kinds = [Path("results"), Path("logs"), Path("timings")]
+    made = [kind / name for kind in kinds for name in [*names, Path("data")]]
+    deleted = [folder for folder in dict.fromkeys([*made, Path(".snakemake")]) if folder.is_dir()]
+    for folder in deleted:
+        shutil.rmtree(folder)
+    LOG_OF_INIT.unlink(missing_ok=True)
+    for folder in kinds:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    print(f"Deleted: {', '.join(map(str, deleted))}" if deleted else "There was nothing to delete.")
+    for folder in filter(Path.is_dir, elsewhere):
+        print(f"Not deleted: {folder}, which is outside results/ and may have other files.")
+
+
+def prepare_environment() -> None:
+    """Let jobs find the Python of this package, and the workflow show the commands of `tfglm`."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    os.environ["TFGLM_CALLER"] = "tfglm"
+    os.environ["TFGLM_PROFILES"] = str(CHECKOUT / "profiles")
+
+
+def do(words: Sequence[str]) -> int:
+    """Do what the words after `tfglm` ask for; the exit status. Raises UserError."""
+    end = words.index("--") if "--" in words else len(words)
+    arguments, options = parser().parse_args(words[:end]), words[end + 1 :]
+    if options and arguments.command not in ("run", "report"):
+        raise UserError(f"`tfglm {arguments.command}` takes no options of Snakemake")
+    if arguments.command == "clean":
+        clean([Path(name) for name in arguments.config] or configs_here())
+        return 0
+    if arguments.command == "status":
+        run = RunProgress.recorded()
+        print(run.account() if run else "Nothing runs here.")
+        return 0
+    check_folder()
+    if arguments.command == "init":
+        asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", "response", "formula", "output")]
+        script = str(CHECKOUT / "scripts" / "init.py")
+        return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
+    check_snakemake()
+    config = config_to_run(arguments.config, arguments.command)
+    prepare_environment()
+    line = snakemake(config, arguments, options)
+    if arguments.command == "report":
+        if status := subprocess.run(line).returncode:
+            return status
+        line += ["--report", str(results_of(config) / "report.html")]
+    # Ctrl-C then reaches Snakemake alone.
+    return os.execv(line[0], line)
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        sys.exit(do(sys.argv[1:]))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,279 @@
+"""Workbooks, Stata and SPSS files and JSON lines as a stream of CSV, made while it is read.
+
+The stream is UTF-8 with commas, and begins with a line of names. So a layout, missing values, unreadable values and conditions
+mean the same for all kinds of files. Line ends within a text become blanks, because a row is a line.
+"""
+
+import codecs
+import csv
+import io
+import json
+import math
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from tfglm.config import Layout
+from tfglm.data import workbooks
+from tfglm.data.csv_lines import DAMAGED
+from tfglm.data.editions import FileStatus
+from tfglm.errors import UserError, short
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ForeignKind = Literal["workbook", "stata", "spss", "json"]
+
+CHUNK_VALUES = 2_000_000
+"""Values of a Stata or SPSS file that are converted together. A piece takes the longer the further back it is."""
+
+FIRST_LINES = 10_000
+"""JSON lines that name the columns."""
+
+LINE_ENDS = str.maketrans("\r\n\0", "   ")
+
+
+def as_converted(layout: Layout, kind: ForeignKind) -> Layout:
+    """A layout for the CSV that a file is converted to: its dialect is known. A workbook may have no line of names."""
+    fixed: dict[str, Any] = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
+    return layout.model_copy(update=fixed if kind == "workbook" else fixed | {"header": True, "comment": None})
+
+
+def converted(path: Path, kind: ForeignKind, sheet: str) -> io.BufferedReader:
+    """The content of a workbook or a file of Stata or SPSS as CSV; `sheet` is that of a workbook, if named.
+
+    Raises UserError, also while it is read, for what cannot be read.
+    """
+    if kind == "workbook":
+        return io.BufferedReader(Excerpt(workbook_as_csv(path, FileStatus.of(path), sheet)))
+    return io.BufferedReader(Pieces(statistical_as_csv(path, kind)))
+
+
+def json_lines(path: Path, lines: IO[bytes]) -> io.BufferedReader:
+    """JSON lines as CSV. Closing the stream closes them."""
+    return io.BufferedReader(Pieces(json_as_csv(path, lines), lines))
+
+
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as a stream."""
+
+    def __init__(self, pieces: Iterator[bytes], source: IO[bytes] | None = None) -> None:
+        self._pieces, self._waiting, self._source = pieces, memoryview(b""), source
+
+    def close(self) -> None:
+        if self._source:
+            self._source.close()
+        super().close()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read as a raw stream does: some bytes, or none at the end."""
+        while not len(self._waiting):
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._waiting = memoryview(piece)
+        size = min(len(buffer), len(self._waiting))
+        buffer[:size], self._waiting = self._waiting[:size], self._waiting[size:]
+        return size
+
+
+class Spool:
+    """Pieces of bytes on disk as far as somebody has read them: a workbook takes long to convert, and `init` reads it thrice."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._lock, self._size = pieces, threading.Lock(), 0
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the process)
+        self._problem: Exception | None = None
+
+    def read(self, start: int, most: int) -> bytes:
+        """Some bytes from a place on, or none at the end. Raises what the conversion does, each time."""
+        with self._lock:
+            while self._size <= start:
+                if self._problem:
+                    raise self._problem
+                try:
+                    piece = next(self._pieces, None)
+                except Exception as error:
+                    self._problem = error
+                    raise
+                if piece is None:
+                    return b""
+                self._file.seek(self._size)
+                self._size += self._file.write(piece)
+            self._file.seek(start)
+            return self._file.read(min(most, self._size - start))
+
+
+class Excerpt(io.RawIOBase):
+    """A spool as a stream from its beginning."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool, self._place = spool, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read as a raw stream does."""
+        piece = self._spool.read(self._place, len(buffer))
+        buffer[: len(piece)] = piece
+        self._place += len(piece)
+        return len(piece)
+
+
+@lru_cache(maxsize=1)
+def workbook_as_csv(path: Path, status: FileStatus, sheet: str) -> Spool:
+    """One sheet. `status` distinguishes the file from what was in its place before."""
+    return Spool(in_pieces(workbooks.rows(path, sheet)))
+
+
+def in_pieces(rows: Iterable[list[str]]) -> Iterator[bytes]:
+    """Rows as lines of CSV, some at a time; one without fields is a blank line."""
+    following = iter(rows)
+    while some := list(islice(following, 1000)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(some)
+        written = text.getvalue()
+        if written.count("\n") != len(some) or "\r" in written or "\0" in written:
+            text = io.StringIO()
+            bare = (
+                row if row[:1] and row[0].startswith(DAMAGED) else [value.translate(LINE_ENDS) for value in row]
+                for row in some
+            )
+            csv.writer(text, lineterminator="\n").writerows(bare)
+            written = text.getvalue()
+        yield written.encode("utf-8", "replace")
+
+
+def statistical_as_csv(path: Path, kind: ForeignKind) -> Iterator[bytes]:
+    """The rows of a Stata or SPSS file. Codes stay codes, whatever their labels; all kinds of missing values are missing."""
+    import polars as pl
+
+    first = 0
+    most = max(1, CHUNK_VALUES // max(1, len(read_statistical(path, kind)[0].columns)))
+    while len(frame := read_statistical(path, kind, first, most)[0]) or not first:
+        whole = [
+            name
+            for name, values in zip(frame.columns, frame, strict=True)
+            if values.dtype.is_float()
+            and bool(((values == values.round()) & (values.abs() < 2**53)).fill_null(True).all())
+        ]
+        text = frame.with_columns(
+            pl.col(whole).cast(pl.Int64), pl.col(pl.String).str.replace_all("[\r\n\0]", " ")
+        ).write_csv(include_header=not first, datetime_format="%Y-%m-%d %H:%M:%S", time_format="%H:%M:%S")
+        yield text.encode()
+        first += len(frame)
+        if len(frame) < most:
+            return
+
+
+def read_statistical(path: Path, kind: str, first: int = 0, rows: int = 0) -> "tuple[pl.DataFrame, Any]":
+    """Some rows of a Stata or SPSS file, and what pyreadstat says of its columns; no rows if none are asked for."""
+    import pyreadstat  # takes a while, and few files need it
+
+    read = pyreadstat.read_dta if kind == "stata" else pyreadstat.read_sav
+    try:
+        return read(
+            str(path),
+            output_format="polars",
+            row_offset=first,
+            row_limit=rows,
+            metadataonly=not rows,
+            user_missing=False,
+        )
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, OverflowError) as error:
+        program = "Stata" if kind == "stata" else "SPSS"
+        raise UserError(
+            f"{path}: cannot be read as a {program} file: {next(iter(str(error).splitlines()), '')}\n"
+            f"  fetch it again, or write it as CSV in {program} ({'export delimited' if kind == 'stata' else 'Save As'})"
+        ) from error
+
+
+def value_labels(path: Path, kind: str) -> dict[str, dict[int, str]]:
+    """The labels of whole numbers in a Stata or SPSS file, by column and number."""
+    labels = read_statistical(path, kind)[1].variable_value_labels
+    return {
+        name: {int(value): label for value, label in of_column.items() if label.strip()}
+        for name, of_column in labels.items()
+        if all(isinstance(value, (int, float)) and value == int(value) for value in of_column)
+    }
+
+
+def column_labels(path: Path, kind: str) -> dict[str, str]:
+    """What a Stata or SPSS file calls its columns on paper (variable labels), by column; those that say more than the name."""
+    labels = read_statistical(path, kind)[1].column_names_to_labels
+    written = {name: " ".join((label or "").split()) for name, label in labels.items()}
+    return {name: label for name, label in written.items() if label not in ("", name)}
+
+
+def json_as_csv(path: Path, lines: IO[bytes]) -> Iterator[bytes]:
+    """JSON lines as rows: a key is a column, and `b` within `a` is the column a.b. A list is text.
+
+    A line that is no object becomes a damaged row, which the reader counts or refuses. Raises UserError if none of the first
+    lines is an object, and for a key that none of these has.
+    """
+    objects = (flat(number, line) for number, line in enumerate(lines, start=1))
+    first = list(islice(objects, FIRST_LINES))
+    names = {name: place for place, name in enumerate(dict.fromkeys(name for row in first for name in row_of(row)))}
+    if not names and (problem := next((row for row in first if isinstance(row, str)), None)):
+        number = first.index(problem) + 1
+        raise UserError(f"{path}, line {number:,}: {problem}\n  `jq -c .` writes each object on one line")
+
+    def rows() -> Iterator[list[str]]:
+        yield list(names)
+        for number, row in enumerate(chain(first, objects), start=1):
+            if isinstance(row, str):
+                yield [f"{DAMAGED}{row}"]
+                continue
+            values = [""] * len(names) if row is not None else []
+            for name, value in row_of(row).items():
+                if name not in names:
+                    raise UserError(
+                        f"{path}, line {number:,}: has the key `{short(name)}`, and none of the first {FIRST_LINES:,} "
+                        f'lines has; add `"{short(name)}": null` to the first line'
+                    )
+                values[names[name]] = value
+            yield values
+
+    yield from in_pieces(rows())
+
+
+def row_of(row: dict[str, str] | str | None) -> dict[str, str]:
+    return row if isinstance(row, dict) else {}
+
+
+def flat(number: int, line: bytes) -> dict[str, str] | str | None:
+    """The values of a line, as text, by their keys; None for a blank line, and the problem of a line that is no object."""
+    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    if not line.strip():
+        return None
+    try:
+        row = json.loads(line.rstrip())
+        if isinstance(row, dict):
+            return dict(leaves(row, ""))
+        problem = "is no JSON object"
+    except (ValueError, RecursionError) as error:
+        problem = f"is no JSON ({' '.join(str(error).replace('line 1 ', '').split())})"
+    return f'{problem}; each line must hold one object, such as {{"age": 31}}; correct or remove the line'
+
+
+def leaves(row: dict[str, Any], above: str) -> Iterator[tuple[str, str]]:
+    for key, value in row.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            yield from leaves(value, f"{name}.")
+        elif isinstance(value, bool):
+            yield name, "true" if value else "false"
+        elif isinstance(value, list):
+            yield name, json.dumps(value, ensure_ascii=False)
+        elif value is None or (isinstance(value, float) and math.isnan(value)):
+            yield name, ""
+        else:
+            yield name, str(value)

@@ -1,0 +1,33 @@
+"""The tables of a network, by name."""
+
+import numpy as np
+import pandas as pd
+
+from tfglm import checkpoint
+from tfglm.config import ResultsConfig
+from tfglm.networks import embeddings, linear
+from tfglm.results import coefficients, estimates, read
+from tfglm.results.tables import SavedFit, Table
+
+
+def _weights(saved: SavedFit) -> dict[str, np.ndarray]:
+    given = saved.arguments
+    read.check(saved.fit, given.design, given.checkpoint, given.fit)
+    return checkpoint.read(given.checkpoint / checkpoint.NETWORK)
+
+
+def _coefficients(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
+    """Return the coefficients of a network without hidden layers."""
+    weights = _weights(saved)
+    fitted = linear.fitted(weights, saved.fit, saved.design, saved.files)
+    return coefficients.table(estimates.estimated(saved.design, fitted, {}, float("nan")), 0.95)
+
+
+def _embeddings(saved: SavedFit, _: ResultsConfig) -> pd.DataFrame:
+    """Return the embeddings of the levels of each factor. A formula without factors has none."""
+    weights = _weights(saved)
+    return embeddings.table(saved.design, weights, saved.files)
+
+
+TABLES: dict[str, Table] = {"coefficients": _coefficients, "embeddings": _embeddings}
+"""The tables by the name of the file without `.csv`."""

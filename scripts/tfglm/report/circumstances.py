@@ -1,0 +1,93 @@
+"""Everything besides the formula that shapes a fit, in words: rows, filters, weights, offsets, merged levels, penalties."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfglm.config.models import columns_of, response_column
+from tfglm.config.responses import FINITE_RESPONSE
+from tfglm.report.words import two_digits
+
+MOST_REASONS = 6
+"""Reasons for dropped rows that are named; the page of rows has them all."""
+
+PENALTIES = {"l1": "lasso penalty", "l2": "ridge penalty"}
+
+
+def circumstances(
+    fit: Mapping[str, Any], account: Mapping[str, Any], columns: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Return what shapes a fit, as names with texts.
+
+    Parameters
+    ----------
+    fit
+        The content of fit.json.
+    account
+        The content of rows.json.
+    columns
+        The columns of dictionary.json, by name.
+    """
+    model, data = fit["provenance"]["model"], fit["provenance"]["data"]
+    used = account["splits"]["train"]["used"]
+    facts = [("Rows", rows(fit, account, used, bool(model.get("frequency"))))]
+    filters = {name: sql for name, sql in data.get("where", {}).items() if not name.startswith(FINITE_RESPONSE)}
+    facts += [("Only rows with", f"{condition}{named(name, condition)}") for name, condition in filters.items()]
+    split = data.get("split", {}).get("train", "TRUE")
+    facts += [("Fitted to", split)] if split.upper() != "TRUE" else []
+    meanings = {
+        "weights": "prior weights: the variance of a row is divided by them",
+        "frequency": "each row stands for so many equal rows",
+        "trials": "the number of trials of a row",
+        "offset": "added to the linear predictor with coefficient 1",
+    }
+    facts += [(key.capitalize(), f"{model[key]}, {meaning}") for key, meaning in meanings.items() if model.get(key)]
+    of_model = list(dict.fromkeys([response_column(model["formula"]), *columns_of(model["formula"].partition("~")[2])]))
+    derived = data.get("derive", {})
+    facts += [("Derived", f"{name} = {derived[name]}") for name in of_model if name in derived]
+    merged = [
+        merged_levels(name, columns[name]) for name in of_model if name in columns and columns[name]["rare_levels"]
+    ]
+    facts += [("Merged levels", "; ".join(merged))] if merged else []
+    as_level = [name for name in of_model if data.get("missing", {}).get(name) == "level"]
+    facts += [("Missing values", f"a level of their own in {', '.join(as_level)}")] if as_level else []
+    penalties = [f"{name} {fit[key]:.4g}" for key, name in PENALTIES.items() if fit.get(key)]
+    facts += [("Penalty", ", ".join(penalties))] if penalties else []
+    collapsed = fit.get("collapsed", {})
+    if collapsed.get("distinct_rows"):
+        facts.append(("Collapsed", f"{collapsed['rows']:,} rows into {collapsed['distinct_rows']:,} different rows"))
+    return facts
+
+
+def rows(fit: Mapping[str, Any], account: Mapping[str, Any], used: int, has_frequency: bool) -> str:
+    """How many rows the fit has, and why others have no part in it."""
+    text = f"{fit['rows']:,} of {account['read']:,} read"
+    reasons = {reason.removeprefix("where: "): count for reason, count in account["dropped"].items() if count}
+    reasons |= {reason: count for reason, count in account["splits"]["train"]["dropped"].items() if count}
+    others = {"evaluate": "kept back", "predict": "only predicted"}
+    reasons |= {
+        words: account["splits"][split]["used"] for split, words in others.items() if account["splits"][split]["used"]
+    }
+    zero = used - fit["rows"]
+    if zero > 0 and not has_frequency:
+        reasons["with weight 0"] = zero
+    left = fit["rows"] - fit.get("rows_in_likelihood", fit["rows"])
+    if left > 0:
+        reasons["separated, so not in the likelihood"] = left
+    named_reasons = sorted(reasons.items(), key=lambda reason: -reason[1])
+    listed = [f"{count:,} {reason}" for reason, count in named_reasons[:MOST_REASONS]]
+    more = [f"{len(reasons) - MOST_REASONS} more reasons"] if len(reasons) > MOST_REASONS else []
+    return f"{text}; {', '.join([*listed, *more])}" if listed else text
+
+
+def named(name: str, condition: str) -> str:
+    """The name of a filter, if it says more than its condition."""
+    return f" ({name})" if name != condition else ""
+
+
+def merged_levels(name: str, column: Mapping[str, Any]) -> str:
+    """What `rare` has merged."""
+    share = two_digits(100 * column["rare_rows"] / max(sum(column["train_rows"] or [column["rare_rows"]]), 1))
+    return (
+        f"{column['rare_levels']:,} levels of {name} with fewer than {column['fewest']:,} rows each are one, (rare): "
+        f"{column['rare_rows']:,} rows, {share} %"
+    )

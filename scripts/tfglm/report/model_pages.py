@@ -1,0 +1,302 @@
+"""The pictures and pages of a model, by name."""
+
+import argparse
+import io
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tfglm import digests
+from tfglm.config import ResultsConfig
+from tfglm.families import family_of_fit
+from tfglm.report.class_effects import classes_compared, effect_and_ratio
+from tfglm.report.coefficient_rows import CODED
+from tfglm.report.coefficients import sheet
+from tfglm.report.confusion import confusion_plot
+from tfglm.report.curves import effects_plot
+from tfglm.report.drawing import nothing
+from tfglm.report.embedded import panels
+from tfglm.report.embeddings import embeddings_plot
+from tfglm.report.evaluation import binomial_plot, mean_plot
+from tfglm.report.forest import coefficient_plot
+from tfglm.report.groups import groups_plot, labelled
+from tfglm.report.history import history_plot
+from tfglm.report.pages import four_digits, read_table, render
+from tfglm.report.penalties import path_plot
+from tfglm.report.words import Words, minus
+from tfglm.results import csv_files
+from tfglm.results.accuracy import SERIAL
+from tfglm.results.compare import family_words
+
+
+class ModelResults:
+    """What pictures and pages show of a model; each file is read once.
+
+    Parameters
+    ----------
+    folder
+        That of the model.
+    settings
+        Those of its tables.
+    words
+        Labels of columns.
+    has_curves
+        Whether it has a table of effects, which the picture of the coefficients shows too.
+    """
+
+    def __init__(self, folder: Path, settings: ResultsConfig, words: Words, has_curves: bool) -> None:
+        self.folder, self.settings, self.words, self.has_curves = folder, settings, words, has_curves
+        self.path_of_fit = folder / "fit.json"
+
+    @cached_property
+    def fit(self) -> dict[str, Any]:
+        """The content of fit.json."""
+        return digests.read_json(self.path_of_fit)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The coefficients."""
+        return read_table(self.folder / "coefficients.csv", self.path_of_fit)
+
+    @cached_property
+    def effects(self) -> pd.DataFrame:
+        """The curves of numbers."""
+        return self.read_csv("effects", ("term", "column", "at"))
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json, with labels."""
+        return labelled(digests.read_json(self.folder / "metrics.json", fit=self.path_of_fit), self.words)
+
+    def read_csv(self, name: str, texts: Sequence[str]) -> pd.DataFrame:
+        """Return a table. Raises UserError as `csv_files.read` does."""
+        return csv_files.read(self.folder / f"{name}.csv", self.path_of_fit, texts)
+
+    @property
+    def confidence(self) -> str:
+        """That of the intervals, in percent."""
+        return f"{100 * self.settings.confidence:g} %"
+
+    @property
+    def effect_and_ratio(self) -> tuple[str, str | None]:
+        """Return the names of the coefficients, and of their ratio, if they have one."""
+        family = family_of_fit(self.fit)
+        return effect_and_ratio(self.fit, family.effect, family.ratio)
+
+
+def draw_coefficients(results: ModelResults, plots: Sequence[Path]) -> None:
+    fit, table = results.fit, results.table
+    intervals, shown = "confidence intervals", table
+    if "posterior_sd" in table:
+        intervals = "posterior intervals"
+        margin = NormalDist().inv_cdf(0.5 + results.settings.confidence / 2) * table["posterior_sd"]
+        shown = table.assign(ci_lower=table["estimate"] - margin, ci_upper=table["estimate"] + margin)
+    elif fit["std_errors"]["kind"] == "none":
+        shown = table.assign(ci_lower=np.nan, ci_upper=np.nan)
+    title = f"{fit['model']}: estimates with {results.confidence} {intervals}"
+    if shown["ci_lower"].isna().all():
+        title = f"{fit['model']}: estimates"
+    effects = results.effects if results.has_curves else None
+    coefficient_plot(shown, effects, title, *results.effect_and_ratio, plots, results.words)
+
+
+def coefficients_page(results: ModelResults, picture: Path) -> str:
+    fit, table = results.fit, results.table
+    effect, ratio = results.effect_and_ratio
+    return render(
+        "coefficients",
+        fit=fit,
+        in_words=in_words(fit, results.words),
+        effect=effect,
+        ratio=ratio.replace("_", " ") if ratio else "",
+        coded=bool(table["term"].str.contains(CODED).any()),
+        by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
+        sheet=sheet(table, ratio, results.settings.confidence, results.words),
+        picture=panels(picture),
+    )
+
+
+def draw_effects(results: ModelResults, plots: Sequence[Path]) -> None:
+    title = f"{results.fit['model']}: difference to the mean, with {results.confidence} intervals"
+    effects_plot(results.effects, title, *results.effect_and_ratio, plots)
+
+
+def draw_metrics(results: ModelResults, plots: Sequence[Path]) -> None:
+    metrics = results.metrics
+    if not metrics["rows"]:
+        nothing(f"{metrics['model']}: no rows to {metrics['split']}", plots)
+    elif "confusion" in metrics:
+        confusion_plot(metrics, title_of_metrics(metrics), plots)
+    elif "auc" in metrics:
+        binomial_plot(metrics, title_of_metrics(metrics), plots)
+    else:
+        mean_plot(metrics, title_of_metrics(metrics), plots)
+
+
+def title_of_metrics(metrics: dict) -> str:
+    return f"{metrics['model']}: {metrics['rows']:,} rows to {metrics['split']}"
+
+
+def metrics_page(results: ModelResults, picture: Path) -> str:
+    metrics = results.metrics
+    numbers = [(name, value) for name, value in metrics.items() if isinstance(value, int | float)]
+    groups = {column: readable(pd.DataFrame(levels)) for column, levels in metrics.get("by", {}).items()}
+    table = readable(pd.DataFrame(numbers, columns=["metric", "value"], dtype=object))
+    table["metric"] = [NAMES.get(name, name.replace("_", " ")) for name, _ in numbers]
+    classes = readable(pd.DataFrame(metrics["classes"])) if "classes" in metrics else None
+    return render(
+        "metrics",
+        model=metrics["model"],
+        title=title_of_metrics(metrics),
+        picture=panels(picture),
+        unseen=metrics["unseen"],
+        metrics=table,
+        classes=classes,
+        by=groups,
+    )
+
+
+def draw_groups(results: ModelResults, plots: Sequence[Path]) -> None:
+    groups_plot(results.metrics, f"{title_of_metrics(results.metrics)}, by group", plots)
+
+
+def draw_history(results: ModelResults, plots: Sequence[Path]) -> None:
+    history = digests.read_beside(results.folder / "history.csv", results.path_of_fit)
+    history_plot(pd.read_csv(io.BytesIO(history)), f"{results.fit['model']}: how the fit went", plots)
+
+
+def draw_embeddings(results: ModelResults, plots: Sequence[Path]) -> None:
+    table = results.read_csv("embeddings", ("factor", "level"))
+    embeddings_plot(table, f"{results.fit['model']}: embeddings of levels", plots)
+
+
+def draw_path(results: ModelResults, plots: Sequence[Path]) -> None:
+    from tfglm.design.design import Design  # slow to import, and few models have a path
+    from tfglm.results import read
+
+    files = argparse.Namespace(design=results.folder / "design.json", checkpoint=results.folder / "checkpoint")
+    files.fit = results.path_of_fit
+    fit, design = read.fit(files), Design.load(files.design)
+    table = pd.DataFrame(fit["path"]).dropna(axis=1, how="all")
+    terms = [term for term, _ in design.coefficients()]
+    path_plot(
+        table, read.fitted(files, design, fit).path_coefficients, terms, f"{fit['model']}: {fit['formula']}", plots
+    )
+
+
+PICTURES: dict[str, Callable[[ModelResults, Sequence[Path]], None]] = {
+    "coefficients": draw_coefficients,
+    "effects": draw_effects,
+    "metrics": draw_metrics,
+    "metrics_by": draw_groups,
+    "history": draw_history,
+    "path": draw_path,
+    "embeddings": draw_embeddings,
+}
+"""Each draws into files of these formats, by the name of the files without suffix."""
+PAGES: dict[str, Callable[[ModelResults, Path], str]] = {"coefficients": coefficients_page, "metrics": metrics_page}
+"""Each returns the page with a picture, an SVG."""
+
+NAMES = {
+    "auc": "AUC",
+    "auc_bound": "AUC, off by at most",
+    "brier": "Brier score",
+    "calibration_slope_std_error": "calibration slope, standard error",
+    "calibration_in_the_large_std_error": "calibration in the large, standard error",
+    "f1": "F1",
+    "mae": "mean absolute error",
+    "rmse": "root mean square error",
+    "r_squared": "R squared",
+    "d_squared": "deviance explained",
+    "null_accuracy": "accuracy of the most frequent class alone",
+}
+"""What readers call a metric; others have the name of their key."""
+
+
+PENALTIES = (("lasso", "l1"), ("ridge", "l2"))
+
+
+def in_words(fit: dict, words: Words) -> str:
+    """The fit in two sentences."""
+    lost = fit["rows_of_separated_levels"]
+    separated = f" ({lost:,} of them in separated levels)" if lost else ""
+    alone = fit.get("absorbed", {}).get("rows_of_singletons", 0)
+    separated += f" ({alone:,} of them in absorbed levels of one row, which tell nothing)" if alone else ""
+    across = fit.get("rows_separated_across_terms", 0)
+    separated += f" ({across:,} of them separated by terms together)" if across else ""
+    converged = "converged" if fit["converged"] else "did NOT converge"
+    iterations = fit["iterations"]
+    ended = f"{converged} after {iterations} iteration{'' if iterations == 1 else 's'}"
+    if not fit["exact"]:
+        online = fit["online"]
+        ended = f"stopped after {online['epochs']} epochs ({online['steps']:,} steps) of {online['solver']}"
+    against = f", {classes_compared(fit, words)}" if fit.get("classes") else ""
+    likelihood = ""
+    if fit["log_likelihood"] is not None:
+        shown = [minus(f"{fit[key]:,.2f}") for key in ("log_likelihood", "aic")]
+        likelihood = f"Log-likelihood {shown[0]}, AIC {shown[1]}. "
+    family = family_words(fit, "family")
+    parameters = "".join(f", {name} {fit[name]:.4g}" for name in ("theta", "power") if fit.get(name) is not None)
+    coefficients = fit["coefficients"]
+    of_null = "" if fit["null_deviance"] is None else f" of {fit['null_deviance']:,.2f}"
+    return (
+        f"{family[0].upper()}{family[1:]}{parameters}, {fit['rows']:,} rows{separated}, {coefficients:,} coefficient"
+        f"{'' if coefficients == 1 else 's'}{against}{errors_in_words(fit)}; "
+        f"{ended}. {likelihood}Deviance {fit['deviance']:,.2f}{of_null}.{collapsed_in_words(fit)}"
+    )
+
+
+def collapsed_in_words(fit: dict) -> str:
+    """Say how many rows the fit has read, if equal rows were summed."""
+    counts = fit.get("collapsed", {})
+    if not counts.get("distinct_rows"):
+        return ""
+    return f" Its {counts['rows']:,} training rows were summed into {counts['distinct_rows']:,} different rows."
+
+
+def errors_in_words(fit: dict) -> str:
+    """What kind the standard errors are."""
+    errors = fit["std_errors"]
+    match errors["kind"]:
+        case "cluster":
+            return f", standard errors robust to {errors['clusters']:,} clusters of {errors['column'].replace(' + ', ' or ')}"
+        case "newey_west" | "driscoll_kraay":
+            near = f"{errors['lags']:,} of {errors['dates']:,} values of {errors['column']}"
+            return f", standard errors robust to correlation over up to {near}"
+        case "none":
+            if "l1" not in fit:
+                return ", no standard errors"
+            penalties = [f"{name} penalty {fit[key]:.4g}" for name, key in PENALTIES if fit[key]]
+            left = f", {fit['coefficients_not_zero']:,} of them not zero" if fit["l1"] else ""
+            return f"{left}, {' and '.join(penalties)}"
+        case kind:
+            return f", {kind} standard errors"
+
+
+def readable(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as a reader wants it."""
+    return table.map(shown).rename(columns=lambda name: name.replace("_", " "))
+
+
+def shown(value: str | float | None) -> str:
+    """A number as a reader wants it; metrics.json has all digits."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case int():
+            return f"{value:,}"
+        case float():
+            return (
+                ""
+                if pd.isna(value)
+                else f"{value:,.0f}"
+                if value == round(value) and abs(value) >= 10
+                else four_digits(value)
+            )

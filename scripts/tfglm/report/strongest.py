@@ -1,0 +1,175 @@
+"""The coefficients that the first page shows: the strongest effects on one axis, and a short table of the coefficients."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+
+from tfglm.report.coefficient_rows import INTERCEPTS, NUMBERS, Heading, PictureRow, rows_and_scale
+from tfglm.report.inline import InlineAxis
+from tfglm.report.pages import p_value
+from tfglm.report.ratios import LARGEST_EXPONENT, Scale
+from tfglm.report.words import Words, aligned, decimals_of, fixed, minus, plain
+
+MOST_EFFECTS = 14
+"""Effects on the axis; a model with no more coefficients shows all."""
+
+
+@dataclass(frozen=True)
+class DrawnEffect:
+    """An effect: what it compares, its picture, and its size with its interval as text."""
+
+    label: str
+    picture: Markup
+    size: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An effect that may be drawn: how much of it is sure, its term and label, and its numbers."""
+
+    sure: float
+    term: str
+    label: str
+    row: PictureRow
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The effects with the line of ticks below them; `measure` is what the axis shows, and `left_out` the number of others."""
+
+    rows: list[DrawnEffect]
+    ticks: Markup
+    measure: str
+    left_out: int
+
+
+def strongest_effects(
+    table: pd.DataFrame, measure: str, ratio: str | None, rate: float, words: Words
+) -> Effects | None:
+    """Return the strongest effects of a table of coefficients; None if none has an interval.
+
+    An effect is as strong as the end of its interval nearer to none, as so much is sure. They are in the order of the table.
+
+    Parameters
+    ----------
+    table
+        The table of coefficients, with confidence limits.
+    measure, ratio
+        The name of a coefficient, and of its exponential if that has a meaning.
+    rate
+        What a coefficient is multiplied by before the exponential.
+    words
+        Labels and units.
+    """
+    shown = table.assign(**{name: table[name] * rate for name in NUMBERS if name in table})
+    if "ci_lower" not in shown or shown["ci_lower"].isna().all():
+        return None
+    items, scale = rows_and_scale(shown, ratio, words)
+    against = {
+        str(term): words.against(str(term), str(rows["reference"].iloc[0])) for term, rows in table.groupby("term")
+    }
+    candidates: list[Candidate] = []
+    term = ""
+    for item in items:
+        if isinstance(item, Heading):
+            term = item.term
+        elif item.kind in ("estimate", "beyond") and math.isfinite(item.lower) and math.isfinite(item.upper):
+            nearer = min(abs(item.lower), abs(item.upper))
+            sure = nearer if item.lower * item.upper > 0 else -abs(item.upper - item.lower)
+            name = item.label if term == "numbers" else term
+            candidates.append(Candidate(sure, name, label_of(term, item.label, against, words), item))
+    if not candidates:
+        return None
+    axis = InlineAxis.of(scale)
+    rows = [drawn_effect(each, axis, scale) for each in chosen_effects(candidates)]
+    return Effects(rows, axis.scale_line(), (ratio or measure).replace("_", " "), len(candidates) - len(rows))
+
+
+def chosen_effects(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The strongest of each term, and the strongest of all others, in their order."""
+    by_strength = sorted(candidates, key=lambda each: -each.sure)
+    of_terms = {each.term: each for each in reversed(by_strength)}
+    others = [each for each in by_strength if of_terms[each.term] is not each]
+    first = sorted(of_terms.values(), key=lambda each: -each.sure)
+    chosen = {id(each) for each in [*first, *others][:MOST_EFFECTS]}
+    return [each for each in candidates if id(each) in chosen]
+
+
+def drawn_effect(effect: Candidate, axis: InlineAxis, scale: Scale) -> DrawnEffect:
+    row = effect.row
+    estimate, lower, upper = (three_digits(value, scale) for value in (row.estimate, row.lower, row.upper))
+    picture = axis.interval(row.estimate, row.lower, row.upper, row.tip)
+    return DrawnEffect(effect.label, picture, estimate, f"{lower} to {upper}")
+
+
+def three_digits(value: float, scale: Scale) -> str:
+    """An estimate as the axis counts it, with three digits, zeros at its end too."""
+    number = math.exp(min(value, LARGEST_EXPONENT)) if scale.ratio else value
+    return str(minus(f"{number:#.3g}".rstrip("."))) if 1e-3 <= abs(number) < 1000 else scale.written(value)
+
+
+def label_of(term: str, level: str, against: Mapping[str, str], words: Words) -> str:
+    """What an effect compares: `carrier: EV vs 9E`, or `age, +10 years`."""
+    if term == "numbers":
+        return level
+    of_class, separator, rest = words.term(term).rpartition(": ")
+    name = f"{of_class}{separator}{plain(rest)}"
+    reference = against.get(term, "")
+    return f"{name}: {level}{f' vs {reference}' if reference else ''}"
+
+
+@dataclass(frozen=True)
+class ShortTable:
+    """A table of coefficients: the names of its columns of numbers, and rows of a label and its numbers."""
+
+    names: list[str]
+    rows: list[tuple[str, list[str]]]
+    left_out: int
+
+
+def short_table(table: pd.DataFrame, df_residual: float | None, words: Words) -> ShortTable | None:
+    """Return estimate, error, statistic, degrees of freedom and p-value of the coefficients; of many those with the largest
+    statistics. None if there are no errors."""
+    error = "posterior_sd" if "posterior_sd" in table else "std_error"
+    tested = table[table[error].notna()] if error in table else table[:0]
+    if tested.empty:
+        return None
+    statistic = next((name for name in ("t", "z", "statistic") if name in tested), None)
+    if statistic and tested["p_value"].notna().any():
+        tested = tested[tested["p_value"].notna()]
+    strength = tested[statistic].abs() if statistic else tested["estimate"].abs() / tested[error]
+    is_intercept = tested["term"].str.fullmatch(INTERCEPTS)
+    kept = [*strength[~is_intercept].nlargest(MOST_EFFECTS).index, *tested.index[is_intercept]]
+    rows = tested.loc[sorted(kept)]
+    decimals = [decimals_of(pd.Series([size])) for size in rows[error]]
+    columns = {
+        "estimate": [fixed(value, places) for value, places in zip(rows["estimate"], decimals, strict=True)],
+        "std. deviation" if error == "posterior_sd" else "std. error": [
+            fixed(value, places) for value, places in zip(rows[error], decimals, strict=True)
+        ],
+    }
+    if statistic:
+        columns[statistic] = [fixed(value, 2) for value in rows[statistic]]
+        freedom = rows["df"] if "df" in rows else pd.Series(df_residual if statistic == "t" else math.nan, rows.index)
+        if freedom.notna().any():
+            columns["df"] = [
+                "" if pd.isna(value) else f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in freedom
+            ]
+        columns["p"] = [p_value(value) for value in rows["p_value"]]
+    against = {
+        str(term): words.against(str(term), str(each["reference"].iloc[0])) for term, each in table.groupby("term")
+    }
+    labels = [
+        label_of(str(row.term), words.level(str(row.term), row.level), against, words)
+        if row.level
+        else words.term(str(row.term))
+        for row in rows.itertuples()
+    ]
+    cells = zip(*(aligned(values) for values in columns.values()), strict=True)
+    return ShortTable(
+        list(columns), [(label, list(each)) for label, each in zip(labels, cells, strict=True)], len(tested) - len(rows)
+    )

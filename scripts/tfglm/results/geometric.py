@@ -1,0 +1,35 @@
+"""Means of the logarithm of a quantity as geometric means of the quantity itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfglm.config.responses import Logarithm, computed_response
+from tfglm.families import family_of
+
+RETRANSFORMED = {"mean": "geometric_mean", "ci_lower": "geometric_ci_lower", "ci_upper": "geometric_ci_upper"}
+"""Columns of means and predictions of a logarithm, each with its power of the base beside it."""
+
+
+def logarithm_of(formula: str, family: str, link: str | None) -> Logarithm | None:
+    """The logarithm that a linear regression has as its response; None of any other regression."""
+    computed = computed_response(formula) if family_of(family, link).quadratic else None
+    return computed.logarithm if computed else None
+
+
+def with_geometric_means(columns: Mapping[str, Any], logarithm: Logarithm | None) -> dict[str, Any]:
+    """Return columns of a table of means with those of RETRANSFORMED.
+
+    A power of the base of a mean of logarithms is a geometric mean, and as the power is monotone, one of an interval is an
+    interval of it. It is no arithmetic mean, which is larger.
+    """
+    if logarithm is None:
+        return dict(columns)
+    with np.errstate(over="ignore"):
+        powers = {
+            power: np.exp(logarithm.rate * np.asarray(columns[name], float))
+            for name, power in RETRANSFORMED.items()
+            if name in columns
+        }
+    return {**columns, **powers}

@@ -1,0 +1,304 @@
+"""The tables of average marginal effects and adjusted means, from averages over rows (results.margins)."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+
+from tfglm import digests
+from tfglm.design.design import Design
+from tfglm.design.factors import Categorical, Numeric
+from tfglm.engine.averaged import AveragesByLevel, AverageSlope
+from tfglm.results.accuracy import NO_ROWS
+from tfglm.results.balanced import GridMeans, ReferenceGrid, on_response_scale
+from tfglm.results.coefficients import tests
+from tfglm.results.estimates import NOT_IDENTIFIED, choose_references
+from tfglm.results.geometric import RETRANSFORMED, logarithm_of, with_geometric_means
+from tfglm.results.reference import FEWEST, Fewest, few_events, reference_of
+from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+
+EFFECTS = (
+    *("term", "level", "reference", "estimate", "std_error", "df", "statistic", "p_value", "ci_lower", "ci_upper"),
+    *("rows", "status"),
+)
+MEANS = ("term", "level", "rows", "mean", "std_error", "df", "ci_lower", "ci_upper", "status")
+"""Columns of the tables."""
+
+Columns = dict[str, Any]
+"""Some of them, of some rows; one value stands for all."""
+
+EMPTY_COMBINATION = "not estimable: some of its combinations with levels of other factors have no rows"
+NO_MEAN = "not finite: the linear predictor of some rows is out of the range of the link"
+
+NO_SLOPE = "not finite: a function of the formula has no derivative at some rows"
+NO_ERRORS = "estimate only: the fit has no standard errors"
+PENALISED = "estimate only: the fit is penalised"
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Two tables.
+
+    Attributes
+    ----------
+    effects
+        A row for each level of a factor except the reference level, and for each column of numbers: EFFECTS. The degrees of
+        freedom are infinite if the normal distribution is used. A multinomial regression has these rows for each class; the
+        first column names the class.
+    means
+        A row for each level of a factor: MEANS, also with the class; of a logarithm also RETRANSFORMED.
+    """
+
+    effects: pd.DataFrame
+    means: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """The averages over the training rows that the tables are made of. They depend neither on reference levels nor on the
+    confidence of intervals.
+
+    Attributes
+    ----------
+    rows
+        How many there are.
+    left_out
+        Why a term has no effect, for each term in the order of the tables; '' if it has one.
+    levels
+        By the term of a factor, for each class.
+    slopes
+        By the column of numbers, for each class.
+    grid
+        The values of a balanced grid, as `ReferenceGrid` takes them; None if means are those of the rows.
+    """
+
+    rows: float
+    left_out: dict[str, str]
+    levels: dict[str, list[AveragesByLevel]] = field(default_factory=dict)
+    slopes: dict[str, list[AverageSlope]] = field(default_factory=dict)
+    grid: dict[str, np.ndarray] | None = None
+
+    def write(self, path: Path, fit: Path) -> None:
+        """Write the averages as .npz, with a digest beside it that names their fit.json."""
+        named: dict[str, Mapping[str, Sequence[AveragesByLevel | AverageSlope]]] = {
+            "levels": self.levels,
+            "slopes": self.slopes,
+        }
+        parts = [
+            (kind, term, number, values)
+            for kind, by_term in named.items()
+            for term, by_class in by_term.items()
+            for number, values in enumerate(by_class)
+        ]
+        about = {"rows": self.rows, "left_out": self.left_out, "grid": self.grid and list(self.grid)}
+        about["parts"] = [part[:3] for part in parts]
+        arrays = [*(np.asarray(array) for part in parts for array in part[3]), *(self.grid or {}).values()]
+        np.savez(path, np.array(json.dumps(about)), *arrays)
+        digests.write_beside(path, fit)
+
+    @staticmethod
+    def read(path: Path, fit: Path) -> "Averaged":
+        """Return what `write` has written. Raises UserError if it has changed since, or is of another fit."""
+        with np.load(io.BytesIO(digests.read_beside(path, fit))) as stored:
+            text, *arrays = stored.values()
+        about, left = json.loads(str(text)), iter(arrays)
+        result = Averaged(about["rows"], about["left_out"])
+        for kind, term, _ in about["parts"]:
+            if kind == "levels":
+                result.levels.setdefault(term, []).append(
+                    AveragesByLevel(*(next(left) for _ in AveragesByLevel._fields))
+                )
+            else:
+                result.slopes.setdefault(term, []).append(AverageSlope(float(next(left)), next(left)))
+        return replace(result, grid=dict(zip(about["grid"], left, strict=True)) if about["grid"] is not None else None)
+
+
+def marginal_tables(
+    design: Design,
+    fitted: Fitted,
+    averaged: Averaged,
+    reference: Mapping[str, str],
+    df_residual: float,
+    confidence: float,
+    fewest: Fewest = FEWEST,
+) -> Margins:
+    """The tables of averages; the parameters are those of `results.margins.margins`."""
+    references = choose_references(design, fitted, reference)
+    coefficients = with_limits(fitted)
+    grid = None if averaged.grid is None else ReferenceGrid(design, fitted, averaged.grid)
+    inference = Inference(design, fitted, df_residual, confidence, fewest)
+    logarithm = logarithm_of(design.formula, design.family, design.link)
+    effects: list[Columns] = []
+    means: list[Columns] = []
+    for number, label in enumerate(design.class_labels if design.equations else ("",)):
+        of_class: Columns = {"class": label} if design.equations else {}
+        for term, left_out in averaged.left_out.items():
+            factor = design.categorical_by_name.get(term)
+            if left_out:
+                nothing: Columns = of_class | {"term": [term], "status": [left_out]}
+                effects.append(nothing)
+                means += [nothing] if factor else []
+            elif factor:
+                levels = Levels(inference, factor, averaged.levels[term][number], label)
+                effects.append(of_class | levels.effects(references[term]))
+                of_levels = balanced_means(inference, factor, grid, coefficients) if grid else levels.means()
+                means.append(of_class | with_geometric_means(of_levels, logarithm))
+            else:
+                slope = inference.slope_columns(averaged.slopes[term][number])
+                effects.append(of_class | {"term": [term], **slope, "rows": [averaged.rows]})
+    of = ("class",) if design.equations else ()
+    retransformed = RETRANSFORMED.values() if logarithm else ()
+    return Margins(table(effects, (*of, *EFFECTS)), table(means, (*of, *MEANS, *retransformed)))
+
+
+def with_limits(fitted: Fitted) -> np.ndarray:
+    """The coefficients, [p]: infinite where separated, NaN without rows."""
+    infinite = np.where(fitted.responses > 0, np.inf, -np.inf)
+    return np.select([fitted.status == SEPARATED, fitted.status == EMPTY], [infinite, np.nan], fitted.coefficients)
+
+
+def in_two_ways(design: Design, column: str) -> str:
+    """Return what is wrong with a column that is in the model by its levels and in another way too; '' if nothing."""
+    by_levels = sum(factor.column == column for factor in design.categorical)
+    by_numbers = any(number.column == column for number in numbers_of(design))
+    in_two = by_levels + by_numbers > 1
+    return f"left out: `{column}` is in the model by its levels and in another way too" if in_two else ""
+
+
+def numbers_of(design: Design) -> list[Numeric]:
+    """Return the factors of numbers, including the factor of the offset."""
+    return [*design.numeric, *([design.offset] if design.offset else [])]
+
+
+def table(parts: Sequence[Columns], columns: Sequence[str]) -> pd.DataFrame:
+    """The rows of all parts; columns that a part lacks are empty there."""
+    frames = [pd.DataFrame(part) for part in parts]
+    frame = (pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()).reindex(columns=list(columns))
+    texts = [name for name in ("term", "level", "reference", "status") if name in columns]
+    return frame.assign(**{name: frame[name].astype(object).fillna("") for name in texts}).astype({"rows": "Int64"})
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What makes standard errors, tests and intervals of averages."""
+
+    design: Design
+    fitted: Fitted
+    df_residual: float
+    confidence: float
+    fewest: Fewest
+
+    def __call__(self, estimate: np.ndarray, derivative: np.ndarray, status: np.ndarray, rare: np.ndarray) -> Columns:
+        """Return columns of a table.
+
+        Parameters
+        ----------
+        estimate
+            [averages].
+        derivative
+            The derivatives by the coefficients, [averages, p].
+        status
+            Why there is no standard error, '' if there is one, [averages].
+        rare
+            Which averages have too few events for a test with clusters, [averages].
+        """
+        lost = NOT_IDENTIFIED if len(self.fitted.separating) else "aliased"
+        status = np.where((status == "") & ~self.fitted.estimable(derivative), lost, status)
+        estimate = np.where((status == "") | (status == "separated"), estimate, np.nan)
+        if self.design.penalised or not np.isfinite(self.fitted.dispersion):
+            only = PENALISED if self.design.penalised else NO_ERRORS
+            return {"estimate": estimate, "status": np.where(status == "", only, status)}
+        has_error = status == ""
+        rows = scipy.sparse.csr_array(np.where(has_error[:, None], derivative, 0.0))
+        reference = reference_of(self.design, self.fitted, rows, self.df_residual, fewest=self.fewest)
+        if reference.by_cluster:
+            reference = replace(reference, rare=rare)
+            status = np.where(has_error, reference.notes(), status)
+        has_error &= ~np.asarray(reference.unseen)
+        error = np.where(has_error, np.sqrt(np.maximum(self.fitted.variances(rows).chosen, 0.0)), np.nan)
+        tested = tests("statistic", reference, estimate, error, self.confidence)
+        df = np.where(has_error, reference.df, np.nan)
+        return {"estimate": estimate, "std_error": error, **tested, "df": df, "status": status}
+
+    def slope_columns(self, average: AverageSlope) -> Columns:
+        """Columns of the effect of a column of numbers."""
+        estimate, derivative = np.array([average.mean]), average.derivative[None]
+        finite = np.isfinite(estimate) & np.isfinite(derivative).all()
+        return self(estimate, np.where(finite, derivative, 0.0), np.where(finite, "", NO_SLOPE), np.zeros(1, bool))
+
+
+class Levels:
+    """The effects and means of a factor, of a regression of classes on the probability of one class."""
+
+    def __init__(
+        self, inference: Inference, factor: Categorical, averages: AveragesByLevel | GridMeans, label: str = ""
+    ):
+        self._inference, self._factor, self._averages = inference, factor, averages
+        design, fitted = inference.design, inference.fitted
+        self._rows = design.by_level(factor.name, fitted.rows)
+        self._rare = few_events(design, self._rows, events_by_level(design, fitted, factor, label))
+        present = design.by_level(factor.name, (fitted.status != EMPTY).astype(float)) > 0
+        self._status = np.select(
+            [~present, averages.unknown, averages.infinite, ~np.isfinite(averages.mean)],
+            [NO_ROWS, EMPTY_COMBINATION, "separated", NO_MEAN],
+            "",
+        )
+
+    @property
+    def _derivative(self) -> np.ndarray:
+        """The derivative of the means by the coefficients, 0 if there is no mean."""
+        return np.where((self._status == NO_MEAN)[:, None], 0.0, self._averages.derivative)
+
+    def means(self) -> Columns:
+        """Columns of the table of adjusted means."""
+        columns = self._inference(self._averages.mean, self._derivative, self._status, self._rare)
+        names = {"term": self._factor.name, "level": list(self._factor.levels), "rows": self._rows}
+        return names | columns | {"mean": columns["estimate"]}
+
+    def effects(self, reference: int) -> Columns:
+        """Columns of the table of marginal effects, with the number of the reference level."""
+        others = np.delete(np.arange(len(self._factor.levels)), reference)
+        mean, derivative = self._averages.mean, self._derivative
+        with np.errstate(invalid="ignore"):  # of two that are infinite, whose status says so
+            differences = mean[others] - mean[reference]
+        columns = self._inference(
+            differences,
+            derivative[others] - derivative[reference],
+            np.where(self._status[others] == "", self._status[reference], self._status[others]),
+            self._rare[others] | self._rare[reference],
+        )
+        names = {
+            "term": self._factor.name,
+            "level": [self._factor.levels[level] for level in others],
+            "reference": self._factor.levels[reference],
+            "rows": self._rows[others],
+        }
+        return names | columns
+
+
+def events_by_level(design: Design, fitted: Fitted, factor: Categorical, label: str) -> np.ndarray:
+    """The sums of the responses, or the rows of a class, by level of a factor."""
+    if not design.equations:
+        return design.by_level(factor.name, fitted.responses)
+    # A term without a penalty is in no equation of the reference class, unlike those with one.
+    in_equations = dict.fromkeys(part.term.equation for part in design.parts if factor.name in part.grouping)
+    by_class = {each: design.by_level(factor.name, fitted.responses, each) for each in in_equations}
+    others = sum(by_class.values(), np.zeros(()))
+    return by_class[label] if label in by_class else design.by_level(factor.name, fitted.rows) - others
+
+
+def balanced_means(inference: Inference, factor: Categorical, grid: ReferenceGrid, coefficients: np.ndarray) -> Columns:
+    """Columns of the table of adjusted means on a balanced grid."""
+    design = inference.design
+    twice = filter(None, (in_two_ways(design, each.column) for each in design.categorical))
+    if problem := next(twice, ""):
+        # Its levels and its numbers are no combinations.
+        return {"term": [factor.name], "status": [problem]}
+    means = Levels(inference, factor, GridMeans(grid, factor.name, coefficients)).means()
+    return on_response_scale(means, design.distribution)

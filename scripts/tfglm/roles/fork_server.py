@@ -1,0 +1,249 @@
+"""A process that imports what jobs need once, and forks each job of a run on this machine.
+
+Otherwise each job imports for 0.3 to 2 s of a processor. The server imports what the scripts of a run need while it waits for
+jobs, and what they import at their top when a job comes. Each job is a process of its own, with the folder, environment and open
+files of the command that asked for it (`scripts/forked.py`).
+
+The server ends with Snakemake, and the jobs end with the server. A job also ends if its command is killed. If the server cannot
+fork, the command runs the script itself.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfglm import tensorflow_setup
+from tfglm.roles import ending, forking
+
+PADDING = 4000
+"""Characters at the end of the server's command line, which each job overwrites with its own (`forking.show`)."""
+
+SPARED = {"jemalloc_bg_thd", "polars-ooc-clea"}
+"""Threads that a forked process does not need. jemalloc starts its own again after a fork. The thread of polars deletes what it
+has moved from memory to disk, which no job asks of it."""
+
+
+def start(folder: Path, scripts: Iterable[str]) -> str:
+    """Start a server for the jobs of this process, and return the path of its socket.
+
+    Parameters
+    ----------
+    folder
+        That of the scripts.
+    scripts
+        Those of the jobs, in the order of their start. The server imports what they need while it waits.
+
+    Raises OSError if this system has no such server.
+    """
+    os.close(os.pidfd_open(os.getpid()))  # not on each system and in each sandbox
+    address = Path(tempfile.mkdtemp(prefix="tfglm-"), "fork-server")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(address))
+        listener.listen(128)
+        serve = ["--serve", str(listener.fileno()), str(os.getpid()), *scripts, " " * PADDING]
+        server = subprocess.Popen(
+            [sys.executable, str(folder / "forked.py"), *serve],
+            cwd="/",
+            # Memory and threads of the jobs are those of a fit in one process.
+            env=tensorflow_setup.environment(os.environ) | {"POLARS_ALLOW_FORKING_THREAD": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[listener.fileno()],
+            # Ctrl-C reaches jobs through their commands.
+            start_new_session=True,
+        )
+
+    @atexit.register
+    def stop() -> None:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(address.parent, ignore_errors=True)
+
+    return str(address)
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A job to start: its command line, script first, where it runs, and its standard input and outputs."""
+
+    line: list[str]
+    folder: str
+    environment: dict[str, str]
+    umask: int
+    files: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Forked:
+    """A job that runs: its process, a descriptor that is ready at its end, and the connection to its command."""
+
+    pid: int
+    ended: int
+    command: socket.socket
+
+
+def main(listener: str, parent: str, *scripts: str) -> None:
+    """Fork jobs until the parent ends; in a job, run its script."""
+    status: list[int] = []
+    # The function that is registered first runs last.
+    atexit.register(lambda: leave(*status))
+    server = Server(socket.socket(fileno=int(listener)), int(parent))
+    if request := server.serve(list(scripts[:-1])):
+        sys.argv = request.line
+        forking.show(request.line[1:])
+        try:
+            runpy.run_path(request.line[0], run_name="__main__")
+            status.append(0)
+        except SystemExit as exit_:
+            status.append(exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None))
+            raise
+
+
+def leave(status: int | None = None) -> None:
+    """End a job with this exit status, if there is one, without the usual destruction of all objects. Their memory is shared with
+    the server, and would be copied for it: 0.1 s of a processor."""
+    if status is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def is_job() -> bool:
+    """Return whether this process is a job of a fork server, with which it ends."""
+    return "--serve" in sys.orig_argv
+
+
+class Server:
+    """The fork server of a parent process. Commands connect to the listener."""
+
+    def __init__(self, listener: socket.socket, parent: int) -> None:
+        self._pid, self._parent, self._listener = os.getpid(), parent, listener
+        self._jobs: set[Forked] = set()
+        self._waiting = selectors.DefaultSelector()
+        self._waiting.register(listener, selectors.EVENT_READ)
+        self._waiting.register(os.pidfd_open(parent), selectors.EVENT_READ)
+
+    def serve(self, scripts: list[str]) -> JobRequest | None:
+        """Fork jobs until the parent ends. Return its request in each job. Prepare these scripts while no job comes."""
+        while os.getppid() == self._parent:
+            ready = self._waiting.select(0 if scripts else None)
+            if not ready:
+                prepare(scripts.pop(0), wholly=True)
+            for key, _ in ready:
+                if key.fileobj is self._listener:
+                    if request := self._accept():
+                        return request
+                elif key.data in self._jobs:
+                    (self._pass_on if key.fileobj is key.data.command else self._reap)(key.data)
+        shutil.rmtree(Path(self._listener.getsockname()).parent, ignore_errors=True)
+        return None
+
+    def _accept(self) -> JobRequest | None:
+        """Fork the job that a command asks for, and return its request there."""
+        command, _ = self._listener.accept()
+        if not (request := received(command)):
+            command.close()
+            return None
+        prepare(Path(request.line[0]).name)
+        pid = fork()
+        if pid == 0:
+            self._waiting.close()
+            for connection in (self._listener, command, *(job.command for job in self._jobs)):
+                connection.close()
+            become(request, self._pid)
+            return request
+        for descriptor in request.files:
+            os.close(descriptor)
+        if pid is None:
+            answer(command, None)
+            return None
+        job = Forked(pid, os.pidfd_open(pid), command)
+        self._jobs.add(job)
+        for file in (job.ended, job.command):
+            self._waiting.register(file, selectors.EVENT_READ, job)
+        return None
+
+    def _pass_on(self, job: Forked) -> None:
+        """Pass on the signals of the command to the job, and its end."""
+        numbers = job.command.recv(64)
+        for number in numbers or [signal.SIGKILL]:
+            os.kill(job.pid, number)
+        if not numbers:
+            self._waiting.unregister(job.command)
+
+    def _reap(self, job: Forked) -> None:
+        """Tell the command the exit status of its job."""
+        self._jobs.remove(job)
+        self._waiting.unregister(job.ended)
+        os.close(job.ended)
+        with contextlib.suppress(KeyError):
+            self._waiting.unregister(job.command)
+        answer(job.command, os.waitstatus_to_exitcode(os.waitpid(job.pid, 0)[1]))
+
+
+def received(command: socket.socket) -> JobRequest | None:
+    """Return what a command asks for; None if it has been killed meanwhile."""
+    size, files, *_ = socket.recv_fds(command, 8, 3)
+    text = command.makefile("rb").read(int.from_bytes(size, "big"))
+    try:
+        return JobRequest(**json.loads(text), files=files)
+    except ValueError:
+        for descriptor in files:
+            os.close(descriptor)
+        return None
+
+
+def answer(command: socket.socket, code: int | None) -> None:
+    """Tell a command the exit status of its job; None if it shall run the script itself."""
+    with command, contextlib.suppress(OSError):
+        command.sendall(json.dumps(code).encode() + b"\n")
+
+
+def prepare(script: str, wholly: bool = False) -> None:
+    """Import what a script imports, and `wholly` call its `prepare`. If that fails, so does the job, and reports it."""
+    with contextlib.suppress(BaseException):
+        module = importlib.import_module(script.removesuffix(".py"))
+        if "tfglm.loops" in sys.modules:
+            sys.modules["tfglm.loops"].set_up()
+        if wholly and hasattr(module, "prepare"):
+            module.prepare()
+
+
+def fork() -> int | None:
+    """Return what os.fork returns; None if this process cannot fork, or has threads that the forked process would lack."""
+    threads = [thread.joinpath("comm").read_text().strip() for thread in Path("/proc/self/task").iterdir()]
+    if len([name for name in threads if name not in SPARED]) > 1:
+        return None
+    gc.freeze()
+    try:
+        return os.fork()
+    except OSError:
+        return None
+
+
+def become(request: JobRequest, server: int) -> None:
+    """Take the place of the process that the command would have been. It ends with the server."""
+    ending.kill_with_parent()
+    if os.getppid() != server:
+        os._exit(1)
+    for descriptor, standard in zip(request.files, (0, 1, 2), strict=True):
+        os.dup2(descriptor, standard)
+        os.close(descriptor)
+    os.umask(request.umask)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    os.chdir(request.folder)

@@ -1,0 +1,380 @@
+"""The content of fit.json, and the warnings without which its numbers would mislead."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from tfglm.config.std_errors import SERIAL
+from tfglm.design.design import Design
+from tfglm.design.terms import INTERCEPT
+from tfglm.solvers.certificate import optimality_gap
+from tfglm.solvers.covariance import Near, nearly_aliased, smallest_share
+from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, SEPARATED, Fitted
+from tfglm.solvers.newton import CONVERGED_BELOW
+from tfglm.solvers.objective import PathPoint, Solution
+from tfglm.solvers.path import aic
+from tfglm.solvers.shape import Shape
+
+
+def report(solution: Solution, fitted: Fitted, tests: list[dict], shape: Shape | None = None) -> dict:
+    """The content of fit.json, except its identity.
+
+    Parameters
+    ----------
+    solution
+        The end of the solver.
+    fitted
+        Its coefficients and their covariance.
+    tests
+        Likelihood ratio tests of terms, as entries of fit.json.
+    shape
+        The shape of the family, if the fit estimates it.
+    """
+    objective, design = solution.objective, solution.objective.design
+    content = summary(solution, fitted, shape)
+    content["largest_kkt_violation"] = solution.violation
+    warnings = [*on_convergence(solution), *design.warnings]
+    if design.l1 or design.path:
+        content["coefficients_not_zero"] = int(np.count_nonzero(objective.active(solution.point)))
+        content |= {"std_errors": {"kind": "none"}, "nearly_aliased": [], "likelihood_ratio_tests": []}
+        if solution.path:
+            ends = enumerate(solution.path)
+            content["path"] = [penalty_of_path(end) | {"chosen": number == solution.chosen} for number, end in ends]
+            content |= cross_validated(solution, content["path"])
+        return content | {"warnings": [*warnings, *on_path(solution)]}
+    near = nearly_aliased(objective.reported(solution.information), design)
+    content["likelihood_ratio_tests"] = tests
+    warnings += objective.remarks()
+    if solution.has_covariance:
+        warnings += [*on_dispersion(solution), *on_incidental_parameters(solution)]
+    warnings += on_near(design, near)
+    if solution.is_perfect:
+        warnings.append(on_perfect_fit(design))
+    elif not solution.has_covariance:
+        content["gap"] = optimality_gap(solution)
+        warnings.append(on_distance(design, objective.run.settings.online_solver or "", content["gap"]))
+    has_errors = solution.has_covariance and solution.converged and not design.l2
+    content["std_errors"] = standard_errors(design, fitted) if has_errors else {"kind": "none"}
+    content["nearly_aliased"] = aliases(design, near)
+    warnings += on_crossed_clusters(content["std_errors"])
+    return content | {"warnings": warnings}
+
+
+def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> dict:
+    """The figures of a fit by any solver. The counts include separated rows; the likelihoods do not."""
+    objective, design, settings = solution.objective, solution.objective.design, solution.objective.run.settings
+    counts = objective.counted.as_asked
+    across = objective.separation.rows if objective.separation else 0
+    unknown = (fitted.status == ALIASED) | (fitted.status == EMPTY)
+    content: dict = {
+        "model": design.model,
+        "formula": design.formula,
+        "family": design.family,
+        "link": objective.family.link_name,
+        "solver": ", ".join([*settings.solver, *([settings.finish] if settings.finish else [])]),
+        "exact": settings.is_exact,
+        "converged": solution.converged,
+        "perfect_fit": solution.is_perfect,
+        "certificate": solution.certificate,
+        "iterations": solution.iterations,
+        "rows": int(counts["rows"]),
+        "rows_in_likelihood": int(objective.counts["rows"]),
+        "rows_of_separated_levels": int(counts["rows"] - objective.counts["rows"]) - across,
+        "rows_separated_across_terms": across,
+        "coefficients": int(np.count_nonzero(fitted.status == FREE)),
+        "coefficients_aliased": int(np.count_nonzero(unknown)) - objective.separated_across,
+        "coefficients_separated": int(np.count_nonzero(fitted.status == SEPARATED)) + objective.separated_across,
+        **goodness_of_fit(solution, shape),
+    }
+    for name, value in (("theta", objective.family.theta), ("power", objective.family.power)):
+        if value is not None:
+            content |= {name: value, f"{name}_std_error": shape and shape.std_error}
+    if shape and shape.dispersion is not None:
+        content["dispersion_of_likelihood"] = shape.dispersion
+    if objective.l1 or objective.l2:
+        content |= {"l1": objective.l1, "l2": objective.l2, "effective_coefficients": solution.effective}
+    if not objective.family.dispersion_known:
+        df_residual = solution.df_residual
+        dispersion = objective.dispersion(solution.point, df_residual) if df_residual > 0 else np.nan
+        if objective.family.metrics == "means":
+            content |= {"sigma": float(np.sqrt(dispersion)), "r_squared": content.pop("pseudo_r_squared")}
+        else:
+            content["dispersion"] = float(dispersion)
+    if solution.online:
+        content["online"] = solution.online
+    return content | objective.facts(fitted) | dict(solution.smooths)
+
+
+def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:
+    """The likelihood and the deviance, and figures that follow from them."""
+    objective, loss, df_residual = solution.objective, solution.point.loss, solution.df_residual
+    family, counts = objective.family, objective.counts
+    rows, saturated = float(counts["rows"]), float(counts["saturated"])
+    intercepts = sum(term.base == INTERCEPT for term in objective.design.terms) or objective.design.constant is not None
+    # The likelihood has no meaning if the residuals are rounding errors.
+    log_likelihood = None if solution.is_perfect else objective.likelihood(solution.point)
+    if shape and shape.log_likelihood is not None:
+        log_likelihood = shape.log_likelihood
+    if objective.design.std_errors == "quasi":
+        # A quasi-likelihood is no likelihood (Wedderburn, Biometrika 61, 1974).
+        log_likelihood = None
+    # As in R, an estimated dispersion and an estimated shape count as parameters.
+    parameters = solution.effective + (not family.dispersion_known) + (shape is not None)
+    return {
+        "log_likelihood": log_likelihood,
+        "deviance": 2 * (loss - saturated),
+        # Without an intercept some links have no null model.
+        "null_deviance": 2 * (objective.null_loss - saturated) if np.isfinite(objective.null_loss) else None,
+        "df_residual": df_residual if objective.l1 or objective.ridge.any() else int(df_residual),
+        "df_null": int(rows) - intercepts,
+        "aic": None if log_likelihood is None else -2 * log_likelihood + 2 * parameters,
+        "bic": None if log_likelihood is None else -2 * log_likelihood + float(np.log(rows)) * parameters,
+        "pseudo_r_squared": deviance_explained(solution),
+        "pearson_dispersion": solution.point.pearson / df_residual if df_residual > 0 else None,
+    }
+
+
+def penalty_of_path(end: PathPoint) -> dict:
+    """The entry of fit.json for a penalty of a path."""
+    objective, loss = end.objective, end.point.loss
+    saturated = float(objective.counts["saturated"])
+    return {
+        "penalty": end.penalty,
+        "l1": objective.l1,
+        "l2": objective.l2,
+        "coefficients_not_zero": int(np.count_nonzero(end.point.coefficients)),
+        "effective_coefficients": end.effective,
+        "deviance": 2 * (loss - saturated),
+        "deviance_explained": deviance_explained(end),
+        "aic": aic(end),
+        "deviance_held_out": end.deviance_held_out,
+        "largest_kkt_violation": end.violation,
+        "iterations": end.iterations,
+        "information_passes": end.information_passes,
+        "gradient_passes": end.gradient_passes,
+    }
+
+
+def cross_validated(solution: Solution, points: list[dict]) -> dict:
+    """The entry of fit.json for a cross-validation; empty if there is none. Adds the mean deviances of a row to `points`."""
+    validated, folds = solution.cross_validation, solution.objective.design.folds
+    if not validated or not folds:
+        return {}
+    for number, point in enumerate(points):
+        point["deviance_cross_validated"] = float(validated.mean[number])
+        point["cross_validation_std_error"] = float(validated.std_error[number])
+        point |= {f"deviance_fold_{fold}": float(row[number]) for fold, row in enumerate(validated.by_fold, 1)}
+    path = solution.objective.design.path
+    return {
+        "cross_validation": {
+            "folds": folds.number,
+            "by": folds.groups.column if folds.groups else None,
+            "rule": path.rule if path else None,
+            "rows": validated.rows.astype(int).tolist(),
+            "not_converged": validated.not_converged,
+        }
+    }
+
+
+def deviance_explained(fit: Solution | PathPoint) -> float | None:
+    """1 - deviance / deviance of the null model; None if the deviance of the null model is 0."""
+    saturated, null_loss = float(fit.objective.counts["saturated"]), fit.objective.null_loss
+    if not saturated < null_loss < np.inf:
+        return None
+    return 1 - (fit.point.loss - saturated) / (null_loss - saturated)
+
+
+def standard_errors(design: Design, fitted: Fitted) -> dict:
+    """The kind of the standard errors, with the details of their estimation."""
+    errors: dict = {"kind": design.std_errors}
+    effective = {"degrees_of_freedom": "effective clusters", "joint_tests": "Hotelling"}
+    if design.std_errors in SERIAL:
+        errors |= {"column": design.clusters[0].column, "dates": fitted.cluster_count, "lags": int(fitted.lags)}
+        errors |= effective | {"estimator": "Bartlett weights", "degrees_of_freedom": "effective dates"}
+    elif design.crossed:
+        names = [clusters.column for clusters in design.clusters]
+        counts = [len(of_column) for of_column in fitted.columns_of_scores]
+        errors |= {"column": " + ".join(names), "clusters": fitted.cluster_count, "estimator": "CGM", **effective}
+        errors |= {
+            "clusters_by_column": dict(zip(names, counts, strict=True)),
+            "smallest_share": smallest_share(fitted),
+        }
+    elif design.cluster:
+        errors |= {"column": design.cluster.column, "clusters": len(fitted.scores)}
+        if len(fitted.cluster_information):
+            errors |= {"estimator": "CR2", "degrees_of_freedom": "Satterthwaite", "joint_tests": "AHT"}
+            errors["rho"] = float(fitted.cluster_rho)
+        else:
+            errors |= {"estimator": "CR1", **effective}
+    return errors
+
+
+def aliases(design: Design, near: Near) -> list[dict]:
+    """The columns that others nearly determine."""
+    names = list(design.reported.coefficients())
+    return [
+        {"term": names[place][0], "level": names[place][1], "pivot": float(pivot), "vif": float(vif)}
+        for place, pivot, vif in zip(near.places, near.pivots, near.inflation, strict=True)
+    ]
+
+
+OVERDISPERSED_ABOVE = 1.25
+"""Pearson dispersion above which a warning appears. A 5 % test with the family's own variance then rejects in 8 % of samples
+without an effect: P(|z| > 1.96 / sqrt(1.25)) = 0.08."""
+
+BY_CHANCE = 3.0
+"""Standard deviations, sqrt(2 / df), by which a true dispersion of 1 may exceed 1 by chance."""
+
+SHOWN = 20
+"""Largest number of columns that a warning names."""
+
+MANY_LEVELS = 100
+BIASED_ABOVE = 1.05
+"""Factor by which the coefficients of a logistic regression may be too large without a warning. With fewer levels than
+MANY_LEVELS, their standard errors are larger than the bias."""
+
+
+def on_convergence(solution: Solution) -> list[str]:
+    """Warnings if an exact fit, or points of its path, have not converged. They say how far it is from the end, and what may
+    help. `on_distance` is the warning for online solvers."""
+    settings = solution.objective.run.settings
+    if not settings.is_exact:
+        return []
+    many = "raise `max_iterations`, if the next steps still come closer"
+    points = sum(not point.converged for point in solution.path)
+    of_points = f"{points:,} of the {len(solution.path):,} penalties of the path have not converged: {many}"
+    if solution.converged:
+        return [of_points] if points else []
+    square = solution.certificate.get("lambda_squared")
+    if square is None:
+        far = f"its KKT conditions are broken by up to {solution.violation:.2g} for the mean loss of a row"
+    elif square <= CONVERGED_BELOW:
+        far = "its gradient vanishes where the likelihood has no maximum, by the observed information"
+    else:
+        far = f"the next step would move estimates by up to {np.sqrt(square):.2g} classical standard errors"
+    remedy = (
+        many
+        if solution.iterations >= settings.max_iterations
+        else "no part of the next step came closer, probably because rounding errors are large: subtract a constant from columns "
+        "that vary little for their size, reduce the range of `offset` and `weights`, merge rare levels with `data.rare`, or "
+        "add a penalty, `l2`"
+    )
+    return [
+        f"the fit has not converged after {solution.iterations:,} iteration{'' if solution.iterations == 1 else 's'}: {far}, so "
+        f"do not report its estimates, errors and tests. {remedy[0].upper()}{remedy[1:]}",
+        *([of_points] if points else []),
+    ]
+
+
+def on_dispersion(solution: Solution) -> list[str]:
+    """A warning if the response varies more than the family says, and the standard errors use the variance of the family.
+
+    For a response of 0 and 1 there is no such warning, because its mean determines its variance.
+    """
+    design, family, df_residual = solution.objective.design, solution.objective.family, solution.df_residual
+    if not family.dispersion_known or design.std_errors != "classical" or df_residual <= 0:
+        return []
+    if family.counts_events and not solution.objective.counts["saturated"]:
+        return []
+    dispersion = solution.point.pearson / df_residual
+    if dispersion <= max(OVERDISPERSED_ABOVE, 1 + BY_CHANCE * np.sqrt(2 / df_residual)):
+        return []
+    what = "posterior standard deviations" if design.l2 else "standard errors"
+    remedy = (
+        "" if design.l2 or design.firth else "; with `std_errors: quasi`, `robust` or `cluster(column)` they are not"
+    )
+    return [
+        f"the Pearson dispersion is {dispersion:,.3g}: the response varies so many times as much as family {design.family} says, "
+        f"and the {what} are too small by a factor of about {np.sqrt(dispersion):,.2g}{remedy}"
+    ]
+
+
+def on_incidental_parameters(solution: Solution) -> list[str]:
+    """A warning if a logistic regression has too few rows for each level of a factor.
+
+    With T rows for each level, its coefficients are too large by the factor T / (T - 1): Neyman & Scott, Econometrica 16 (1948);
+    Andersen, JRSS B 32 (1970); Chamberlain, Review of Economic Studies 47 (1980). Levels whose responses are all alike do not
+    count.
+    """
+    objective, design = solution.objective, solution.objective.design
+    if not objective.family.incidental_bias or design.l2 or design.firth:
+        return []
+    # A row with several trials, or with a share and a weight, counts as so many rows.
+    counts, free = objective.counts, objective.free_count
+    rows = float(counts["weight_sum" if design.trials or counts["saturated"] else "rows"])
+    fixed = [part for part in design.parts if part.term.name in design.unpenalised_terms]
+    largest = max(fixed, key=lambda part: part.size if part.grouping else 0, default=None)
+    if largest is None or not largest.grouping:
+        return []
+    levels = int(np.count_nonzero(counts[f"rows_{design.groupings.index(largest.grouping)}"]))
+    factor = rows / (rows - free) if rows > free else np.inf
+    if levels < MANY_LEVELS or factor <= BIASED_ABOVE:
+        return []
+    return [
+        f"`{largest.term.name}` has {levels:,} levels, and {rows / levels:,.3g} rows for each of them: with so few the "
+        f"coefficients of a logistic regression, also those of other terms, are too large by a factor of about {factor:,.3g} "
+        f"(incidental parameters: Neyman and Scott 1948, Andersen 1970, Chamberlain 1980). Merge rare levels with "
+        f"`data.rare`, {'or absorb a coarser factor' if design.absorbed else 'leave the term out, or add a penalty, `l2`'}"
+    ]
+
+
+def on_crossed_clusters(std_errors: Mapping) -> list[str]:
+    """A warning if the covariance matrix by clusters of several columns is not positive semidefinite. `std_errors` is the entry
+    of fit.json."""
+    share = std_errors.get("smallest_share")
+    if share is None or share >= 0:
+        return []
+    return [
+        f"the covariance matrix by clusters of {std_errors['column']} is not positive semidefinite: some combination of "
+        f"coefficients would have {share:.2g} times its classical variance. A coefficient, contrast or term without a positive "
+        f"variance has no standard error and no test; all others use this matrix (Cameron, Gelbach and Miller 2011)"
+    ]
+
+
+def on_distance(design: Design, solver: str, gap: dict) -> str:
+    """A warning about the distance of an online fit from the maximum. `gap` is the entry of fit.json."""
+    what = "penalised likelihood" if design.l2 else "likelihood"
+    below = f"its logarithm is about {gap['log_likelihood']:,.3g} below it, {gap['each_coefficient']:,.2g} for each coefficient"
+    remedy = "for the maximum and standard errors" if not design.l2 else "for the maximum"
+    if gap["unreliable"]:
+        return (
+            f"{solver} has stopped far from the maximum of the {what}: {below}, so the coefficients are off by roughly "
+            f"{gap['standard_errors']:.1g} standard errors in root mean square, a rough estimate that far from it. Run more "
+            f"epochs, or {remedy} add `finish: newton`"
+        )
+    return (
+        f"{solver} has stopped near the maximum of the {what}: {below}, so the coefficients are off by about "
+        f"{gap['standard_errors']:.1g} standard errors in root mean square. Add `finish: newton` {remedy}"
+    )
+
+
+def on_near(design: Design, near: Near) -> list[str]:
+    """A warning about columns that other columns nearly determine."""
+    if not len(near.places):
+        return []
+    names = list(design.reported.coefficients())
+    shown = [
+        f"{' '.join(filter(None, names[place]))} (VIF {vif:,.0f})"
+        for place, vif in zip(near.places[:SHOWN], near.inflation, strict=False)
+    ]
+    more = ", ..." if len(near.places) > SHOWN else ""
+    return [f"nearly determined by the other terms, so estimated with large errors: {', '.join(shown)}{more}"]
+
+
+def on_path(solution: Solution) -> list[str]:
+    """Warnings if a path ends before its best penalty, and if fits of the cross-validation have not converged."""
+    validated = solution.cross_validation
+    if validated and validated.not_converged:
+        said = f"{validated.not_converged:,} fits of the cross-validation have not converged: raise `max_iterations`"
+        return [said, *on_path(replace(solution, cross_validation=None))]
+    if len(solution.path) < 2 or solution.chosen != len(solution.path) - 1:
+        return []
+    return ["the weakest penalty of the path is the best: extend the path with `smallest` or `penalties`"]
+
+
+def on_perfect_fit(design: Design) -> str:
+    return (
+        f"the fit is exact: the residuals of `{design.response}` are rounding errors. So standard errors and tests have no "
+        f"meaning, and there are none. Perhaps the response is a function of the covariates"
+    )

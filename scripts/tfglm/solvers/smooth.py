@@ -1,0 +1,515 @@
+"""Smooth terms and random effects, with smoothing parameters by restricted maximum likelihood (REML).
+
+For smoothing parameters lambda the fit minimises F(b) = sum of weight * loss(eta, y) + b'Pb / 2, with the diagonal matrix P =
+sum of lambda_j S_j. The lambdas, and an unknown dispersion phi, minimise Laplace's approximation of minus the logarithm of the
+restricted likelihood (Wood, JRSS B 73, 2011):
+
+    V = -l(b, phi) + b'Pb / (2 phi) + log|H + P| / 2 - log|P|_+ / 2 - m log(2 pi phi) / 2.
+
+l is the log-likelihood at the minimum b of F, H the second derivative of the loss there, |P|_+ the product of the entries of P
+that are not 0, and m the number of coefficients without a penalty.
+
+Near b the loss is quadratic, and log|H + P| / 2 changes by t'(b - b0), with its derivative t. So V is a function of few matrices
+(`WorkingModel`). Newton's method minimises it over log lambda and log phi, without a pass over the rows.
+
+1. Find first lambdas at the null model, with t = 0. Take a few scoring steps at these, and repeat, until lambdas move little.
+2. Fit at the lambdas.
+3. Sum H and t, and find new lambdas. If none has moved, end: the derivative of V is exact here. Otherwise go to 2.
+
+In a linear regression the loss is quadratic and t = 0, so the first lambdas are the last.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from tfglm.design.terms import Smooth
+from tfglm.errors import UserError
+from tfglm.families.family import Dispersed, LikelihoodSums
+from tfglm.solvers import newton
+from tfglm.solvers.covariance import slope_of_determinant
+from tfglm.solvers.descent import Descent, halve_until, is_no_higher
+from tfglm.solvers.fitted import EMPTY
+from tfglm.solvers.information import Blocks, Factored, factor
+from tfglm.solvers.newton import FisherScoring
+from tfglm.solvers.objective import Objective, Point, Solution
+from tfglm.solvers.plain import PlainObjective
+from tfglm.solvers.prepare import by_coefficient
+from tfglm.solvers.run import Reporter
+
+MOST_TURNS = 50
+
+COARSE = 0.1
+"""Movement of log lambda and log phi below which the turns with t = 0 end."""
+
+ROUGH, ROUGH_STEPS = 1.0, 12
+"""lambda^2 at which the scoring steps of such a turn end, and their largest number."""
+
+SHOWN = 5
+"""Lambdas that a message names."""
+
+SETTLED = 1e-7
+"""Largest movement of log lambda and log phi in the last turn."""
+
+MOST_STEPS, LONGEST = 200, 5.0
+"""The largest number of Newton steps in a turn, and the longest step of log lambda, as in mgcv."""
+
+PRECISE = 1e-9
+"""The step of log lambda and log phi at which a turn ends."""
+
+FARTHEST = 1e7
+"""The largest penalty, and the inverse of the smallest one, as a multiple of the information of a coefficient."""
+
+QUANTILE = 1.959963984540054
+"""Standard errors on either side in an interval of 95 %."""
+
+WIDEST = 50.0
+"""The largest half of an interval of the logarithm of a standard deviation."""
+
+STRAIGHT = 1e-3
+"""Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
+
+
+class SmoothObjective(PlainObjective):
+    """F with the penalties of smooth terms and random effects in `ridge`."""
+
+    def without_separated_rows(self, coefficients: np.ndarray) -> Solution | None:
+        # Penalised coefficients are finite, so only the others can separate rows.
+        status = np.where(self.unpenalised, self.status, EMPTY)
+        unpenalised = replace(self, status=status, ridge=np.zeros(len(status)))
+        return PlainObjective.without_separated_rows(unpenalised, coefficients)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """log lambda [smooths], and log phi, 0 for a family that knows its dispersion."""
+
+    log_lambda: np.ndarray
+    log_phi: float
+
+    @property
+    def vector(self) -> np.ndarray:
+        return np.append(self.log_lambda, self.log_phi)
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """The penalties of the smooth terms: S_j as `weights` [smooths, p] of the free coefficients, and the numbers of penalised
+    coefficients, `ranks` [smooths]. `lowest` and `highest` [smooths] are the limits of log lambda."""
+
+    smooths: tuple[Smooth, ...]
+    weights: np.ndarray
+    ranks: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, objective: Objective, blocks: Blocks) -> "Penalties":
+        """The penalties for an information matrix. The first lambda of a term gives its coefficients as much penalty as
+        information."""
+        information = np.zeros(objective.design.size)
+        information[blocks.dense], information[blocks.eliminated] = np.diag(blocks.a), blocks.d
+        smooths, rows = [], []
+        for smooth in objective.design.smooths:
+            row = np.zeros(objective.design.size)
+            row[smooth.places] = smooth.penalty
+            row[~objective.free] = 0.0
+            if row.any():
+                smooths.append(smooth)
+                rows.append(row)
+        weights = np.array(rows)
+        equal = [np.log(information[each > 0] / each[each > 0]) for each in weights]
+        return cls(
+            tuple(smooths),
+            weights,
+            np.count_nonzero(weights, axis=1),
+            np.array([each.min() for each in equal]) - np.log(FARTHEST),
+            np.array([each.max() for each in equal]) + np.log(FARTHEST),
+            np.array([each.mean() for each in equal]),
+        )
+
+    def ridge(self, log_lambda: np.ndarray) -> np.ndarray:
+        """The diagonal of P, [p]."""
+        return self.weights.T @ np.exp(log_lambda)
+
+    def log_determinant(self, log_lambda: np.ndarray) -> float:
+        """log|P|_+."""
+        constant = np.log(self.weights[self.weights > 0]).sum()
+        return float(self.ranks @ log_lambda + constant)
+
+
+def solve(start: Solution) -> Solution:
+    """Minimise F at the smoothing parameters that minimise V. Raises UserError if these do not settle, and as newton.solve."""
+    objective, point = start.objective, start.point
+    refuse_single_rows(objective)
+    penalties = Penalties.of(objective, point.information)
+    if not len(penalties.smooths):
+        return newton.solve(start)
+    turns = Turns(penalties, objective.run.reporter)
+    turns.take(WorkingModel.near(objective, point, penalties))  # 1.
+    while not objective.family.quadratic and turns.moved > COARSE:
+        objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
+        df_residual = max(float(objective.counts["rows"]) - turns.model.null_size, 1.0)
+        scoring = FisherScoring(objective, point, df_residual, ROUGH_STEPS, ROUGH, is_exact=False)
+        scoring.run()
+        point = scoring.point if scoring.point.blocks else objective.at(scoring.point.coefficients)
+        turns.take(WorkingModel.near(objective, point, penalties))
+    solution, iterations = replace(start, point=point), 0
+    while True:
+        objective = replace(objective, ridge=penalties.ridge(turns.parameters.log_lambda))
+        solution = newton.solve(replace(start, objective=objective, point=solution.point))  # 2.
+        iterations += solution.iterations
+        if objective.family.quadratic or not solution.converged:
+            break
+        fresh = solution.information.blocks.penalised(-objective.ridge)
+        solution = replace(solution, point=replace(solution.point, blocks=fresh))
+        before = turns.parameters
+        turns.take(WorkingModel.at(solution, penalties))  # 3.
+        if turns.moved <= SETTLED:
+            turns.parameters = before
+            break
+    return replace(solution, iterations=iterations, smooths=report(solution, penalties, turns.parameters, turns.model))
+
+
+class Turns:
+    """The turns of a fit. `parameters` are the last, which have `moved` by so much from those before, and `model` gave them."""
+
+    model: "WorkingModel"
+
+    def __init__(self, penalties: Penalties, reporter: Reporter):
+        self.penalties, self.reporter, self.number = penalties, reporter, 0
+        self.parameters, self.moved = Parameters(penalties.first, 0.0), np.inf
+
+    def take(self, model: "WorkingModel") -> None:
+        """Minimise V of a model. Raises UserError after MOST_TURNS."""
+        search = RemlDescent(model, self.parameters)
+        search.run()
+        self.moved = float(np.abs(search.parameters.vector - self.parameters.vector).max())
+        self.model, self.parameters, self.number = model, search.parameters, self.number + 1
+        shown = [f"{value:.4g}" for value in self.parameters.log_lambda[:SHOWN]]
+        more = ", ..." if len(self.penalties.smooths) > SHOWN else ""
+        self.reporter.tell(f"log lambda {', '.join(shown)}{more}")
+        if self.number == MOST_TURNS:
+            raise UserError(
+                f"models.{model.name}.formula: the smoothing parameters did not settle in {MOST_TURNS} turns; use a smaller k, "
+                "or fewer smooth terms"
+            )
+
+
+def refuse_single_rows(objective: Objective) -> None:
+    """Raise UserError for random effects that cannot be told from the error of a row, because each level has one row."""
+    design = objective.design
+    rows = by_coefficient(design, objective.counts, "rows")
+    for smooth in design.smooths:
+        if smooth.is_random and not objective.family.dispersion_known and rows[smooth.places].max() <= 1:
+            raise UserError(
+                f"models.{design.model}.formula: `{smooth.term}`: each level has one row, so its effect cannot be told from the "
+                "error of the row; remove the term"
+            )
+
+
+@dataclass(frozen=True)
+class WorkingModel:
+    """V near a fit, as a function of `Parameters`.
+
+    `name` is the model's. `blocks` is H without penalties, `right` [p] is H b0 less the gradient of the loss, and
+    `constant` is the loss at b = 0 in the quadratic approximation. `slope` [p] is t. `dispersed` gives the part of the
+    likelihood that depends on log phi alone; None if phi is 1. `null_size` is m.
+    """
+
+    name: str
+    penalties: Penalties
+    blocks: Blocks
+    right: np.ndarray
+    constant: float
+    slope: np.ndarray
+    dispersed: Callable[[float], Dispersed] | None
+    null_size: int
+
+    @classmethod
+    def near(
+        cls,
+        objective: Objective,
+        point: Point,
+        penalties: Penalties,
+        blocks: Blocks | None = None,
+        slope: np.ndarray | None = None,
+    ) -> "WorkingModel":
+        """The model near a point, by the expected information if no `blocks` are given, and without t if no `slope` is given."""
+        blocks = blocks or point.information
+        derivative = np.where(objective.free, point.gradient, 0.0)
+        curved = blocks.times(point.coefficients)
+        constant = point.loss + float(point.coefficients @ (0.5 * curved - derivative))
+        null_size = int(np.count_nonzero(objective.free)) - int(penalties.ranks.sum())
+        slope = np.zeros(objective.design.size) if slope is None else slope
+        right = curved - derivative
+        return cls(objective.design.model, penalties, blocks, right, constant, slope, dispersed(objective), null_size)
+
+    @classmethod
+    def at(cls, solution: Solution, penalties: Penalties) -> "WorkingModel":
+        """The exact model at a fit."""
+        objective, point = solution.objective, solution.point
+        blocks = point.information if objective.family.canonical else objective.observed(point.coefficients)
+        try:
+            penalised = factor(blocks.penalised(objective.ridge))
+        except scipy.linalg.LinAlgError:
+            raise UserError(
+                f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at the fit, so "
+                f"there are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer "
+                "smooth terms"
+            ) from None
+        slope = slope_of_determinant(objective, point.coefficients, penalised)
+        return cls.near(objective, point, penalties, blocks, np.where(objective.free, slope, 0.0))
+
+    def penalised(self, log_lambda: np.ndarray) -> Factored:
+        return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
+
+    def value(self, parameters: Parameters) -> float:
+        """V less what depends on neither lambda nor phi; infinite where H + P is not positive definite."""
+        try:
+            factored = self.penalised(parameters.log_lambda)
+        except scipy.linalg.LinAlgError:
+            return np.inf
+        b = factored.solve(self.right)
+        value = (self.constant - 0.5 * float(self.right @ b)) / np.exp(parameters.log_phi) + float(self.slope @ b)
+        value += 0.5 * factored.log_determinant() - 0.5 * float(self.penalties.ranks @ parameters.log_lambda)
+        if self.dispersed:
+            value += self.dispersed(parameters.log_phi).value - 0.5 * self.null_size * parameters.log_phi
+        return value
+
+    def derivatives(self, parameters: Parameters) -> "Derivatives":
+        """The first and second derivatives of V by log lambda and log phi."""
+        factored, phi = self.penalised(parameters.log_lambda), np.exp(parameters.log_phi)
+        weights = np.exp(parameters.log_lambda)[:, None] * self.penalties.weights
+        b = factored.solve(self.right)
+        pulled = weights * b  # lambda_j S_j b
+        moved = -np.array([factored.solve(each) for each in pulled])  # the derivatives of b by log lambda_j
+        squares = pulled @ b / phi
+        traces = traces_of(factored, weights)
+        along = moved @ self.slope
+        gradient = 0.5 * (squares + traces - self.penalties.ranks) + along
+        to_slope = weights * factored.solve(self.slope)
+        bent = -(to_slope @ moved.T)
+        hessian = np.diag(0.5 * (squares + traces) + along) + pulled @ moved.T / phi
+        hessian += bent + bent.T - 0.5 * factored.traces(weights)
+        size = len(weights)
+        whole = np.zeros((size + 1, size + 1))
+        whole[:size, :size], whole[size, size] = hessian, np.inf  # a phi that is known does not vary
+        slope_of_phi = 0.0
+        if self.dispersed:
+            scaled, of_phi = (self.constant - 0.5 * float(self.right @ b)) / phi, self.dispersed(parameters.log_phi)
+            slope_of_phi = of_phi.slope - scaled - 0.5 * self.null_size
+            whole[:size, size] = whole[size, :size] = -0.5 * squares
+            whole[size, size] = scaled + of_phi.curvature
+        return Derivatives(np.append(gradient, slope_of_phi), whole, self.penalties.ranks - traces)
+
+
+class Derivatives(NamedTuple):
+    """The gradient and the second derivatives of V by log lambda and log phi, and the effective degrees of freedom of the
+    penalised coefficients of each term."""
+
+    gradient: np.ndarray
+    hessian: np.ndarray
+    effective: np.ndarray
+
+
+def traces_of(factored: Factored, weights: np.ndarray) -> np.ndarray:
+    """The traces of A^-1 times the diagonal matrices of `weights` [matrices, p], [matrices]."""
+    on_dense, on_eliminated = factored.inverse_diagonal()
+    blocks = factored.blocks
+    return weights[:, blocks.dense] @ on_dense + weights[:, blocks.eliminated] @ on_eliminated
+
+
+class RemlDescent(Descent):
+    """Newton's method for V of a working model, within the limits of log lambda.
+
+    Where the second derivatives are not positive definite, their absolute eigenvalues give the step. If the penalised
+    coefficients of a term are nearly 0, and V falls as lambda rises, lambda is set to its upper limit.
+    """
+
+    most = MOST_STEPS
+
+    def __init__(self, model: WorkingModel, parameters: Parameters):
+        self.model, self.parameters = model, parameters
+        self.lowest, self.highest = model.penalties.lowest, model.penalties.highest
+        if model.dispersed:
+            self.parameters = replace(parameters, log_phi=first_phi(model, parameters))
+
+    def measure(self) -> None:
+        derivatives = self.model.derivatives(self.parameters)
+        size = len(self.lowest)
+        straight = (derivatives.effective < STRAIGHT) & (derivatives.gradient[:size] < 0)
+        if np.any(straight & (self.parameters.log_lambda < self.highest)):
+            log_lambda = np.where(straight, self.highest, self.parameters.log_lambda)
+            self.parameters = replace(self.parameters, log_lambda=log_lambda)
+            derivatives = self.model.derivatives(self.parameters)
+        gradient, log_lambda = derivatives.gradient, self.parameters.log_lambda
+        at_limit = ((log_lambda >= self.highest) & (gradient[:size] < 0)) | (
+            (log_lambda <= self.lowest) & (gradient[:size] > 0)
+        )
+        free = np.append(~at_limit, self.model.dispersed is not None)
+        self.step = np.zeros(size + 1)
+        if free.any():
+            values, vectors = np.linalg.eigh(derivatives.hessian[np.ix_(free, free)])
+            curved = np.maximum(np.abs(values), max(1e-10 * np.abs(values).max(), np.finfo(float).tiny))
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.step[free] = -vectors @ (vectors.T @ gradient[free] / curved)
+        longest = float(np.abs(self.step).max())
+        # Where residuals are rounding errors, V has no minimum.
+        self.step = self.step / max(1.0, longest / LONGEST) if np.isfinite(longest) else np.zeros(size + 1)
+
+    def has_ended(self) -> bool:
+        return bool(np.abs(self.step).max() <= PRECISE) or self.iteration == self.most
+
+    def go(self) -> bool:
+        before = self.model.value(self.parameters)
+
+        def after(length: float) -> Parameters:
+            moved = self.parameters.vector + length * self.step
+            return Parameters(np.clip(moved[:-1], self.lowest, self.highest), float(moved[-1]))
+
+        trial = halve_until(lambda tried: is_no_higher(self.model.value(tried), before), after)
+        if trial is None:
+            return False
+        self.parameters = trial
+        return True
+
+
+def first_phi(model: WorkingModel, parameters: Parameters) -> float:
+    """log phi from the penalised loss for each row, where Newton's method begins."""
+    assert model.dispersed
+    b = model.penalised(parameters.log_lambda).solve(model.right)
+    scaled, log_phi = model.constant - 0.5 * float(model.right @ b), parameters.log_phi
+    for _ in range(MOST_STEPS):
+        of_phi = model.dispersed(log_phi)
+        slope = of_phi.slope - scaled / np.exp(log_phi) - 0.5 * model.null_size
+        curvature = scaled / np.exp(log_phi) + of_phi.curvature
+        step = float(np.clip(-slope / curvature, -1.0, 1.0)) if curvature > 0 else -float(np.sign(slope))
+        log_phi += step
+        if abs(step) <= PRECISE:
+            break
+    return log_phi
+
+
+def dispersed(objective: Objective) -> Callable[[float], Dispersed] | None:
+    """The part of minus the log-likelihood that depends on log phi alone; None if the family knows phi."""
+    if objective.family.dispersion_known:
+        return None
+    counts = {name: float(objective.counts[name]) for name in ("saturated", "base", "rows")}
+    sums = LikelihoodSums(loss=0.0, **counts, weight_sum=objective.weight_sum)
+    return lambda log_phi: objective.family.dispersed(log_phi, sums)
+
+
+def report(solution: Solution, penalties: Penalties, parameters: Parameters, model: WorkingModel) -> dict:
+    """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be."""
+    objective, point = solution.objective, solution.point
+    phi = float(np.exp(parameters.log_phi))
+    minus = point.loss / phi
+    minus += model.dispersed(parameters.log_phi).value if model.dispersed else -float(objective.counts["base"])
+    penalised = factor(model.blocks.penalised(objective.ridge))
+    reml = minus + 0.5 * float(objective.ridge @ point.coefficients**2) / phi + 0.5 * penalised.log_determinant()
+    reml -= 0.5 * penalties.log_determinant(parameters.log_lambda) + 0.5 * model.null_size * np.log(2 * np.pi * phi)
+    covariance = covariance_of(model.derivatives(parameters).hessian)
+    inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
+    inverse[blocks.dense], inverse[blocks.eliminated] = solution.information.inverse_diagonal()
+    terms = [
+        smooth_entry(solution, smooth, log_lambda, (log_lambda >= highest, log_lambda <= lowest), inverse)
+        | (variance_component(number, parameters, covariance) if smooth.is_random and log_lambda < highest else {})
+        for number, (smooth, log_lambda, highest, lowest) in enumerate(
+            zip(penalties.smooths, parameters.log_lambda, penalties.highest, penalties.lowest, strict=True)
+        )
+    ]
+    effective = {"effective_coefficients": solution.effective}
+    return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
+
+
+def covariance_of(hessian: np.ndarray) -> np.ndarray:
+    """The inverse of second derivatives; 0 for a parameter whose own are infinite."""
+    varies = np.isfinite(np.diag(hessian))
+    covariance = np.zeros_like(hessian)
+    covariance[np.ix_(varies, varies)] = np.linalg.pinv(hessian[np.ix_(varies, varies)])
+    return covariance
+
+
+def variance_component(number: int, parameters: Parameters, covariance: np.ndarray) -> dict:
+    """The standard deviation of random effects, (phi / lambda)^1/2, with the interval of 95 % of its logarithm."""
+    direction = np.zeros(len(covariance))
+    direction[number], direction[-1] = -0.5, 0.5
+    logarithm = 0.5 * (parameters.log_phi - parameters.log_lambda[number])
+    error = np.sqrt(max(float(direction @ covariance @ direction), 0.0))
+    # An interval that says nothing has finite ends too.
+    reach = min(QUANTILE * error, WIDEST)
+    values = np.exp([logarithm, logarithm - reach, logarithm + reach])
+    return dict(zip(("std_dev", "std_dev_lower", "std_dev_upper"), values.tolist(), strict=True))
+
+
+def smooth_entry(
+    solution: Solution, smooth: Smooth, log_lambda: float, limits: tuple[bool, bool], inverse: np.ndarray
+) -> dict:
+    """The entry of fit.json for a smooth term. `inverse` [p] is the diagonal of (H + P)^-1."""
+    objective = solution.objective
+    places = smooth.places[objective.free[smooth.places]]
+    edf = float(np.sum(1 - objective.ridge[places] * inverse[places]))
+    is_infinite, is_zero = limits
+    entry = {
+        "term": smooth.term,
+        "level": smooth.level,
+        "coefficients": len(places),
+        "edf": edf,
+        "log_lambda": float(log_lambda),
+        "lambda_is": "infinite" if is_infinite else "zero" if is_zero else "finite",
+    }
+    return entry if smooth.is_random else entry | tested(solution, places, edf)
+
+
+def tested(solution: Solution, places: np.ndarray, edf: float) -> dict:
+    """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
+    `rank`.
+
+    With the covariance V of the coefficients b and their information R'R, the statistic is b'R' (R V R')^- R b, with a
+    pseudoinverse whose rank need not be whole. It is the trace of 2 F - F F, with F = (I + P)^-1 I. Eigenvectors have no sign, so
+    there are two statistics; the p-value is the mean of their p-values, as in mgcv.
+    """
+    objective, factored = solution.objective, solution.information
+    size = objective.design.size
+    units = np.zeros((len(places), size))
+    units[np.arange(len(places)), places] = 1.0
+    rows = np.array([factored.solve(unit) for unit in units])
+    # diag((A^-1 P)^2), of all coefficients with a penalty.
+    blocks = factored.blocks.penalised(-objective.ridge)
+    information = np.array([blocks.times(unit)[places] for unit in units])
+    squares = np.einsum("ij,j,ij,i->i", rows, objective.ridge, rows, objective.ridge[places])
+    reference = min(float(np.sum(1 - squares)), float(len(places)))
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    values, vectors = np.linalg.eigh(information)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    pair, rank = statistics(
+        root @ solution.point.coefficients[places], dispersion * root @ rows[:, places] @ root, reference
+    )
+    return {"rank": rank, "statistics": pair}
+
+
+def statistics(b: np.ndarray, covariance: np.ndarray, rank: float) -> tuple[list[float], float]:
+    """b' C^- b with the pseudoinverse of a covariance matrix C, of a `rank` that is no whole number (Wood 2013): both values, and
+    the rank, which is at most that of C."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    values, along = values[::-1], vectors.T[::-1] @ b
+    whole = int(np.count_nonzero(values > values[0] * np.finfo(float).eps ** 0.9))
+    k = int(rank)
+    share = rank - k
+    if whole < (k + 1 if share else k):
+        k, share, rank = whole, 0.0, float(whole)
+    if k == 0:
+        return [float(along[0] ** 2 / values[0])] * 2, 1.0
+    if not share:
+        return [float(np.sum(along[:k] ** 2 / values[:k]))] * 2, rank
+    before = float(np.sum(along[: k - 1] ** 2 / values[: k - 1]))
+    last = slice(k - 1, k + 1)
+    beside = np.sqrt(0.5 * share * (1 - share))
+    middle = np.array([[1.0, beside], [beside, share]]) / np.sqrt(np.outer(values[last], values[last]))
+    both = [along[last] * np.array([sign, 1.0]) for sign in (1.0, -1.0)]
+    return [before + float(each @ middle @ each) for each in both], rank

@@ -1,0 +1,149 @@
+"""Write pictures and pages: of a model, of its residuals, of the rows, or the page to open first."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from tfglm import command, digests
+from tfglm.config import ResultsConfig, add_settings
+from tfglm.errors import UserError
+from tfglm.report import home
+from tfglm.report.words import Words
+from tfglm.results import options
+
+
+def prepare() -> None:
+    """Import what pictures need, in a fork server."""
+    from tfglm.report import model_pages, row_account, table_one  # noqa: F401
+
+
+def model(arguments: argparse.Namespace) -> None:
+    from tfglm.report import drawing, model_pages
+
+    drawing.use_colour(arguments.colour)
+    words = Words.from_json(arguments.words)
+    results = model_pages.ModelResults(arguments.folder, arguments.settings, words, arguments.curves)
+    for name, files in groupby(arguments.files, lambda path: path.stem):
+        page = partial(model_pages.PAGES[name], results) if name in model_pages.PAGES else None
+        write(list(files), partial(model_pages.PICTURES[name], results), page)
+
+
+def rows(arguments: argparse.Namespace) -> None:
+    from tfglm.report import drawing, row_account
+
+    drawing.use_colour(arguments.colour)
+    account = digests.read_json(arguments.rows)
+    of_rows = [path for path in arguments.files if path.stem == "rows"]
+    write(of_rows, partial(row_account.draw, account), partial(row_account.page, account))
+    for path in arguments.files:
+        if path.stem == "columns":
+            path.write_text(columns_page(arguments, account))
+
+
+def columns_page(arguments: argparse.Namespace, account: dict) -> str:
+    """The page of the data."""
+    from tfglm.data.dictionary import Dictionary
+    from tfglm.data.shards import IngestedFile
+    from tfglm.report import table_one
+
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    data = [file.manifest.digest for file in files]
+    dictionary = Dictionary.load(arguments.dictionary, data, arguments.manifests[0])
+    return table_one.page(account, dictionary, files, arguments.responses, Words.from_json(arguments.words))
+
+
+def write(files: Sequence[Path], draw: Callable[[Sequence[Path]], None], page: Callable[[Path], str] | None) -> None:
+    """Write a picture in the formats of these files, and then its page, if there is one among them."""
+    if plots := [path for path in files if path.suffix != ".html"]:
+        draw(plots)
+    for path in files:
+        if page and path.suffix == ".html":
+            path.write_text(page(path.with_suffix(".svg")))
+
+
+def home_page(arguments: argparse.Namespace) -> None:
+    arguments.page.write_text(home.page(arguments))
+
+
+def diagnostics(arguments: argparse.Namespace) -> None:
+    from tfglm.data.shards import IngestedFile
+    from tfglm.report import diagnostics_page, drawing
+    from tfglm.results import predict, read
+    from tfglm.results.diagnostics import diagnosed
+
+    fit = read.fit(arguments)
+    design = read.fitted_design(arguments, fit)
+    if design.equations:
+        raise UserError(f"{read.section(fit)}: a multinomial regression has no residuals, so there are no diagnostics")
+    files = [IngestedFile.load(manifest) for manifest in arguments.manifests]
+    identity = arguments.settings.identity
+    for file in files:
+        predict.check_identity(read.section(fit), file, identity)
+    drawing.use_colour(arguments.colour)
+    found = diagnosed(design, read.fitted(arguments, design, fit), files, identity)
+    svg = arguments.page.with_suffix(".svg")
+    diagnostics_page.draw(found, f"{fit['model']}: {found.kind}", [svg])
+    arguments.page.write_text(diagnostics_page.page(found, fit["model"], design.rows["train"], identity, svg))
+
+
+def scores(arguments: argparse.Namespace) -> None:
+    from tfglm.report import scores_page
+
+    arguments.page.write_text(scores_page.page(arguments.scores, arguments.page.parent))
+
+
+if __name__ == "__main__":
+    parser = command.parser(__doc__)
+    kinds = parser.add_subparsers(required=True, metavar="model|diagnostics|rows|home|scores")
+    files = "files to write: .svg, .pdf and .png of a picture, and after its .svg the .html with its page"
+    of_model = kinds.add_parser("model", help="pictures and pages of a model")
+    of_model.set_defaults(write=model)
+    of_model.add_argument("--folder", type=Path, required=True, help="that of the model")
+    add_settings(of_model, ResultsConfig)
+    of_model.add_argument("--curves", action="store_true", help="whether there is a table of effects.csv")
+    options.add_words(of_model)
+    of_rows = kinds.add_parser("rows", help="the account of the rows")
+    of_rows.set_defaults(write=rows)
+    of_rows.add_argument("--rows", type=Path, required=True, help="what merge_dictionary.py wrote")
+    of_rows.add_argument("--dictionary", type=Path, help="for the page of the data: the dictionary that it wrote")
+    of_rows.add_argument("--manifests", type=Path, nargs="*", default=[], help="one of each ingested file, in order")
+    of_rows.add_argument("--responses", nargs="*", default=[], help="those of the models, the most important one first")
+    options.add_words(of_rows)
+    of_diagnostics = kinds.add_parser(
+        "diagnostics", help="the residuals of training rows, and the most influential rows"
+    )
+    of_diagnostics.set_defaults(write=diagnostics)
+    options.add_fit(of_diagnostics)
+    of_diagnostics.add_argument(
+        "--manifests", type=Path, nargs="+", required=True, help="one of each ingested file, in order"
+    )
+    add_settings(of_diagnostics, ResultsConfig)
+    page = "HTML page to write, and beside it the picture as .svg"
+    of_diagnostics.add_argument("--page", type=Path, required=True, help=page)
+    for kind in (of_model, of_diagnostics, of_rows):
+        kind.add_argument("--colour", required=True, help="that of points and lines")
+    for kind in (of_model, of_rows):
+        kind.add_argument("--files", type=Path, nargs="+", required=True, help=files)
+    of_home = kinds.add_parser("home", help="the page to open first")
+    of_home.set_defaults(write=home_page)
+    of_home.add_argument("--rows", type=Path, required=True, help="the account of rows that merge_dictionary.py wrote")
+    of_home.add_argument("--dictionary", type=Path, required=True, help="the dictionary that it wrote")
+    of_home.add_argument("--models", type=Path, nargs="+", required=True, help="their folders")
+    of_home.add_argument(
+        "--settings", type=home.settings_by_model, required=True, help="keys of the regressions by model, JSON"
+    )
+    options.add_words(of_home)
+    of_home.add_argument("--held-out", action="store_true", help="whether there is a metrics.json of held-out rows")
+    of_home.add_argument("--pages", type=Path, nargs="*", default=[], help="pages and files to link to")
+    of_home.add_argument("--marginal-effects", type=Path, nargs="*", default=[], help="marginal_effects.csv of models")
+    of_home.add_argument("--adjusted-means", type=Path, nargs="*", default=[], help="adjusted_means.csv of models")
+    of_home.add_argument("--command", required=True, help="what makes these results again")
+    of_home.add_argument("--page", type=Path, required=True, help="HTML page to write")
+    of_scores = kinds.add_parser("scores", help="what the models predict of the files under `score`")
+    of_scores.set_defaults(write=scores)
+    of_scores.add_argument("--scores", type=Path, nargs="+", required=True, help="Parquet files of predictions")
+    of_scores.add_argument("--page", type=Path, required=True, help="HTML page to write")
+    arguments = parser.parse_args()
+    command.run(arguments.write, arguments)

@@ -1,0 +1,143 @@
+"""A network with the user's own layers learns the same under each strategy, in real processes.
+
+`python tests/contract/test_network_strategies.py FOLDER KIND INDEX` is one of them.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pools import design_of, ingest_frame
+from runs import REPOSITORY
+from tfglm.config import TrainingConfig
+from tfglm.data.dictionary import merge
+from tfglm.roles import peers
+from tfglm.roles.announce import Announcement
+
+PEERS, ROWS = 2, 1500
+HERE = ("one_device", "mirrored", "central_storage")
+LARGE = 2**16
+STRATEGIES = (*HERE, "multi_worker_mirrored", "parameter_server")
+KEYS = {
+    "model": "residual.py:build",
+    # Without dropout, which leaves out other units on other devices. The embedding of the carriers is large: all change it by
+    # rows, and the servers divide it.
+    "settings": {"units": 8, "blocks": 1, "dimensions": LARGE // 4, "dropout": 0.0},
+    "optimizer": {"name": "sgd", "momentum": 0.9, "learning_rate": 0.02},
+    "batch_size": 100,
+    "epochs": 2,
+}
+
+
+def train(folder: Path, kind: str, index: int) -> None:
+    """Train as one process of this kind, and write what it has learnt."""
+    # They import TensorFlow.
+    from tfglm.distribute import strategies
+    from tfglm.distribute.servers import Servers
+    from tfglm.networks.sources import Sources
+    from tfglm.networks.synchronous import SynchronousTraining
+    from tfglm.networks.training import ChiefHooks, Training
+
+    settings = TrainingConfig.model_validate_json((folder / "settings.json").read_text())
+    chief = ChiefHooks(lambda step, values: None, lambda line: None)
+
+    def learnt(strategy: str, *given, training: type[Training] = Training, led: bool = True, **keys) -> None:
+        of_strategy = settings.model_copy(update={"strategy": strategy} | keys)
+        rows = Sources(folder / "design.json", [folder / "table" / "manifest.json"], []).units("train", "evaluate")
+        made = training(*rows, of_strategy, *given, folder / strategy, chief if led else None).run()
+        state = [weight for weight in made.network.weights if weight.name == "moving_mean"]
+        content = {"loss": made.summary["loss"], "state": np.concatenate(state).tolist()}
+        if led:
+            (folder / f"{strategy}.json").write_text(json.dumps(content))
+
+    if kind == "peers":
+        addresses = json.loads((folder / "addresses.json").read_text())
+        strategy = strategies.peer_strategy(addresses, index)
+        learnt("multi_worker_mirrored", strategy, led=index == 0, workers=PEERS)
+    elif kind == "servers":
+        with served() as members:
+            servers = Servers(members, 60, contextlib.nullcontext)
+            learnt("parameter_server", servers, training=SynchronousTraining, synchronous=True)
+    else:
+        for name in HERE:
+            learnt(name, strategies.one_process_strategy(name, 0, 2, "networks.m"))
+
+
+@contextlib.contextmanager
+def served() -> Iterator[list[Announcement]]:
+    """A ps and two workers, in this process."""
+    import tensorflow as tf
+
+    roles, ports = ["ps", "worker", "worker"], [peers.Port() for _ in range(3)]
+    cluster: dict[str, list[str]] = {"ps": [], "worker": []}
+    members = []
+    for role, port in zip(roles, ports, strict=True):
+        address = f"127.0.0.1:{port.number}"
+        members.append(Announcement(role, len(cluster[role]), "run", "listening", address))
+        cluster[role].append(address)
+        port.release()
+    servers = [
+        tf.distribute.Server(cluster, member.role, member.index, protocol="grpc", start=True) for member in members
+    ]
+    yield members
+    del servers
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory) -> dict[str, dict]:
+    """What the network has learnt, by strategy."""
+    folder = tmp_path_factory.mktemp("own")
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "carrier": random.choice(["AA", "B6", "DL", "UA"], ROWS),
+            "origin": random.choice(["EWR", "JFK", "LGA"], ROWS),
+            "distance": np.round(random.gamma(4, 250, ROWS), 1),
+            "part": np.arange(ROWS) % 6,
+        }
+    )
+    frame["late"] = (random.random(ROWS) < 0.2 + 0.3 * (frame["carrier"] == "UA")).astype(int)
+    file = ingest_frame(frame, folder, split={"train": "part < 5", "evaluate": "part = 5"})
+    design_of("late ~ carrier + origin + distance", "binomial", merge([file]), [file]).write(folder / "design.json")
+    code = (REPOSITORY / "config" / "examples" / "residual.py").read_text()
+    settings = TrainingConfig.model_validate(KEYS | {"code": {"residual.py": code}})
+    (folder / "settings.json").write_text(settings.model_dump_json())
+    ports = [peers.Port() for _ in range(PEERS)]
+    (folder / "addresses.json").write_text(json.dumps([f"127.0.0.1:{port.number}" for port in ports]))
+    for port in ports:
+        port.release()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for kinds in (["here", "servers"], ["peers"] * PEERS):
+        started = [
+            subprocess.Popen(
+                [sys.executable, __file__, str(folder), kind, str(index)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for index, kind in enumerate(kinds)
+        ]
+        for process in started:
+            said, _ = process.communicate(timeout=240)
+            assert process.returncode == 0, said
+    return {name: json.loads((folder / f"{name}.json").read_text()) for name in STRATEGIES}
+
+
+def test_a_model_with_batch_normalisation_learns_the_same_under_each_strategy(learnt):
+    losses = [of_strategy["loss"] for of_strategy in learnt.values()]
+    assert 0.1 < losses[0] < 0.69 and max(losses) - min(losses) < 1e-6
+    for of_strategy in learnt.values():
+        np.testing.assert_allclose(of_strategy["state"], learnt["one_device"]["state"], rtol=1e-4, atol=1e-5)
+
+
+if __name__ == "__main__":
+    train(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

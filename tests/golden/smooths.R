@@ -1,0 +1,97 @@
+# Penalised smooths and random effects of mgcv's gam(method = "REML"), with which tests/statistics/test_smooths.py compares.
+# Run in this folder: Rscript smooths.R (R 4.2, mgcv 1.8-41, jsonlite); writes smooths.csv and smooths.json.
+library(jsonlite)
+library(mgcv)
+
+set.seed(38)
+n <- 600
+shown <- 40
+rows <- data.frame(
+  hour = round(runif(n, 0, 24), 1),
+  wind = round(rgamma(n, 2, 0.5), 2),
+  carrier = sample(c("AA", "B6", "DL"), n, TRUE),
+  plane = sample(sprintf("N%02d", 1:25), n, TRUE),
+  seats = sample(5:20, n, TRUE),
+  trips = sample(1:4, n, TRUE),
+  miles = round(runif(n, 0.5, 2), 3)
+)
+curve <- sin(rows$hour / 4) + c(AA = 0, B6 = 0.3, DL = -0.2)[rows$carrier]
+of_plane <- setNames(rnorm(25, 0, 0.5), sprintf("N%02d", 1:25))[rows$plane]
+rows$delay <- round(curve + of_plane + 0.7 * rnorm(n), 4)
+rows$late <- rbinom(n, 1, plogis(1.2 * curve - 0.3))
+rows$events <- rbinom(n, rows$seats, plogis(0.6 * curve - 0.3))
+rows$bumps <- rpois(n, exp(0.4 * curve + 0.8))
+rows$cost <- round(rgamma(n, 3, 3 / exp(0.5 * curve + 1)), 4) + 0.0001
+rows$waits <- rnbinom(n, size = 2.5, mu = exp(0.5 * curve + 1))
+rows$flat <- round(0.2 * rows$hour + rnorm(n), 4)
+write.csv(rows, "smooths.csv", row.names = FALSE, quote = FALSE)
+rows$carrier <- factor(rows$carrier)
+rows$plane <- factor(rows$plane)
+
+exactly <- gam.control(
+  epsilon = 1e-14, maxit = 500,
+  newton = list(conv.tol = 1e-12, maxNstep = 5, maxSstep = 2, maxHalf = 60, use.svd = FALSE)
+)
+fitted_by <- function(formula, family = gaussian, weights = rep(1, n), knots = NULL) {
+  environment(formula) <- environment()
+  # At a smoothing parameter that runs to infinity mgcv's last step fails, and it warns.
+  suppressWarnings(gam(formula, family, rows, weights = weights, knots = knots, method = "REML", control = exactly))
+}
+
+fits <- list(
+  gaussian = fitted_by(delay ~ s(hour, bs = "cr") + s(wind, bs = "cr", k = 6) + carrier),
+  weights = fitted_by(delay ~ s(hour, bs = "cr"), weights = rows$trips),
+  p_splines = fitted_by(bumps ~ s(hour, bs = "ps", k = 20) + carrier, poisson),
+  offset = fitted_by(bumps ~ s(hour, bs = "cr") + offset(log(miles)), poisson),
+  binomial = fitted_by(late ~ s(hour, bs = "cr", k = 12) + carrier, binomial),
+  trials = fitted_by(cbind(events, seats - events) ~ s(hour, bs = "cr"), binomial),
+  probit = fitted_by(late ~ s(hour, bs = "cr"), binomial("probit")),
+  gamma = fitted_by(cost ~ s(hour, bs = "cr"), Gamma("log")),
+  negative_binomial = fitted_by(waits ~ s(hour, bs = "cr"), negbin(2.5)),
+  by = fitted_by(delay ~ carrier + s(hour, by = carrier, bs = "cr", k = 8)),
+  random = fitted_by(delay ~ s(hour, bs = "cr") + s(plane, bs = "re")),
+  random_binomial = fitted_by(events / seats ~ s(hour, bs = "cr") + s(plane, bs = "re"), binomial, weights = rows$seats),
+  logarithm = fitted_by(delay ~ s(log1p(wind), bs = "cr", k = 5)),
+  periodic = fitted_by(late ~ s(hour, bs = "cc", k = 8) + carrier, binomial, knots = list(hour = c(0, 24))),
+  straight = fitted_by(flat ~ s(hour, bs = "cr"))
+)
+
+described <- function(fit) {
+  predicted <- predict(fit, rows[1:shown, ], se.fit = TRUE)
+  tests <- summary(fit, re.test = FALSE)
+  list(
+    eta = as.vector(predicted$fit),
+    std_error = as.vector(predicted$se.fit),
+    # gam divides each penalty by S.scale.
+    log_lambda = as.vector(log(fit$sp / vapply(fit$smooth, function(each) each$S.scale, 0))),
+    edf = vapply(fit$smooth, function(each) sum(fit$edf[each$first.para:each$last.para]), 0),
+    rank = as.vector(tests$s.table[, 2]),
+    p_value = as.vector(tests$s.table[, 4]),
+    parametric = as.vector(tests$p.table[, 4]),
+    scale = fit$sig2,
+    reml = as.vector(fit$gcv.ubre),
+    df_residual = fit$df.residual
+  )
+}
+beyond <- data.frame(hour = c(-3, 0, 24, 30))
+splines <- lapply(
+  list(cr = "cr", ps = "ps"),
+  function(basis) {
+    fit <- fitted_by(as.formula(sprintf("delay ~ s(hour, bs = '%s')", basis)))
+    as.vector(predict(fit, beyond))
+  }
+)
+components <- function(fit) {
+  of_fit <- gam.vcomp(fit, rescale = FALSE)
+  list(std_dev = of_fit[2, 1], lower = of_fit[2, 2], upper = of_fit[2, 3])
+}
+write(
+  toJSON(
+    list(
+      fits = lapply(fits, described), beyond = beyond$hour, splines = splines,
+      random = components(fits$random), random_binomial = components(fits$random_binomial)
+    ),
+    digits = NA, auto_unbox = TRUE
+  ),
+  "smooths.json"
+)

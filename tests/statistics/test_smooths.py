@@ -1,0 +1,308 @@
+"""Smooth terms and random effects against mgcv's gam(method = "REML") on the same rows (tests/golden/smooths.R), and what is
+refused."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.optimize
+import tensorflow as tf
+
+from pools import estimates_of, fit_files, fit_frame, ingest_frame, table_of
+from tfglm import export
+from tfglm.design import transforms
+from tfglm.design.derivatives import derivative
+from tfglm.design.formula import parse
+from tfglm.design.kinds import check_not_smooth
+from tfglm.errors import UserError
+from tfglm.report.words import NO_WORDS, plain
+from tfglm.results import effects, joint, predict, unseen
+from tfglm.results.margins import margins
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+R = json.loads((GOLDEN / "smooths.json").read_text())
+ROWS = pd.read_csv(GOLDEN / "smooths.csv")
+SHOWN = 40
+FITS = {
+    "gaussian": ("delay ~ s(hour) + s(wind, k=6) + carrier", "gaussian", {}),
+    "weights": ("delay ~ s(hour)", "gaussian", {"weights": "trips"}),
+    "p_splines": ("bumps ~ s(hour, bs=ps, k=20) + carrier", "poisson", {}),
+    "offset": ("bumps ~ s(hour, bs='cr')", "poisson", {"offset": "log(miles)"}),
+    "binomial": ("late ~ s(hour, k=12) + carrier", "binomial", {}),
+    "trials": ("events ~ s(hour)", "binomial", {"trials": "seats"}),
+    "probit": ("late ~ s(hour)", "binomial", {"link": "probit"}),
+    "gamma": ("cost ~ s(hour)", "gamma", {}),
+    "negative_binomial": ("waits ~ s(hour)", "negative_binomial", {"theta": 2.5}),
+    "by": ("delay ~ carrier + s(hour, by=carrier, k=8)", "gaussian", {}),
+    "random": ("delay ~ s(hour) + s(plane, bs=re)", "gaussian", {}),
+    "random_binomial": ("events ~ s(hour) + s(plane, bs=re)", "binomial", {"trials": "seats"}),
+    "logarithm": ("delay ~ s(log1p(wind), k=5)", "gaussian", {}),
+    "periodic": ("late ~ s(hour, k=8, bs=cc, lower_bound=0, upper_bound=24) + carrier", "binomial", {}),
+    "straight": ("flat ~ s(hour)", "gaussian", {}),
+}
+INFINITE = 15.0
+"""log lambda of mgcv that is as good as infinite."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return [ingest_frame(ROWS, tmp_path_factory.mktemp("smooths"))]
+
+
+@pytest.fixture(scope="module")
+def first_rows(tmp_path_factory):
+    return ingest_frame(
+        ROWS.iloc[:SHOWN], tmp_path_factory.mktemp("first"), split={"train": "FALSE", "predict": "TRUE"}
+    )
+
+
+@pytest.fixture(scope="module")
+def fits(files):
+    """Each fit of FITS, when it is first asked for."""
+    known: dict = {}
+
+    def fit(name):
+        if name not in known:
+            formula, family, settings = FITS[name]
+            known[name] = fit_files(files, formula, family, **settings)[:2]
+        return known[name]
+
+    return fit
+
+
+def predicted(design, fitted, rows) -> pd.DataFrame:
+    tables = predict.predictions(design, fitted, rows, {}, [], fitted.summary["df_residual"], 0.95)
+    return pd.concat([table.to_pandas() for table in tables]).sort_values("row")
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_the_fit_is_that_of_mgcv(name, fits, first_rows):
+    design, fitted = fits(name)
+    theirs, summary = R["fits"][name], fitted.summary
+    assert summary["converged"] and summary["std_errors"]["kind"] == "classical"
+    rows = predicted(design, fitted, first_rows)
+    error = np.array(theirs["std_error"])
+    assert np.all(np.abs(rows["linear_predictor"] - theirs["eta"]) <= 1e-6 * error)
+    np.testing.assert_allclose(rows["linear_predictor_std_error"], error, rtol=1e-5)
+    log_lambda, edf = (np.atleast_1d(theirs[key]) for key in ("log_lambda", "edf"))
+    smooths = summary["smooths"]
+    finite = [smooth["lambda_is"] == "finite" for smooth in smooths]
+    assert finite == (log_lambda < INFINITE).tolist()
+    np.testing.assert_allclose(
+        [smooth["log_lambda"] for smooth in smooths if smooth["lambda_is"] == "finite"],
+        log_lambda[finite],
+        rtol=0,
+        atol=1e-6,
+    )
+    np.testing.assert_allclose([smooth["edf"] for smooth in smooths], edf, rtol=0, atol=1e-6)
+    assert summary["df_residual"] == pytest.approx(theirs["df_residual"], abs=1e-5)
+    assert fitted.dispersion == pytest.approx(theirs["scale"], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_tests_of_terms_are_those_of_mgcv(name, fits):
+    design, fitted = fits(name)
+    theirs, smooths = R["fits"][name], fitted.summary["smooths"]
+    terms = joint.joint_tests(estimates_of(design, fitted), [], smooths).set_index("term")
+    p_values, ranks = (iter(np.atleast_1d(theirs[key])) for key in ("p_value", "rank"))
+    for smooth in smooths:
+        term = terms.loc[f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]]
+        if "rank" not in smooth:
+            assert np.isnan(term["p_value"]) and "standard deviation" in term["note"]
+            continue
+        if name == "periodic":  # mgcv tests it as random effects, as no straight line is left unpenalised
+            assert term["p_value"] < 1e-4
+            continue
+        p = next(p_values)
+        assert term["df"] == pytest.approx(next(ranks), abs=1e-5)
+        # psum.chisq of mgcv is exact to 2e-5.
+        assert term["p_value"] == pytest.approx(p, rel=1e-3, abs=2e-5)
+        assert 10 ** -term["neg_log10_p"] == pytest.approx(term["p_value"], rel=1e-6)
+        assert "effective degrees of freedom" in term["note"]
+    table = table_of(design, fitted)
+    parametric = ~table.index.get_level_values(0).str.startswith("s(") & table["p_value"].notna()
+    np.testing.assert_allclose(table["p_value"][parametric], np.atleast_1d(theirs["parametric"]), rtol=1e-4)
+    assert table["p_value"][table.index.get_level_values(0).str.startswith("s(")].isna().all()
+
+
+def test_the_restricted_likelihood_differs_from_that_of_mgcv_by_a_constant_of_the_basis(fits):
+    def difference(name: str) -> float:
+        return fits(name)[1].summary["reml"] - R["fits"][name]["reml"]
+
+    for name in ("gamma", "offset", "probit", "random"):
+        assert difference(name) == pytest.approx(difference("straight"), abs=1e-6)
+    # With trials the columns are standardised by other weights.
+    assert difference("random_binomial") == pytest.approx(difference("trials"), abs=1e-6)
+
+
+def test_splines_go_on_straight_beyond_the_rows_as_in_mgcv(files, tmp_path):
+    rows = ingest_frame(
+        pd.DataFrame({"hour": R["beyond"]}).assign(delay=0.0), tmp_path, split={"train": "FALSE", "predict": "TRUE"}
+    )
+    for basis, expected in R["splines"].items():
+        design, fitted, _ = fit_files(files, f"delay ~ s(hour, bs={basis})", "gaussian")
+        np.testing.assert_allclose(predicted(design, fitted, rows)["linear_predictor"], expected, rtol=1e-6)
+
+
+SPLINES = ["s(hour)", "s(hour, bs=ps, k=12)", "s(hour, k=7, bs=cc, lower_bound=0, upper_bound=24)"]
+
+
+@pytest.mark.parametrize("term", SPLINES)
+def test_columns_of_a_smooth_are_uncorrelated_and_have_the_slopes_of_their_curves(term):
+    calls = parse(f"y ~ {term}", "f").terms[0].factors[0].calls
+    values, rows = np.unique(ROWS["hour"], return_counts=True)
+    learnt, columns = transforms.learn(calls, values, rows, "f")
+    share = rows / rows.sum()
+    np.testing.assert_allclose(share @ columns, 0, atol=1e-12)
+    np.testing.assert_allclose(columns.T @ (share[:, None] * columns), np.eye(columns.shape[1]), atol=1e-11)
+    points, step = np.array([-1.0, 3.3, 11.1, 25.5]), 1e-6
+    above, below = (np.stack(transforms.apply(np, learnt, points + way * step)) for way in (1, -1))
+    np.testing.assert_allclose(np.stack(derivative(learnt, points)), (above - below) / (2 * step), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["binomial", "periodic"])
+def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
+    design, fitted = fits(name)
+    exported, rows = export.ExportedRegression(design, fitted, {}), ROWS.iloc[:SHOWN]
+    served = exported.predict(carrier=tf.constant(rows["carrier"].tolist()), hour=tf.constant(rows["hour"], tf.float64))
+    expected = predicted(design, fitted, first_rows)["linear_predictor"]
+    np.testing.assert_allclose(served["linear_predictor"].numpy(), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["random", "random_binomial"])
+def test_the_standard_deviation_of_random_effects_is_that_of_mgcv(name, fits):
+    (_, planes), theirs = fits(name)[1].summary["smooths"], R[name]
+    for ours, key in (("std_dev", "std_dev"), ("std_dev_lower", "lower"), ("std_dev_upper", "upper")):
+        # For a binomial response our second derivatives hold the weights fixed.
+        assert planes[ours] == pytest.approx(theirs[key], rel=1e-4 if name == "random" else 0.01)
+
+
+REFUSED = {
+    "delay ~ s(trips)": "k=10 coefficients, and the training rows have 4 distinct values; choose a k of at most 4",
+    "delay ~ s(hour, k=2)": "k of s() must be a whole number from 3",
+    "delay ~ s(hour, bs=tp)": "bs of s() is cr, ps or cc for a number, and re for a factor, received tp",
+    "delay ~ s(hour, bs=cc)": "s() with bs=cc takes lower_bound and upper_bound",
+    "delay ~ s(hour, lower_bound=0)": "s() takes lower_bound with bs=cc alone",
+    "delay ~ s(carrier)": "`carrier` is text, and s() takes numbers",
+    "delay ~ s(hour) + hour": "are both of `hour`, and a smooth contains the straight line; keep one",
+    "delay ~ s(hour) + s(hour, by=carrier) + carrier": "are both of `hour`",
+    "delay ~ s(hour):wind": "a smooth is no factor of a product",
+    "delay ~ s(hour, by=carrier)": "their means differ by the term `carrier`; add it to the formula",
+    "delay ~ s(hour, by=trips) + trips": "`by` takes a factor, and `trips` is a number; write the term C(trips)",
+    "delay ~ s(hour, wind)": "s() takes one column, and k, bs and by",
+    "delay ~ s(log(hour), bs=re)": "s() with bs=re takes the name of one column, as in s(carrier, bs=re)",
+    "delay ~ carrier + s(carrier, bs=re)": "coded in two ways",
+}
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_a_smooth_that_cannot_be_is_refused(formula, files):
+    with pytest.raises(UserError) as error:
+        fit_files(files, formula, "gaussian")
+    assert REFUSED[formula] in str(error.value)
+
+
+NAMED = {
+    "reference": ["s(plane, bs=re)"],
+    "pairwise": ["s(plane, bs=re)"],
+    "contrasts.a": ["s(plane, bs=re)[N01]"],
+    "profile.b": ["s(hour, k=8):carrier[AA:1]"],
+}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_single_coefficients_of_smooths_are_refused_where_they_would_be_tested(key):
+    formula = parse("delay ~ carrier + s(hour, by=carrier, k=8) + s(plane, bs=re)", "models.m.formula")
+    check_not_smooth("models.m", formula, {key: ["carrier", "carrier[AA]"]})
+    with pytest.raises(UserError, match=f"models.m.{key}: .* is of a smooth term or random effects"):
+        check_not_smooth("models.m", formula, {key: NAMED[key]})
+
+
+def test_pages_name_random_effects_by_their_column():
+    assert plain("s(plane, bs=re)") == "plane" and plain("s(hour)") == "s(hour)"
+    assert NO_WORDS.level("s(plane, bs=re)", "N01") == "N01"
+
+
+def test_random_effects_without_variance_are_said_to_have_none(tmp_path):
+    rows = pd.DataFrame({"g": np.repeat(list("abcde"), 20), "y": np.tile(np.random.default_rng(2).normal(size=20), 5)})
+    design, fitted = fit_frame(rows, "y ~ s(g, bs=re)", "gaussian", tmp_path)
+    (smooth,) = fitted.summary["smooths"]
+    assert smooth["lambda_is"] == "infinite" and smooth["edf"] < 1e-4
+    terms = joint.joint_tests(estimates_of(design, fitted), [], fitted.summary["smooths"])
+    assert terms["note"].tolist() == ["random effects: their variance is estimated as 0"]
+
+
+def test_random_effects_of_single_rows_are_refused_beside_an_unknown_variance(tmp_path):
+    rows = pd.DataFrame({"g": [f"g{number}" for number in range(30)], "y": np.arange(30.0) ** 2, "x": np.arange(30)})
+    with pytest.raises(UserError, match="each level has one row"):
+        fit_frame(rows, "y ~ x + s(g, bs=re)", "gaussian", tmp_path)
+
+
+@pytest.mark.parametrize("formula", ["late ~ s(x) + z", "late ~ s(z)"])
+def test_terms_that_separate_the_rows_are_refused(formula, tmp_path):
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"x": random.normal(size=200).round(2), "z": random.normal(size=200).round(2)})
+    with pytest.raises(UserError, match=r"separates 200 rows by their response.*\n.*write ns\(\) for s\(\)"):
+        fit_frame(rows.assign(late=(rows["z"] > 0).astype(int)), formula, "binomial", tmp_path)
+
+
+def restricted(log_ratios: np.ndarray, y: np.ndarray, effects: list[np.ndarray]) -> float:
+    """Minus the restricted log-likelihood of normal random effects and an intercept, with the variance of a row at its estimate.
+    `log_ratios` are those of the variances of the effects to that of a row."""
+    n = len(y)
+    covariance = np.eye(n)
+    for log_ratio, columns in zip(log_ratios, effects, strict=True):
+        covariance = covariance + np.exp(log_ratio) * columns @ columns.T
+    inverse, ones = np.linalg.inv(covariance), np.ones(n)
+    weight = ones @ inverse @ ones
+    residual = y - (ones @ inverse @ y) / weight
+    variance = residual @ inverse @ residual / (n - 1)
+    return 0.5 * (np.linalg.slogdet(covariance)[1] + np.log(weight) + (n - 1) * np.log(variance))
+
+
+def test_more_random_effects_than_rows_have_the_variances_of_the_restricted_likelihood(tmp_path):
+    random, n = np.random.default_rng(5), 60
+    groups = {"a": random.integers(0, 40, n), "b": random.integers(0, 35, n)}
+    y = random.normal(size=40)[groups["a"]] + random.normal(size=35)[groups["b"]] + 0.5 * random.normal(size=n)
+    rows = pd.DataFrame(
+        {name: [f"{name}{number}" for number in numbers] for name, numbers in groups.items()} | {"y": y}
+    )
+    design, fitted = fit_frame(rows, "y ~ s(a, bs=re) + s(b, bs=re)", "gaussian", tmp_path)
+    assert fitted.summary["converged"] and design.size > n
+    columns = [pd.get_dummies(rows[name]).to_numpy(float) for name in groups]
+    least = scipy.optimize.minimize(restricted, np.zeros(2), (y, columns), method="Nelder-Mead", tol=1e-12)
+    ratios = [-smooth["log_lambda"] for smooth in fitted.summary["smooths"]]
+    np.testing.assert_allclose(ratios, least.x, atol=1e-5)
+
+
+def test_a_frequency_counts_as_so_many_rows(tmp_path):
+    once = ROWS[["hour", "bumps", "trips"]]
+    often = once.loc[once.index.repeat(once["trips"])]
+    settings = [(once, {"frequency": "trips"}), (often, {})]
+    fits = [
+        fit_frame(rows, "bumps ~ s(hour)", "poisson", tmp_path / str(number), **keys)[1].summary
+        for number, (rows, keys) in enumerate(settings)
+    ]
+    for key in ("reml", "deviance", "df_residual"):
+        assert fits[0][key] == pytest.approx(fits[1][key], rel=1e-9)
+    assert fits[0]["smooths"][0]["log_lambda"] == pytest.approx(fits[1]["smooths"][0]["log_lambda"], abs=1e-6)
+
+
+def test_each_level_has_a_curve_of_its_own(files):
+    design, fitted, dictionary = fit_files(files, *FITS["by"][:2])
+    table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert table["at"].drop_duplicates().tolist() == [f"carrier {level}" for level in ("AA", "B6", "DL")]
+    curve = table[table["at"] == "carrier B6"]
+    assert (curve["std_error"][curve["value"] != curve["reference"]] > 0).all()
+    # The largest difference is about that between the ends of sin(hour / 4).
+    assert 1.5 < np.ptp(curve["effect"]) < 3
+
+
+def test_random_effects_have_no_average_effects_and_stand_for_no_other_level(files):
+    design, fitted, _ = fit_files(files, *FITS["random"][:2])
+    table = margins(design, fitted, files, {}, fitted.summary["df_residual"], 0.95).effects
+    plane = table[table["term"].str.contains("plane")].iloc[0]
+    assert plane["status"] == "left out: its levels have random effects" and np.isnan(plane["estimate"])
+    assert unseen.substitutes(design, fitted, "reference", {}) == {}

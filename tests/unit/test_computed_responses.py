@@ -1,0 +1,106 @@
+"""Responses that are expressions become columns, and `.` is written out, before anything is read."""
+
+import pytest
+
+from tfglm.config import load
+from tfglm.config.responses import computed_response
+from tfglm.errors import UserError
+
+COLUMNS = {
+    "log(charges) ~ x": ("log_charges", "LN(charges)"),
+    "log10(y + 1) ~ x": ("log10_y_plus_1", "LOG10((y + 1))"),
+    "I(stay > 3) ~ x": ("stay_above_3", "stay > 3"),
+    'I(carrier == "it\'s") ~ x': ("carrier_is_it_s", "carrier = 'it''s'"),
+    "I(-y^2 / 1e-7) ~ x": ("minus_y_to_the_2_per_1e_minus_07", "((0 - POWER(y, 2)) / 0.0000001)"),
+    "x >= 0.5 ~ z": ("x_at_least_0_point_5", "x >= 0.5"),
+}
+
+
+@pytest.mark.parametrize("formula", [formula for formula, column in COLUMNS.items() if column])
+def test_an_expression_is_a_column_in_sql(formula):
+    name, sql = COLUMNS[formula]
+    assert computed_response(formula).derive == {name: sql}
+    assert computed_response(formula).column == name
+
+
+@pytest.mark.parametrize("formula", ["late ~ x", "`late` ~ x", "carrier + x", "~ x", " ~ x"])
+def test_a_column_is_no_expression(formula):
+    assert computed_response(formula) is None
+
+
+REFUSED = {
+    "gamma(y) ~ x": "the response has `gamma(y)`",
+    "log(y, 2) ~ x": "the response has `log(y, 2)`",
+    "log(2) ~ x": "has no column in it",
+    "I(y > 3 & z < 2) ~ x": "define a column for anything else under data.derive",
+    "cbind(events) ~ x": "cbind() takes two counts",
+    "cbind(events, trials) ~ x": "the second count is of trials without the event; write cbind(events, trials - events)",
+    "a + b ~ x": "is arithmetic; write I(a + b)",
+    "log(y ~ x": "is no expression",
+}
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_what_cannot_be_computed_is_refused(formula):
+    with pytest.raises(ValueError) as error:
+        computed_response(formula)
+    assert REFUSED[formula] in str(error.value)
+
+
+def config(formula: str, data: dict | None = None, **model) -> dict:
+    columns = ["y", "late", "delay", "carrier", "day", "n", "w"]
+    of_data = {"files": ["a.csv"], "split": {"train": "TRUE"}, "columns": columns, "derive": {"late": "delay > 15"}}
+    of_data |= data or {}
+    return {"data": of_data, "models": {"m": {"formula": formula, "family": "gaussian"} | model}}
+
+
+def test_the_response_is_derived_and_its_rows_are_checked():
+    loaded = load(config("log(y) ~ carrier", {"where": "day > 1"}), "config")
+    assert loaded.data.derive["log_y"] == "LN(y)" and loaded.data.columns[-1] == "log_y"
+    assert loaded.models["m"].response == "log_y" and loaded.models["m"].formula == "log(y) ~ carrier"
+    assert loaded.data.where == {
+        "day > 1": "day > 1",
+        "the response has a value: log(y)": "(y) > 0 OR NOT (y IS NOT NULL)",
+    }
+
+
+def test_counts_of_two_outcomes_have_trials():
+    loaded = load(config("cbind(n, w - n) ~ carrier", family="binomial"), "config")
+    assert (loaded.models["m"].response, loaded.models["m"].trials) == ("n", "w")
+    loaded = load(config("cbind(n, w) ~ carrier", family="binomial"), "config")
+    assert (loaded.models["m"].trials, loaded.data.derive["n_plus_w"]) == ("n_plus_w", "(n + w)")
+    with pytest.raises(UserError, match="has the number of trials in it; remove the key `trials`"):
+        load(config("cbind(n, w - n) ~ carrier", family="binomial", trials="day"), "config")
+
+
+@pytest.mark.parametrize(
+    ("formula", "settings", "written"),
+    [
+        ("y ~ . - late", {}, "y ~ delay + carrier + day + n + w"),
+        ("log(delay) ~ . - late", {}, "log(delay) ~ y + carrier + day + n + w"),
+        ("y ~ (. - late)^2", {"weights": "w", "offset": "log(n)"}, "y ~ ((delay + carrier + day) )^2"),
+        ("y ~ . - late + I(day^2)", {"std_errors": "cluster(day)"}, "y ~ (delay + carrier + n + w)  + I(day^2)"),
+        ("y ~ log(.5 * n)", {}, "y ~ log(.5 * n)"),
+    ],
+)
+def test_a_dot_is_all_columns_without_another_part(formula, settings, written):
+    model = load(config(formula, **settings), "config").models["m"]
+    assert model.formula.split() == written.split()
+
+
+def test_columns_that_the_formula_names_are_no_part_of_the_dot():
+    assert load(config("y ~ . + carrier - late"), "config").models["m"].dot == ["delay", "day", "n", "w"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("late ~ .", "`.` includes `delay`, from which the response `late` is computed; write `. - delay`"),
+        ("delay ~ .", "`.` includes `late`, which is computed from the response `delay`; write `. - late`"),
+        ("log(y) ~ carrier", "`log(y)` becomes the column `log_y`, and another column has that name; rename it"),
+    ],
+)
+def test_the_answer_among_the_covariates_is_refused(formula, said):
+    with pytest.raises(UserError) as error:
+        load(config(formula, {"derive": {"late": "delay > 15", "log_y": "LN(y + 1)"}}), "config")
+    assert said in str(error.value)

@@ -1,0 +1,140 @@
+"""What the command `tfglm` asks Snakemake to do, and what it refuses in one line."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from runs import REPOSITORY
+from tfglm import console
+from tfglm.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch) -> Path:
+    """An empty folder, and an environment that is as before after the test."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("PATH", "TFGLM_CALLER", "TFGLM_PROFILES"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    return tmp_path
+
+
+def write_configs(*names: str) -> None:
+    Path("config").mkdir()
+    for name in names:
+        Path("config", name).write_text("data: {}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "configs", "message"),
+    [
+        ([], [], "required: command; `tfglm --help`"),
+        (["rnu"], [], "invalid choice: 'rnu'"),
+        (["run"], [], "no config: `tfglm init data.csv` writes one"),
+        (["run"], ["a.layout.yaml"], "no config: `tfglm init data.csv` writes one"),
+        (
+            ["run"],
+            ["a.yaml", "b.yml"],
+            "2 configs in config/, config/a.yaml and config/b.yml: name one, as in `tfglm run c",
+        ),
+        (
+            ["run", "config/a.yaml", "x.yaml"],
+            ["a.yaml"],
+            "2 configs, config/a.yaml and x.yaml: name one, as in `tfglm run c",
+        ),
+        (["run", "config/aa.yaml"], ["a.yaml"], "no file `config/aa.yaml`; did you mean `a.yaml`?"),
+        (
+            ["run", "--dry-run"],
+            ["a.yaml"],
+            "unrecognized arguments: --dry-run; `tfglm --help` lists commands and options; options",
+        ),
+        (["run", "--core", "2"], ["a.yaml"], "unrecognized arguments: --core"),
+        (["report", "--cores"], ["a.yaml"], "--cores: expected one argument; `tfglm report --help`"),
+        (["init"], [], "required: csv; `tfglm init --help`"),
+        (["init", "a.csv", "--", "-n"], [], "`tfglm init` takes no options of Snakemake"),
+        (["clean", "x.yaml"], [], "x.yaml: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(words, configs, message, monkeypatch, capsys):
+    write_configs(*configs)
+    monkeypatch.setattr(sys, "argv", ["tfglm", *words])
+    with pytest.raises(SystemExit) as ended:
+        console.main()
+    printed = capsys.readouterr()
+    assert ended.value.code == 2 and not printed.out
+    assert printed.err.startswith("error: ") and message in printed.err and printed.err.count("\n") == 1, printed.err
+
+
+def test_a_folder_that_cannot_be_written_is_refused(monkeypatch):
+    monkeypatch.chdir("/sys")  # not even by root
+    with pytest.raises(UserError, match=r"^/sys: cannot be written \(.*\); run tfglm in a folder of your own$"):
+        console.do(["run"])
+
+
+@pytest.mark.parametrize(
+    ("found", "refused"), [("9.26.9", True), ("8.30.0", True), ("9.27.0", False), ("10.0a1", False)]
+)
+def test_a_snakemake_that_is_too_old_is_refused(found, refused, monkeypatch):
+    write_configs()
+    monkeypatch.setattr(console, "version", lambda package: found)
+    with pytest.raises(UserError) as error:
+        console.do(["run"])
+    message = f"Snakemake 9.27 or newer is needed, and .* has {found}: .* -m pip install 'snakemake>=9.27'"
+    assert bool(re.fullmatch(message, str(error.value))) == refused
+    # The workflow itself asks for the same.
+    assert f'min_version("{console.OLDEST_SNAKEMAKE}")' in (REPOSITORY / "workflow" / "Snakefile").read_text()
+
+
+def called(words: list[str], monkeypatch) -> list[str]:
+    """The words that Snakemake is called with, after the Snakefile."""
+    lines: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda program, line: lines.append(line))
+    console.do(words)
+    (line,) = lines
+    assert line[:6] == [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(REPOSITORY / "Snakefile")]
+    return line[6:]
+
+
+def test_a_run_is_a_call_of_snakemake(monkeypatch):
+    write_configs("sales of 2025.yaml")
+    config = "config/sales of 2025.yaml"
+    assert called(["run"], monkeypatch) == ["--configfile", config, "--cores", "all"]
+    line = called(["run", config, "--cores", "3", "--", "-n", "--forceall", "--", "tidy"], monkeypatch)
+    assert line == ["--configfile", config, "--cores", "3", "-n", "--forceall", "--", "tidy"]
+    shipped = ["--profile", str(REPOSITORY / "profiles" / "slurm")]
+    assert called(["run", "--profile", "slurm"], monkeypatch) == ["--configfile", config, *shipped]
+    assert called(["run", "--profile", "ours"], monkeypatch)[2:] == ["--profile", "ours"]
+    Path("slurm").mkdir()
+    assert called(["run", "--profile", "slurm"], monkeypatch)[2:] == ["--profile", "slurm"]
+
+
+def test_clean_deletes_what_runs_have_made_and_nothing_else(here, capsys):
+    write_configs("a.yaml", "b.yaml", "c.yaml")
+    Path("config", "b.yaml").write_text("results: results/deep/er\n")
+    Path("config", "c.yaml").write_text("results: data\n")
+    made = [
+        "results/a",
+        "results/deep/er",
+        "results/data",
+        "logs/a",
+        "logs/deep/er",
+        "logs/data",
+        "timings/a",
+        ".snakemake",
+    ]
+    kept = ["results/mine/x", "data/c.csv", "logs/mine/x", "config/a.yaml", "config/b.yaml", "config/c.yaml"]
+    for name in [*(f"{folder}/x" for folder in made), *kept]:
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    Path(".snakemake/locks").mkdir()
+    Path(".snakemake/locks/0.input.lock").touch()
+    with pytest.raises(UserError, match="a run is under way here"):
+        console.do(["clean"])
+    Path(".snakemake/locks/0.input.lock").unlink()
+    assert console.do(["clean"]) == 0
+    assert sorted(str(path.relative_to(here)) for path in here.rglob("*") if path.is_file()) == sorted(kept)
+    assert "Not deleted: data, which is outside results/" in capsys.readouterr().out
+    assert not Path("timings").exists() and console.do(["clean"]) == 0
+    assert capsys.readouterr().out.startswith("There was nothing to delete.")

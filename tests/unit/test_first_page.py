@@ -1,0 +1,163 @@
+"""What the first page draws of a model: the strongest effects, a short table, adjusted means, and what shapes the fit."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tfglm.report.circumstances import circumstances
+from tfglm.report.class_effects import classes_compared, with_labels_of_classes
+from tfglm.report.drawn_means import means_of_factor
+from tfglm.report.inline import InlineAxis, bars, measure
+from tfglm.report.quality import measures
+from tfglm.report.ratios import round_values, scale_of
+from tfglm.report.strongest import MOST_EFFECTS, short_table, strongest_effects
+from tfglm.report.words import NO_WORDS, Words, aligned
+
+UNITS = Words({"smoker": {"1": "yes", "0": "no"}}, {"age": "years"})
+
+
+def coefficients(levels: int = 30) -> pd.DataFrame:
+    """A factor of many levels, a number and an intercept."""
+    rows = [("Intercept", "", "", 1.0, 0.5), ("age", "", "", 0.02, 0.001), ("C(smoker)", "0", "0", 0.0, np.nan)]
+    rows += [("C(smoker)", "1", "0", 1.5, 0.1), ("town", "t00", "t00", 0.0, np.nan)]
+    rows += [("town", f"t{number:02d}", "t00", 0.1 * number, 0.05) for number in range(1, levels)]
+    table = pd.DataFrame(rows, columns=["term", "level", "reference", "estimate", "std_error"])
+    table = table.assign(ci_lower=table["estimate"] - 2 * table["std_error"], rows=50, status="")
+    table = table.assign(ci_upper=table["estimate"] + 2 * table["std_error"], t=table["estimate"] / table["std_error"])
+    return table.assign(p_value=np.where(table["std_error"].notna(), 0.01, np.nan))
+
+
+def test_the_strongest_effects_have_each_term_and_say_what_they_compare():
+    effects = strongest_effects(coefficients(), "log odds ratio", "odds_ratio", 1.0, UNITS)
+    labels = [row.label for row in effects.rows]
+    assert len(labels) == MOST_EFFECTS and effects.left_out == 31 - MOST_EFFECTS and effects.measure == "odds ratio"
+    assert labels[0] == "smoker: yes vs no" and labels[-1].startswith("age, +10") and labels[-1].endswith(" years")
+    assert labels[1:-1] == [f"town: t{number} vs t00" for number in range(18, 30)]
+    assert (effects.rows[0].size, effects.rows[0].interval) == ("4.48", "3.67 to 5.47")
+
+
+def test_columns_have_their_labels():
+    words = Words(UNITS.labels, UNITS.units, {}, {"smoker": "Smoking status", "age": "Age at entry"})
+    table = coefficients(2).replace({"term": {"town": "age:C(smoker):log(age)"}})
+    labels = [row.label for row in strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, words).rows]
+    assert labels[0] == "Smoking status: yes vs no" and labels[-1].startswith("Age at entry, +10")
+    assert [label for label, _ in short_table(table, None, words).rows][:3] == ["Intercept", "Age at entry", labels[0]]
+    assert words.term("2: age:C(smoker):log(age)") == "2: Age at entry:Smoking status:log(age)"
+
+
+def test_classes_have_their_labels():
+    words = Words({"vote": {"1": "no: never", "2: x": "yes"}}, {}, {}, {"age": "Age at entry"})
+    table = coefficients(2).replace({"term": {"age": "1: age", "C(smoker)": "2: x: C(smoker)"}})
+    shown = with_labels_of_classes(table, "vote", words)
+    assert shown["term"].unique().tolist() == ["Intercept", "no: never: age", "yes: C(smoker)", "town"]
+    labels = [label for label, _ in short_table(shown, None, words).rows]
+    assert labels[1:3] == ["no: never: Age at entry", "yes: smoker: 1 vs 0"]
+    fit = {"formula": "vote ~ age", "reference_class": "1"}
+    assert classes_compared(fit, words) == "each class against no: never"
+
+
+def test_an_effect_of_a_logarithm_to_base_10_is_a_ratio_of_means():
+    table = coefficients(2)
+    effects = strongest_effects(table, "difference", "ratio of geometric means", np.log(10), UNITS)
+    assert next(row.size for row in effects.rows if row.label.startswith("smoker")) == f"{10**1.5:.1f}"
+
+
+def test_without_intervals_nothing_is_drawn():
+    table = coefficients(3).assign(ci_lower=np.nan, ci_upper=np.nan)
+    assert strongest_effects(table, "d", None, 1.0, NO_WORDS) is None
+    assert short_table(table.assign(std_error=np.nan), None, NO_WORDS) is None
+
+
+def test_the_short_table_has_two_digits_of_each_error_below_each_other():
+    table = coefficients(2)
+    table.loc[table["term"] == "age", ["estimate", "std_error"]] = [-24_295.6, 3605.56]
+    short = short_table(table, 1054.0, UNITS)
+    assert short.names == ["estimate", "std. error", "t", "df", "p"] and short.left_out == 0
+    cells = dict(short.rows)
+    assert [cell.strip() for cell in cells["age"][:2]] == ["−24,296", "3,606"] and cells["age"][3] == "1,054"
+    assert cells["smoker: yes vs no"][0].strip("\u2007") == "1.50" and "smoker: no vs no" not in cells
+    assert len({len(cells[0]) - re.search(r"[.\u2008]|$", cells[0]).start() for _, cells in short.rows}) == 1
+
+
+def test_numbers_are_aligned_at_their_points():
+    assert aligned(["1.25", "−30", "", "< 0.01"]) == ["1.25", "−30\u2008\u2007\u2007", "", "< 0.01"]
+    assert aligned(["3", "12"]) == ["3", "12"]
+
+
+def test_many_levels_are_drawn_from_both_ends_and_all_are_in_the_table():
+    means = pd.DataFrame({"term": "town", "level": [f"t{number}" for number in range(40)], "rows": 1000, "status": ""})
+    means = means.assign(mean=np.arange(40) / 50, std_error=0.01, ci_lower=np.arange(40) / 50 - 0.02)
+    means = means.assign(ci_upper=means["mean"] + 0.02)
+    drawn = means_of_factor("town", means, True, NO_WORDS)
+    assert [row.level for row in drawn.rows] == [f"t{number}" for number in [*range(9), *range(31, 40)]]
+    assert drawn.is_long and len(drawn.all) == 40 and drawn.rows[-1].mean == "78.0 %"
+    assert drawn.rows[0].rows == "1,000" and "t0: 0.0 % (−2.0 % to 2.0 %)" in drawn.rows[0].picture
+
+
+def test_means_of_a_logarithm_are_shown_as_geometric_means():
+    means = pd.DataFrame({"term": "sex", "level": ["f", "m"], "rows": 5, "mean": 9.0, "std_error": 0.02, "status": ""})
+    means = means.assign(ci_lower=8.9, ci_upper=9.1, geometric_mean=np.exp(9.0), geometric_ci_lower=np.exp(8.9))
+    drawn = means_of_factor("sex", means.assign(geometric_ci_upper=np.exp(9.1)), False, NO_WORDS)
+    assert drawn.measure == "geometric mean" and drawn.rows[0].mean == "8,103"
+
+
+def test_what_is_beyond_the_axis_is_at_its_end():
+    axis = InlineAxis.of(scale_of(np.array([1.0, 2.0]), np.array([0.5, 3.0]), False))
+    assert (axis.place(1e9), axis.place(-1e9)) == (100, 0)
+    picture = axis.interval(1.0, 0.5, 3.0, "<b>")
+    assert "&lt;b&gt;" in picture and picture.count("<line") == 2
+    assert axis.interval(1.0, np.nan, np.nan).count("<line") == 1
+    assert 'x="-' not in bars([1, 2], ["a", "b"]) and bars([], []).startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"), [(-1.2, 2.2, [-1, 0, 1, 2]), (0, 1e-9, None), (3, 3, [3]), (1e6, 1e6 + 1, None)]
+)
+def test_ticks_are_round(low, high, ticks):
+    found = round_values(low, high, 6)
+    assert 1 <= len(found) <= 6 and (ticks is None or found.tolist() == ticks)
+
+
+def test_a_measure_is_drawn_beside_its_baseline():
+    accuracy, auc = measures({"rows": 9, "accuracy": 0.8, "mean_response": 0.3, "auc": 0.7}, "y", None)
+    assert accuracy.shares == (0.8, 0.7) and auc.shares == (0.7, 0.5)
+    (root,) = measures({"rows": 9, "rmse": 2.0, "r_squared": 0.75}, "y", "m")
+    assert root.shares[0] / root.shares[1] == pytest.approx(0.5) and 'width="45.5%"' in root.picture
+    assert 'width="0.0%"' in measure(-0.5, 0.0)
+
+
+SPLITS = {"train": {"used": 965, "dropped": {"missing: bmi": 10}}, "evaluate": {"used": 100}, "predict": {"used": 0}}
+ACCOUNT = {"read": 1100, "dropped": {"where: adults": 25, "in no split": 0}, "splits": SPLITS}
+
+
+def fit_of(**model) -> dict:
+    data = {
+        "where": {"adults": "age > 17"},
+        "split": {"train": "day <= 24"},
+        "derive": {"late": "delay > 15", "z": "1"},
+    }
+    formula = {"formula": "late ~ town + age", "family": "binomial"}
+    return {"rows": 588, "rows_in_likelihood": 580, "provenance": {"data": data, "model": formula | model}}
+
+
+def test_everything_that_shapes_a_fit_is_stated():
+    column = {"rare_levels": 0, "rare_rows": 0, "fewest": 1, "train_rows": None}
+    town = column | {"rare_levels": 7, "rare_rows": 90, "fewest": 20, "train_rows": [800, 100]}
+    facts = dict(
+        circumstances(fit_of(weights="w", offset="log(n)"), ACCOUNT, {"late": column, "town": town, "age": column})
+    )
+    assert facts["Rows"] == (
+        "588 of 1,100 read; 377 with weight 0, 100 kept back, 25 adults, 10 missing: bmi, 8 separated, so not in the likelihood"
+    )
+    assert facts["Only rows with"] == "age > 17 (adults)" and facts["Fitted to"] == "day <= 24"
+    assert facts["Weights"].startswith("w, prior weights") and facts["Offset"].startswith("log(n), added")
+    assert facts["Derived"] == "late = delay > 15"
+    assert facts["Merged levels"] == "7 levels of town with fewer than 20 rows each are one, (rare): 90 rows, 10 %"
+
+
+def test_rows_that_stand_for_several_have_no_weight_of_zero():
+    column = {"rare_levels": 0}
+    facts = dict(circumstances(fit_of(frequency="n"), ACCOUNT, {"town": column}))
+    assert "weight 0" not in facts["Rows"] and facts["Frequency"] == "n, each row stands for so many equal rows"

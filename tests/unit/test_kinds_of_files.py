@@ -1,0 +1,688 @@
+"""Files that other programs write: each is read, by `init` and by ingest, or refused with what to do."""
+
+import gzip
+import zipfile
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import polars as pl
+import pyarrow as pa
+import pyreadstat
+import pytest
+import yaml
+from pyarrow import parquet
+
+from flights import content
+from tfglm.config import Config, Layout, SelectionConfig, load, load_layout, words_of_columns
+from tfglm.data import foreign, workbooks
+from tfglm.data.dictionary import merge
+from tfglm.data.foreign import Spool
+from tfglm.data.ingest import ingest
+from tfglm.data.layouts import recognised
+from tfglm.data.packing import opened
+from tfglm.data.shards import IngestedFile
+from tfglm.errors import UserError
+from tfglm.survey.dialect import dialect_of, is_row
+from tfglm.survey.init import Request, init
+from tfglm.survey.types import date_type
+
+ROWS = 400
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """The working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def surveyed(source: str) -> tuple[Config, Layout, IngestedFile, str]:
+    """The config and layout that are written for a file, its rows, and what is said of it."""
+    said: list[str] = []
+    where = Path(f"{source}-config")
+    path = init(source, where, said.append)
+    config = load(yaml.safe_load(path.read_text()), str(path))
+    (name,) = config.data.layout
+    layout = load_layout(name)
+    ingest(Path(source), "rows", {name: layout}, config.data, where / "ingested", log=said.append)
+    return config, layout, IngestedFile.load(where / "ingested" / "manifest.json"), "\n".join(said)
+
+
+def formula(config: Config) -> str:
+    (model,) = config.models.values()
+    return model.formula
+
+
+def people(seed: int = 1) -> pl.DataFrame:
+    """Persons with a wage that depends on age and sex."""
+    random = np.random.default_rng(seed)
+    age, sex = random.integers(20, 65, ROWS), random.choice(["female", "male"], ROWS)
+    wage = (1000 + 20 * age + 300 * (sex == "male") + random.normal(0, 100, ROWS)).round(2)
+    return pl.DataFrame({"age": age, "sex": sex, "wage": wage})
+
+
+def refusal(call, *arguments) -> str:
+    with pytest.raises(UserError) as error:
+        call(*arguments)
+    return str(error.value)
+
+
+def shards_of(text: str, layout: dict, **keys) -> dict[str, bytes]:
+    Path("rows.csv").write_bytes(text.encode())
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["age", "wage"], **keys})
+    ingest(Path("rows.csv"), "rows", {"x": Layout.model_validate(layout)}, settings, Path("out"))
+    return content(IngestedFile.load(Path("out/manifest.json")))
+
+
+PLAIN = {"columns": {"age": "integer", "wage": "number"}}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_without_a_header_has_the_same_rows(end, mark):
+    """The first row is one of them, also behind a byte order mark and in a file of that row alone."""
+    rows = people().select("age", "wage")
+    expected = shards_of(rows.write_csv(), PLAIN)
+    bare = mark + rows.write_csv(include_header=False).replace("\n", end)
+    assert shards_of(bare, PLAIN | {"header": ["age", "wage"]}) == expected
+    numbered = {"age": {"source": "V1", "type": "integer"}, "wage": {"source": "V2", "type": "number"}}
+    assert shards_of("\n\n" + bare.removeprefix(mark), {"header": False, "columns": numbered}) == expected
+    single = shards_of("31,5.5", PLAIN | {"header": ["age", "wage"]})
+    assert single == shards_of("age,wage\n31,5.5", PLAIN)
+
+
+def test_a_bad_row_of_a_file_without_a_header_is_named_by_its_line():
+    layout = PLAIN | {"header": ["age", "wage"], "comment": "#"}
+    assert "rows.csv, line 4: column `age`: expected a whole number, found `x`" in refusal(
+        shards_of, "# a\n\n31,5\nx,6\n", layout
+    )
+    assert "its first row has 3 fields, and `header` of the layout names 2 columns; name each" in refusal(
+        shards_of, "31,5,6\n", layout
+    )
+    assert "holds 2 blank lines and comments and no others" in refusal(shards_of, "# a\n\n", layout)
+
+
+def test_comments_above_the_header_are_skipped_and_counted():
+    text = people().select("age", "wage").write_csv()
+    commented = "\ufeff# made, by hand\n\n#\n# in 2020\n" + text
+    assert shards_of(commented, PLAIN | {"comment": "#"}) == shards_of(text, PLAIN)
+    Path("people.csv").write_text(commented)
+    _, layout, file, said = surveyed("people.csv")
+    assert (layout.comment, file.manifest.read) == ("#", ROWS)
+    assert "blank lines or comments above the header, which are skipped: 4" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "comment", "header"),
+    [
+        (["# a, b", "age,sex", "31,f"], "#", True),
+        (["#age,sex", "31,f", "32,m"], "#", ("age", "sex")),
+        (["##made by x", "#age,sex", "31,f"], "#", ("age", "sex")),
+        (["# made by x", "31,f", "32,m"], "#", False),
+        (["31,f", "32,m"], "", False),
+        (["31.5 , f", "32,m"], "", False),
+        (["country,1952,1957", "Chad,1,2"], "", True),
+        ([",0,1", "0,3,4", "1,5,6"], "", True),
+        (["a,b", *["a,c", "c,b"] * 9], "", False),
+        (["x,y", *["a,b", "b,a", "x,y"] * 9], "", True),
+        (["#a", "#b"], "", True),
+    ],
+)
+def test_comments_and_headers_are_told_from_rows(lines, comment, header):
+    Path("x.csv").write_text("\n".join(lines) + "\n")
+    dialect = dialect_of(Path("x.csv"))
+    assert (dialect.comment, dialect.header) == (comment, header)
+
+
+def test_the_first_line_is_a_row_only_if_it_looks_like_one():
+    assert is_row(["1", "x"], []) and not is_row(["id", "x"], [["1", "y"]])
+
+
+def test_a_file_without_names_is_surveyed_with_numbered_columns():
+    people().write_csv("people.data", include_header=False)
+    config, layout, file, said = surveyed("people.data")
+    assert (layout.header, formula(config), file.manifest.read) == (False, "V3 ~ V1 + V2", ROWS)
+    assert "the first line is a row and names no column" in said
+    assert (
+        "header: false # the file begins with a row" in Path("people.data-config/people_data.layout.yaml").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "form"),
+    [
+        (["04-Aug-17", "31-Dec-18", "01-Jan-99"], "%d-%b-%y"),
+        (["Oct-07-2017", "Nov-30-2017"], "%b-%d-%Y"),
+        (["04AUG2017", "31DEC2018"], "%d %b %Y"),
+        (["04-August-2017", "31-May-2018"], "%d-%B-%Y"),
+        (["2019-03-23 20:21:09", "2019-03-04 16:11:55"], "%Y-%m-%d %H:%M:%S"),
+        (["23/03/2019 08:21:09 PM", "04/03/2019 04:11:55 AM"], "%d/%m/%Y %I:%M:%S %p"),
+    ],
+)
+def test_dates_are_known_as_people_write_them(texts, form):
+    assert date_type(pl.Series(texts)).format == form
+
+
+def test_the_hour_is_derived_from_a_time_behind_a_date():
+    random = np.random.default_rng(2)
+    hours = random.integers(6, 22, ROWS)
+    when = [f"2019-03-{1 + row % 28:02} {hour:02}:21:09" for row, hour in enumerate(hours)]
+    frame = pl.DataFrame(
+        {"pickup": when, "day": [text[:10] + " 00:00:00" for text in when], "fare": hours + random.normal(0, 1, ROWS)}
+    )
+    frame.write_csv("taxis.csv")
+    config, layout, file, _ = surveyed("taxis.csv")
+    assert formula(config) == "fare ~ C(weekday) + C(hour)"
+    assert layout.columns["pickup_time"].type == "clock" and "day_time" not in layout.columns
+    assert layout.derive["hour"] == "(pickup_time // 100) % 24"
+    frame.with_columns(pl.col("pickup", "day").str.to_datetime()).write_parquet("taxis.parquet")
+    of_parquet, _, same, _ = surveyed("taxis.parquet")
+    assert formula(of_parquet) == formula(config) and content(same) == content(file)
+
+
+@pytest.mark.parametrize(
+    ("form", "texts"),
+    [
+        ("%H:%M", ["7:05", "20:21"]),
+        ("%I:%M %p", ["07:05 AM", "8:21 pm"]),
+        ("%Y-%m-%dT%H:%M:%S%:z", ["2019-03-23T07:05:09+02:00", "2019-03-23T20:21:09-05:00"]),
+        ("%d.%m.%y %H:%M", ["23.3.19 07:05", "24.3.19 20:21"]),
+    ],
+)
+def test_times_of_day_are_read_as_they_are_written(form, texts):
+    layout = {"columns": {"age": {"type": "clock", "format": form}, "wage": "number"}}
+    plain = {"columns": {"age": "clock", "wage": "number"}}
+    text = "".join(f"{each},1\n" for each in texts)
+    assert shards_of(f"age,wage\n{text}", layout) == shards_of("age,wage\n705,1\n2021,1\n", plain)
+    assert f"column `age`: expected a time of day ({form}), found `25:99`" in refusal(
+        shards_of, f"age,wage\n{text}25:99,1\n", layout
+    )
+
+
+def as_bytes(frame: pl.DataFrame, *columns: str) -> pa.Table:
+    """A table whose texts do not say that they are texts."""
+    table = frame.to_arrow()
+    for name in columns:
+        place = table.column_names.index(name)
+        table = table.set_column(
+            place, name, table[name].cast(pa.large_string()).cast(pa.large_binary()).cast(pa.binary())
+        )
+    return table
+
+
+def test_parquet_text_that_is_not_called_text_is_read():
+    frame = people().with_columns(pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("sex")).alias("sex"))
+    frame.write_parquet("named.parquet")
+    parquet.write_table(as_bytes(frame, "sex"), "bytes.parquet", row_group_size=150)
+    _, layout, file, _ = surveyed("bytes.parquet")
+    assert layout.columns["sex"].type == "string"
+    assert content(file) == content(surveyed("named.parquet")[2])
+
+
+def test_bytes_that_are_no_text_are_said_and_named():
+    table = as_bytes(people(), "sex").append_column("shape", pa.array([b"\xff\xfe"] * ROWS))
+    table = table.append_column("tags", pa.array([["a"]] * ROWS))
+    parquet.write_table(table, "shapes.parquet")
+    _, layout, _, said = surveyed("shapes.parquet")
+    assert "shape" not in layout.columns
+    assert "shape: not read, as a layout has no type for binary" in said and "tags: not read" in said
+    whole = Layout.model_validate({"columns": {"shape": "string", "age": "integer"}})
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["shape", "age"]})
+    assert "row 1: column `shape`: bytes that are not UTF-8" in refusal(
+        ingest, Path("shapes.parquet"), "rows", {"x": whole}, settings, Path("out")
+    )
+
+
+@pytest.mark.parametrize(
+    ("beside", "name"),
+    [
+        (["readme.txt", "__MACOSX/._people.csv", "pictures/a.png"], "people.csv"),
+        (["README.md", "LICENSE"], "data/people.tsv"),
+        (["readme.txt", "people.names.txt"], "people.txt"),
+        (["codebook.pdf", ".DS_Store"], "people.data"),
+    ],
+)
+def test_the_data_file_of_an_archive_is_found_beside_others(beside, name):
+    text = people().write_csv(separator="\t" if name.endswith("tsv") else ",")
+    with zipfile.ZipFile("people.zip", "w") as archive:
+        for other in beside:
+            archive.writestr(other, "nothing")
+        archive.writestr(name, text)
+    config, _, file, said = surveyed("people.zip")
+    assert (formula(config), file.manifest.read) == ("wage ~ age + sex", ROWS)
+    assert f"files of the archive that are not read: {beside[0]}" in said
+
+
+def test_an_archive_of_two_tables_is_refused_with_the_command():
+    with zipfile.ZipFile("both.zip", "w") as archive:
+        archive.writestr("train.csv", "a,b\n1,2\n")
+        archive.writestr("test.csv", "a,b\n1,2\n")
+    refused = refusal(init, "both.zip", Path("config"), print)
+    assert "holds 2 files (train.csv, test.csv); unpack it" in refused
+    assert "unzip both.zip train.csv" in refused
+
+
+def test_blanks_between_columns_are_refused_with_the_command():
+    Path("cars.data").write_text('18.0   8   307.0  "chevrolet"\n15.0   8   350.0  "buick"\n')
+    refused = refusal(init, "cars.data", Path("config"), print)
+    assert "awk '{$1 = $1} 1' OFS=, < cars.data > cars-converted.csv" in refused
+
+
+def test_no_shipped_layout_is_read_anew_for_the_new_keys():
+    """The settings that identify shards are those of before the keys came."""
+    layout = Layout.model_validate(PLAIN)
+    assert not {"header", "comment"} & layout.shard_settings().keys()
+    assert {"header", "comment"} <= Layout.model_validate(
+        PLAIN | {"header": False, "comment": "#"}
+    ).shard_settings().keys()
+
+
+def test_a_layout_is_chosen_by_the_header_that_it_gives_the_file():
+    Path("x.csv").write_text("31,5.5\n")
+    layouts = {
+        "named": Layout.model_validate(PLAIN),
+        "bare": Layout.model_validate(PLAIN | {"header": ["age", "wage"]}),
+    }
+    settings = SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": ["age", "wage"]})
+    assert recognised(Path("x.csv"), layouts, settings).name == "bare"
+
+
+def settings_of(*columns: str, **keys) -> SelectionConfig:
+    return SelectionConfig.model_validate({"split": {"train": "TRUE"}, "columns": list(columns), **keys})
+
+
+def write_workbook(path: str, *sheets: tuple[str, list[list]], formats: dict[str, str] | None = None) -> None:
+    """A workbook of some sheets with their rows; `formats` are those of cells of the first one."""
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for name, rows in sheets:
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row)
+    for cell, form in (formats or {}).items():
+        book.worksheets[0][cell].number_format = form
+    book.save(path)
+
+
+def table(frame: pl.DataFrame) -> list[list]:
+    return [frame.columns, *map(list, frame.rows())]
+
+
+FOREIGN = ["people.xlsx", "people.jsonl", "people.jsonl.gz", "people.dta", "people.sav", "people.zsav"]
+
+
+def write_foreign(frame: pl.DataFrame, name: str) -> None:
+    if name.endswith("xlsx"):
+        write_workbook(name, ("People", table(frame)))
+    elif "jsonl" in name:
+        text = frame.write_ndjson().encode()
+        Path(name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+    elif name.endswith("dta"):
+        pyreadstat.write_dta(frame.to_pandas(), name)
+    else:
+        pyreadstat.write_sav(frame.to_pandas(), name, compress=name.endswith("zsav"))
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_table_has_the_same_config_and_shards_whatever_wrote_it(name):
+    frame = people().with_columns(when=pl.Series([date(2020, 1, 1) + timedelta(row % 100) for row in range(ROWS)]))
+    frame = frame.with_columns(pl.when(pl.col("age") > 60).then(None).otherwise(pl.col("age")).alias("age"))
+    frame = frame.with_columns(sex=pl.col("sex").replace("male", 'mäle, "x"'))
+    frame.write_csv("people.csv")
+    write_foreign(frame, name)
+    expected, _, rows, _ = surveyed("people.csv")
+    config, _, file, said = surveyed(name)
+    assert formula(config) == formula(expected), said
+    assert content(file) == content(rows) and file.manifest.dropped == rows.manifest.dropped
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_value_of_the_wrong_type_is_named_by_its_row(name):
+    write_foreign(pl.DataFrame({"age": ["31", "x", "33"], "wage": [1.0, 2.0, 3.0]}), name)
+    layout = {"x": Layout.model_validate(PLAIN)}
+    place = {"xlsx": "line 3", "dta": "row 2", "sav": "row 2", "zsav": "row 2"}.get(name.split(".")[-1], "line 2")
+    expected = f"{name}, {place}: column `age`: expected a whole number, found `x`"
+    assert expected in refusal(ingest, Path(name), "rows", layout, settings_of("age", "wage"), Path("out"))
+    log: list[str] = []
+    kept = settings_of("age", "wage", bad_rows="drop")
+    ingest(Path(name), "rows", layout, kept, Path("out"), log=log.append)
+    manifest = IngestedFile.load(Path("out/manifest.json")).manifest
+    assert (manifest.read, manifest.dropped["unreadable: value of age"]) == (3, 1)
+    assert any(expected in line for line in log)
+
+
+def test_conditions_and_random_numbers_are_those_of_the_same_csv():
+    frame = people()
+    frame.write_csv("people.csv")
+    layout = {"x": Layout.model_validate(PLAIN)}
+    settings = settings_of("age", "wage", split={"train": "random < 0.5", "evaluate": "TRUE"})
+    of_kind = {}
+    for name in ("people.csv", *FOREIGN):
+        if name != "people.csv":
+            write_foreign(frame, name)
+        ingest(Path(name), "rows", layout, settings, Path("out"))
+        of_kind[name] = content(IngestedFile.load(Path("out/manifest.json")))
+    assert all(shards == of_kind["people.csv"] for shards in of_kind.values())
+
+
+def test_cells_are_read_as_excel_shows_them():
+    rows = [
+        ["code", "day", "when", "size", "yes", "note"],
+        ["007", datetime(2020, 1, 2), datetime(2020, 1, 2, 20, 21, 9), 1.5, True, "a\nb"],
+        [None, None, None, None, None, None],
+        ["010", datetime(2020, 3, 4), datetime(2020, 3, 4), None, False, "#N/A"],
+    ]
+    formats = {"B2": "dd/mm/yyyy", "B4": "dd/mm/yyyy", "C2": "yyyy-mm-dd hh:mm", "C4": "yyyy-mm-dd hh:mm"}
+    write_workbook("cells.xlsx", ("Cells", rows), formats=formats)
+    with opened(Path("cells.xlsx")) as stream:
+        assert stream.read().decode().splitlines() == [
+            "code,day,when,size,yes,note",
+            "007,2020-01-02,2020-01-02 20:21:09,1.5,TRUE,a b",
+            "",
+            "010,2020-03-04,2020-03-04 00:00:00,,FALSE,#N/A",
+        ]
+
+
+def test_the_sheet_is_chosen_or_named():
+    rows = table(people())
+    write_workbook("one.xlsx", ("Empty", []), ("People", rows))
+    assert surveyed("one.xlsx")[1].sheet == "People"
+    write_workbook("two.xlsx", ("People", rows), ("Other", [["a", "b"], [1, 2]]))
+    _, layout, _, said = surveyed("two.xlsx")
+    assert layout.sheet == "People" and "sheet People; others with values: Other" in said
+    layout = Layout.model_validate(PLAIN)
+    expected = "two.xlsx: has the sheets People, Other; name one in the layout, as in `sheet: People`"
+    assert expected in refusal(ingest, Path("two.xlsx"), "rows", {"x": layout}, settings_of("age", "wage"), Path("out"))
+    misspelt = layout.model_copy(update={"sheet": "Peple"})
+    assert "has no sheet `Peple`; did you mean `People`?" in refusal(
+        ingest, Path("two.xlsx"), "rows", {"x": misspelt}, settings_of("age", "wage"), Path("out")
+    )
+
+
+def test_error_cells_are_named_or_missing_as_the_layout_says():
+    frame = people()
+    rows = table(frame)
+    rows[5][0] = "#DIV/0!"
+    write_workbook("errors.xlsx", ("People", rows))
+    refused = refusal(
+        ingest, Path("errors.xlsx"), "x", {"x": Layout.model_validate(PLAIN)}, settings_of("age", "wage"), Path("out")
+    )
+    assert "errors.xlsx, line 6: column `age`: expected a whole number, found `#DIV/0!`" in refused
+    _, layout, file, _ = surveyed("errors.xlsx")
+    assert "#DIV/0!" in layout.missing and lacking(file) == 1
+
+
+def lacking(file: IngestedFile) -> int:
+    """How many rows lack a value."""
+    return file.manifest.read - sum(merge([file]).rows.values())
+
+
+def formula_without_value(sheet) -> None:
+    sheet["C3"] = "=A3*2"
+
+
+def merged_cells(sheet) -> None:
+    sheet.merge_cells("B2:B4")
+
+
+def title(sheet) -> None:
+    sheet.insert_rows(1, 2)
+    sheet["A1"] = "People of 2020"
+
+
+CELLS = {
+    formula_without_value: "the formula in C3 of the sheet `People` has no stored value, like 1 in all; open the file in Excel",
+    merged_cells: "merged cells (B2:B4) in the sheet `People`: their value would belong to the first row alone; unmerge them",
+    title: "the first row of the sheet `People` with a value, `People of 2020`, names fewer columns than row 3 has values",
+}
+
+
+@pytest.mark.parametrize("change", CELLS)
+def test_cells_whose_value_is_elsewhere_are_refused(change):
+    write_workbook("odd.xlsx", ("People", table(people())))
+    book = openpyxl.load_workbook("odd.xlsx")
+    change(book["People"])
+    book.save("odd.xlsx")
+    assert CELLS[change] in refusal(init, "odd.xlsx", Path("config"), print)
+
+
+def test_a_sheet_is_searched_for_such_cells_wherever_its_pieces_end(monkeypatch):
+    write_workbook("odd.xlsx", ("People", table(people())))
+    book = openpyxl.load_workbook("odd.xlsx")
+    for row in range(2, 300, 7):
+        book["People"][f"D{row}"] = f"=A{row}"
+    book.save("odd.xlsx")
+    for size in (997, 1000, 1009):
+        monkeypatch.setattr(workbooks, "PIECE", size)
+        assert "like 43 in all" in refusal(lambda: list(workbooks.rows(Path("odd.xlsx"), "")))
+    merged_cells(book["People"])
+    for row in range(2, 300, 7):
+        book["People"][f"D{row}"] = 1
+    book["People"].merge_cells("A300:A301")
+    book.save("odd.xlsx")
+    for size in range(60, 90):
+        monkeypatch.setattr(workbooks, "PIECE", size)
+        assert "merged cells (A300:A301, B2:B4)" in refusal(lambda: list(workbooks.rows(Path("odd.xlsx"), "")))
+
+
+def test_a_workbook_is_converted_once_for_several_readers_and_anew_if_it_changes():
+    write_workbook("people.xlsx", ("People", table(people())))
+    with opened(Path("people.xlsx")) as first, opened(Path("people.xlsx")) as second:
+        assert first.readline() == second.readline() == b"age,sex,wage\n"
+        assert second.read() == first.read()
+    write_workbook("people.xlsx", ("People", [["other", "b"], [1, 2]]))
+    with opened(Path("people.xlsx")) as stream:
+        assert stream.read() == b"other,b\n1,2\n"
+
+
+def test_what_stops_a_conversion_stops_each_reader():
+    spool = Spool(iter(pieces_then_error()))
+    assert spool.read(0, 100) == b"a\n"
+    for _ in range(2):
+        with pytest.raises(UserError, match="stopped"):
+            spool.read(2, 100)
+
+
+def pieces_then_error():
+    yield b"a\n"
+    raise UserError("stopped")
+
+
+def test_labels_make_factors_and_reach_the_pages():
+    """Codes stay the values: formulas and tables have them, and pages their labels."""
+    frame = people().with_columns(
+        sex=pl.col("sex").replace_strict({"male": 1, "female": 2}),
+        answer=pl.Series(np.arange(ROWS) % 5 + 1),
+        age=pl.when(pl.int_range(ROWS) % 40 == 0).then(97).otherwise(pl.col("age")),
+    )
+    labels = {"sex": {1: "male", 2: "fe\nmale: x"}, "answer": dict(enumerate("abcde", start=1)), "age": {97: "refused"}}
+    names = {"wage": "Hourly  wage: in\nthousands", "sex": "sex", "age": ""}
+    pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names, variable_value_labels=labels)
+    config, layout, _, said = surveyed("people.dta")
+    assert formula(config) == "wage ~ age + C(sex) + C(answer)"
+    assert words_of_columns([layout], config.data)["sex"]["labels"] == {"1": "male", "2": "fe male: x"}
+    assert {name: column.label for name, column in layout.columns.items() if column.label} == {
+        "wage": "Hourly wage: in thousands"
+    }
+    assert words_of_columns([layout], config.data)["wage"]["label"] == "Hourly wage: in thousands"
+    assert (
+        "age: a number of which some values have labels: 97 is refused; if they mean no value, add them to missing"
+        in said
+    )
+    by_label = surveyed_with(Request(response="sex"), "people.dta")
+    assert by_label.data.derive == {"sex_fe_male_x": "sex = 2"}
+
+
+def test_variable_labels_tell_the_response():
+    """Half of the wages may be missing, and the sex in the last column explains."""
+    draws = np.random.default_rng(8)
+    frame = pl.DataFrame(
+        {
+            "v1": np.where(np.arange(ROWS) % 5 < 2, np.nan, draws.normal(20, 3, ROWS)),
+            "v2": draws.normal(12, 3, ROWS),
+            "v3": draws.integers(1, 3, ROWS),
+        }
+    )
+    names = {"v1": "Hourly wage (dollars)", "v2": "Years of schooling", "v3": "Sex of respondent"}
+    pyreadstat.write_dta(frame.to_pandas(), "people.dta", column_labels=names)
+    config, _, _, said = surveyed("people.dta")
+    assert formula(config) == "v1 ~ v2 + v3" and "Response: v1, labelled as a response often is" in said
+
+
+def surveyed_with(request: Request, source: str) -> Config:
+    path = init(source, Path("other"), print, request)
+    return load(yaml.safe_load(path.read_text()), str(path))
+
+
+def test_missing_values_of_stata_and_spss_are_missing():
+    frame = people().to_pandas()
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[:9, "age"] = 99.0
+    frame.loc[10:14, "age"] = np.nan
+    pyreadstat.write_sav(frame, "people.sav", missing_ranges={"age": [{"lo": 90, "hi": 99}]})
+    assert lacking(surveyed("people.sav")[2]) == 15
+    frame["age"] = frame["age"].astype(object)
+    frame.loc[:9, "age"] = "a"
+    pyreadstat.write_dta(frame, "people.dta", missing_user_values={"age": ["a"]})
+    assert lacking(surveyed("people.dta")[2]) == 15
+
+
+def test_stata_files_longer_than_a_piece_are_read_whole(monkeypatch):
+    monkeypatch.setattr(foreign, "CHUNK_VALUES", 300)
+    write_foreign(people(), "people.dta")
+    with opened(Path("people.dta")) as stream:
+        assert pl.read_csv(stream.read()).equals(people())
+
+
+def test_json_objects_may_be_nested_and_lack_keys():
+    Path("x.jsonl").write_text(
+        '\ufeff{"a": {"b": 1, "c": "x"}, "d": [1, 2]}\n\n{"d": null, "e": true, "a": {"b": 1e3}}\r\n{}\n'
+    )
+    with opened(Path("x.jsonl")) as stream:
+        assert stream.read().decode().splitlines() == ["a.b,a.c,d,e", '1,x,"[1, 2]",', "", "1000.0,,,true", ",,,"]
+
+
+JSON = {
+    '{\n  "a": 1\n}\n': "`jq -c .` writes each object on one line",
+    '{"a": ' * 2000: "x.jsonl, line 1: is no JSON",
+    '[{"a": 1}]': "is a JSON list, and can be read with one object a line:\n  jq -c '.[]' x.jsonl",
+    '{"a": 1}\n' * 10_000
+    + '{"b": 1}\n': 'has the key `b`, and none of the first 10,000 lines has; add `"b": null` to the first',
+}
+
+
+@pytest.mark.parametrize("text", JSON, ids=list(map(str, range(len(JSON)))))
+def test_what_is_no_table_of_objects_is_refused_with_what_to_do(text):
+    Path("x.jsonl").write_text(text)
+    assert JSON[text] in refusal(init, "x.jsonl", Path("config"), print)
+
+
+DAMAGED_JSON = {
+    "[1]": "is no JSON object; each line must hold one object",
+    '{"a": 1, "b"': "is no JSON (Expecting ':' delimiter: column 13 (char 12)); each line must hold one object",
+    '{"a": 1}{"b": 2}': "is no JSON (Extra data",
+}
+
+
+@pytest.mark.parametrize("line", DAMAGED_JSON)
+@pytest.mark.parametrize("place", [2, 10_002], ids=str)
+def test_a_damaged_line_of_json_is_refused_or_counted_as_that_of_a_csv(line, place):
+    """The line is one of those that name the columns, or one behind these."""
+    lines = ['{"a": 1, "b": "x, y\\n\\u0000"}'] * 10_003
+    lines[place - 1] = line
+    Path("x.jsonl").write_text("\n".join(lines) + "\n")
+    expected = f"x.jsonl, line {place}: {DAMAGED_JSON[line]}"
+    layout = {"x": Layout.model_validate({"columns": {"a": "integer", "b": "string"}})}
+    problem = refusal(ingest, Path("x.jsonl"), "x", layout, settings_of("a", "b"), Path("out"))
+    assert expected in problem and "correct or remove the line" in problem and "data.bad_rows to `drop`" in problem
+    log: list[str] = []
+    ingest(Path("x.jsonl"), "x", layout, settings_of("a", "b", bad_rows="drop"), Path("out"), log=log.append)
+    manifest = IngestedFile.load(Path("out/manifest.json")).manifest
+    assert (manifest.read, manifest.dropped["unreadable: damaged line"]) == (10_003, 1)
+    assert any(f"dropped {expected}" in said for said in log)
+
+
+def test_init_counts_damaged_lines_of_json():
+    people().write_ndjson("people.jsonl")
+    with Path("people.jsonl").open("a") as file:
+        file.write('{"age": 31, "se')
+    config, _, file, said = surveyed("people.jsonl")
+    assert config.data.bad_rows == "drop" and "lines that cannot be read: 1" in said
+    assert file.manifest.read == ROWS + 1
+
+
+OTHERS = {
+    "old.xls": (
+        b"\xd0\xcf\x11\xe0\xa1\xb1",
+        "an Excel file of the old kind (.xls), or one with a password; save it as .xlsx",
+    ),
+    "page.csv": (b"<!doctype html><html>", "a web page and no data; fetch the file that the page links to"),
+    "x.db": (b"SQLite format 3\0", "an SQLite database"),
+    "x.sas7bdat": (bytes(12) + b"\xc2\xea\x81\x60", "a SAS file; write it as CSV (PROC EXPORT)"),
+    "x.rds": (gzip.compress(b"RDX3\nX\n"), "an R file; in R: write.csv("),
+    "x.dta.gz": (gzip.compress(b"<stata_dta><header>"), "holds a file that is read unpacked only"),
+    "cut.sav": (b"$FL2@(#) SPSS", "cut.sav: cannot be read as a SPSS file"),
+    "cut.dta": (b"<stata_dta><header>", "cut.dta: cannot be read as a Stata file"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_are_refused_with_the_next_step(name):
+    raw, expected = OTHERS[name]
+    Path(name).write_bytes(raw)
+    assert expected in refusal(init, name, Path("config"), print)
+
+
+def test_a_damaged_workbook_is_refused():
+    write_workbook("people.xlsx", ("People", table(people())))
+    with zipfile.ZipFile("people.xlsx") as archive, zipfile.ZipFile("cut.xlsx", "w") as cut:
+        for name in archive.namelist():
+            text = archive.read(name)
+            cut.writestr(name, text[: len(text) // 2] if name.startswith("xl/worksheets") else text)
+    assert "cut.xlsx: is damaged" in refusal(init, "cut.xlsx", Path("config"), print)
+    with zipfile.ZipFile("bare.xlsx", "w") as bare:
+        bare.writestr("xl/workbook.xml", "<workbook")
+    assert "bare.xlsx: is damaged" in refusal(init, "bare.xlsx", Path("config"), print)
+
+
+def test_the_first_format_that_fits_a_date_or_time_is_taken():
+    forms = ["%m/%d/%Y", "%Y-%m-%d"]
+    layout = {"columns": {"age": {"type": "date", "format": forms}, "wage": "number"}}
+    mixed = shards_of("age,wage\n2/1/2019,1\n2019-03-04,2\n", layout)
+    assert mixed == shards_of("age,wage\n2019-02-01,1\n2019-03-04,2\n", {"columns": {"age": "date", "wage": "number"}})
+    assert "expected a date (%m/%d/%Y or %Y-%m-%d), found `4.3.19`" in refusal(
+        shards_of, "age,wage\n4.3.19,1\n", layout
+    )
+    layout = {"columns": {"age": {"type": "clock", "format": ["%H:%M", "%I:%M %p"]}, "wage": "number"}}
+    clocks = shards_of("age,wage\n20:21,1\n08:21 PM,2\n", layout)
+    assert clocks == shards_of("age,wage\n2021,1\n2021,2\n", {"columns": {"age": "clock", "wage": "number"}})
+
+
+@pytest.mark.parametrize("version", [8, 10, 12, 13, 14, 15])
+def test_stata_files_of_all_versions_are_read(version):
+    pyreadstat.write_dta(people().to_pandas(), "people.dta", version=version)
+    with opened(Path("people.dta")) as stream:
+        assert pl.read_csv(stream.read()).equals(people())
+
+
+def test_columns_of_a_sheet_with_the_same_name_are_refused():
+    write_workbook("twice.xlsx", ("People", [["age", "age", "wage"], [1, 2, 3]]))
+    assert "twice.xlsx: the header names `age` twice; rename one" in refusal(init, "twice.xlsx", Path("config"), print)
+
+
+def test_a_row_with_more_cells_than_names_is_named():
+    rows = table(people())
+    rows[9] = [*rows[9], None, "remark"]
+    write_workbook("wide.xlsx", ("People", rows))
+    layout = {"x": Layout.model_validate(PLAIN)}
+    refused = refusal(ingest, Path("wide.xlsx"), "rows", layout, settings_of("age", "wage"), Path("out"))
+    assert "wide.xlsx, line 10: 5 fields where the header has 3" in refused
+
+
+def test_a_sheet_without_names_is_read():
+    rows = table(people())[1:]
+    write_workbook("bare.xlsx", ("People", rows))
+    config, layout, file, _ = surveyed("bare.xlsx")
+    assert (formula(config), layout.header, file.manifest.read) == ("V3 ~ V1 + V2", False, ROWS)

@@ -1,0 +1,113 @@
+"""The command `tfglm`, installed from a wheel as for a user without a checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from browser import broken_links
+from runs import REPOSITORY, contents
+
+PACKED = (
+    "LICENSE",
+    "README.md",
+    "Snakefile",
+    "config",
+    "profiles",
+    "pyproject.toml",
+    "scripts",
+    "setup.py",
+    "workflow",
+)
+"""What a wheel is made of."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """A wheel of the files as they are here."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (folder / "source").mkdir()
+    for name in PACKED:
+        source, copy = REPOSITORY / name, folder / "source" / name
+        if source.is_dir():
+            shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy)
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, "--wheel-dir", folder, folder / "source"], cwd=folder, check=True)
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+@pytest.fixture(scope="module")
+def tfglm(wheel, tmp_path_factory) -> Path:
+    """The command in a new environment, which borrows the other packages of this one."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    pip = [sys.executable, "-m", "pip", "--quiet", "--python", folder / "bin" / "python"]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", wheel], check=True)
+    return folder / "bin" / "tfglm"
+
+
+def test_the_wheel_has_the_files_of_the_checkout(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        inside = {name: packed.read(name) for name in packed.namelist()}
+    places = {f"scripts/{package}": package for package in ("tfglm", "snakemake_logger_plugin_tfglm")}
+    places |= {name: f"tfglm/checkout/{name}" for name in ("Snakefile", "workflow", "profiles", "scripts")}
+    for source, place in places.items():
+        top = REPOSITORY / source
+        files = [top] if top.is_file() else [*top.glob("*.py")] if source == "scripts" else [*top.rglob("*")]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts:
+                assert inside[(Path(place) / file.relative_to(top)).as_posix()] == file.read_bytes(), file
+    assert not any(name.split("/")[0] in ("tests", "docs", "scripts", "workflow") for name in inside)
+
+
+def call(tfglm: Path, folder: Path, *words: str) -> str:
+    """What `tfglm` prints, without the environment of this checkout."""
+    environment = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"]}
+    line = [tfglm, *words]
+    done = subprocess.run(
+        line, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_a_file_becomes_tables_and_pages_without_a_checkout(tfglm, tmp_path):
+    folder = tmp_path / "my folder"
+    folder.mkdir()
+    random = np.random.default_rng(5)
+    sales = pd.DataFrame({"shop": random.choice(["a", "b"], 400), "price": random.normal(9, 2, 400).round(2)})
+    sales["sold"] = np.where(random.random(400) < 1 / (1 + np.exp(sales["price"] - 9)), "yes", "no")
+    sales.to_csv(folder / "sales: all.csv", index=False)
+    # Files that Python would take for packages, if it looked here.
+    for name in ("snakemake.py", "tfglm.py", "numpy.py"):
+        (folder / name).write_text("raise SystemExit(3)\n")
+    printed = call(tfglm, folder, "init", "sales: all.csv", "--response", "sold")
+    assert "Next: tfglm run config/sales__all.yaml" in printed
+    printed = call(tfglm, folder, "run", "--cores", "2")
+    assert "The page to open: results/sales__all/index.html" in printed
+    results = folder / "results" / "sales__all"
+    assert "tfglm run config/sales__all.yaml</pre>" in (results / "index.html").read_text()
+    assert list(broken_links(sorted(results.rglob("*.html")))) == []
+    table = pd.read_csv(results / "models" / "sold_yes" / "coefficients.csv")
+    assert set(table["term"]) == {"Intercept", "shop", "price"}
+    for log in (folder / "logs").rglob("*.log"):
+        assert str(REPOSITORY) not in log.read_text().replace(sysconfig.get_path("purelib"), ""), log
+    before = contents(results)
+    call(tfglm, folder, "report")
+    assert contents(results).keys() - before.keys() == {"report.html"}
+    assert {name: digest for name, digest in contents(results).items() if name != "report.html"} == before
+    call(tfglm, folder, "clean")
+    left = {"config", "sales: all.csv", "snakemake.py", "tfglm.py", "numpy.py"}
+    assert {path.name for path in folder.iterdir()} == left
