@@ -85,6 +85,45 @@ def test_terms_are_tested_by_the_penalised_likelihood_with_the_prior_of_the_whol
         assert row["p_value"] == pytest.approx(scipy.stats.chi2.sf(row["chi_squared"], df), rel=1e-8)
 
 
+def without_last(columns: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The least minus penalised log-likelihood of a logistic regression, and the same with the last coefficient at zero.
+
+    The steps are Newton's without the curvature of the prior, in orthonormal columns.
+    """
+    basis, found = np.linalg.qr(columns)[0], []
+    for kept in (columns.shape[1], columns.shape[1] - 1):
+        b = np.zeros(columns.shape[1])
+        for _ in range(500):
+            mean = 1 / (1 + np.exp(-basis @ b))
+            information = basis.T @ (mean * (1 - mean) * basis.T).T
+            leverage = np.einsum("ij,jk,ik->i", basis, np.linalg.inv(information), basis) * mean * (1 - mean)
+            slope = basis.T @ (mean - y - leverage * (0.5 - mean))
+            b[:kept] -= np.linalg.solve(information[:kept, :kept], slope[:kept])
+        found.append(penalised(b, basis, y))
+    return found[0], found[1]
+
+
+def test_powers_of_years_are_tested_though_each_nearly_determines_the_next(tmp_path):
+    random = np.random.default_rng(4)
+    year = random.integers(1987, 2009, 300)
+    t = (year - 1997.5) / 10
+    frame = pd.DataFrame({"yr": year, "x": random.normal(size=300).round(3)})
+    frame["late"] = (random.random(300) < 1 / (1 + np.exp(0.5 - t + t**2 - 2 * t**3 - 0.3 * frame["x"]))).astype(int)
+    design, fitted = fit_frame(frame, "late ~ yr + I(yr^2) + I(yr^3) + x", "binomial", tmp_path, firth=True)
+    tests = joint.joint_tests(estimates_of(design, fitted), fitted.summary["likelihood_ratio_tests"]).set_index("term")
+    # Of centred and scaled years, 1, yr^2 and yr^3 span u^2 + 2 c u and u^3 - 3 c^2 u with c the mean.
+    u, c, y = (year - 1998) / 6, 1998 / 6, frame["late"].to_numpy(float)
+    spans = {
+        "yr": [u**2 / (2 * c) + u, u**3 - 3 * c * c * u, u],
+        "I(yr^2)": [u, u**3 + 3 * c * u**2, u**2],
+        "I(yr^3)": [u, u**2, u**3],
+    }
+    for term, columns in spans.items():
+        full, less = without_last(np.stack([np.ones(300), frame["x"], *columns], axis=1), y)
+        assert (tests.loc[term, "df"], tests.loc[term, "note"]) == (1, "penalised likelihood ratio (Firth)")
+        assert tests.loc[term, "chi_squared"] == pytest.approx(2 * (less - full), abs=1e-6), term
+
+
 @pytest.mark.parametrize(
     ("formula", "term", "matrix"),
     [

@@ -201,8 +201,14 @@ def years() -> pd.DataFrame:
     return frame
 
 
-def exact_regression(columns: list[list[int]], y: list[Fraction]) -> tuple[list[float], list[float], float]:
-    """Estimates, standard errors and the residual sum of squares of a linear regression on whole numbers, in fractions."""
+def exact_regression(
+    columns: list[list[int]], y: list[Fraction], ridge: Fraction = Fraction(0)
+) -> tuple[list[float], list[float], float]:
+    """Estimates, standard errors and the residual sum of squares of a linear regression on whole numbers, in fractions.
+
+    With a penalty, `ridge` / 2 times the squares of the coefficients of standardised columns, the errors have no meaning. The
+    first column is constant.
+    """
     size, rows = len(columns), len(y)
     matrix = [
         [sum((Fraction(a * b) for a, b in zip(columns[i], columns[j], strict=True)), Fraction(0)) for j in range(size)]
@@ -210,6 +216,8 @@ def exact_regression(columns: list[list[int]], y: list[Fraction]) -> tuple[list[
         + [Fraction(int(i == j)) for j in range(size)]
         for i in range(size)
     ]
+    for i in range(1, size):
+        matrix[i][i] += ridge * (matrix[i][i] - Fraction(sum(columns[i])) ** 2 / rows)
     for i in range(size):
         matrix[i] = [value / matrix[i][i] for value in matrix[i]]
         for j in range(size):
@@ -238,6 +246,34 @@ def test_powers_of_years_are_estimated_as_exactly_as_their_numbers_allow(tmp_pat
     test = hypotheses(estimates_of(design, fitted), {"all": rows}).iloc[0]
     centred = smf.ols("y ~ t + I(t**2) + I(t**3)", frame).fit()
     assert test["df"] == 3 and test["F"] == pytest.approx(centred.fvalue, rel=1e-6)
+
+
+@pytest.mark.parametrize("l2", [1e-6, 1e-10, 1e-13])
+def test_powers_of_years_need_no_aliasing_under_a_penalty(l2, tmp_path):
+    frame = years()[:400]
+    design, fitted = fit_frame(frame, "y ~ yr + I(yr^2) + I(yr^3)", "gaussian", tmp_path, l2=l2)
+    columns = [[int(year) ** power for year in frame["yr"]] for power in range(4)]
+    estimates, *_ = exact_regression(columns, [Fraction(str(y)) for y in frame["y"]], Fraction(l2))
+    assert fitted.summary["converged"]
+    assert table_of(design, fitted)["estimate"].to_numpy() == pytest.approx(estimates, rel=1e-9)
+
+
+@pytest.mark.parametrize("times", [10**3, 3 * 10**4, 10**5, 10**6])
+def test_a_column_that_others_nearly_determine_is_estimated_down_to_the_stated_limit(times, tmp_path):
+    random = np.random.default_rng(5)
+    a, b, left = (random.integers(-span, span + 1, 200) for span in (20, 20, 3))
+    frame = pd.DataFrame(
+        {"a": a, "b": b, "c": times * (a + b) + left, "y": np.round(a - b + random.normal(size=200), 3)}
+    )
+    design, fitted = fit_frame(frame, "y ~ a + b + c", "gaussian", tmp_path)
+    table, apart = table_of(design, fitted), float(np.var(left) / np.var(frame["c"]))
+    assert (table["status"].iloc[-1] == "aliased") == (apart < 1e-12)
+    if apart > 1e-12:
+        columns = [[1] * 200, *([int(value) for value in frame[name]] for name in "abc")]
+        estimates, errors, _ = exact_regression(columns, [Fraction(str(y)) for y in frame["y"]])
+        assert (np.abs(table["estimate"] - estimates) <= 1e-8 * np.array(errors)).all()
+        # The information matrix has squares, of which only so many digits are left.
+        assert table["std_error"].to_numpy() == pytest.approx(errors, rel=1e-9 + 2.0**-51 / apart)
 
 
 @pytest.mark.slow
@@ -332,3 +368,37 @@ def test_coefficients_held_at_zero_do_not_depend_on_units():
         of_units, other = hold(null * unit, np.array([3, 2, 1, 0]))
         assert list(of_units) == list(held) == [3, 1]
         assert other * unit[held][:, None] / unit == pytest.approx(basis, abs=1e-12)
+
+
+CUBIC = ("{0}", "I({0}^2)", "I({0}^3)")
+KINDS = {
+    "firth": ("late", "binomial", " + g", {"firth": True}),
+    "ridge": ("late", "binomial", " + g", {"l2": 0.01, "unpenalised": CUBIC}),
+    "lasso": ("late", "binomial", " + g", {"l1": 0.01, "unpenalised": CUBIC}),
+    "path": ("y", "gaussian", " + g", {"path": {"number": 4, "select": "aic"}, "unpenalised": CUBIC}),
+    "classes": ("kind", "multinomial", " + g", {"l2": 0.01, "unpenalised": CUBIC}),
+    "classes of a lasso": ("kind", "multinomial", " + g", {"l1": 0.01, "unpenalised": CUBIC}),
+    "random effects": ("late", "binomial", " + s(h, bs=re)", {}),
+    "smooth": ("late", "binomial", " + s(x)", {}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fit_estimates_powers_of_years(kind, tmp_path):
+    random, frame = np.random.default_rng(9), years()
+    frame = frame.assign(x=random.normal(size=len(frame)).round(3), h=random.choice(list("pqrstuvw"), len(frame)))
+    frame["kind"] = np.array(["low", "middle", "high"])[np.clip(np.round(frame["y"] / 3), -1, 1).astype(int) + 1]
+    frame["late"] = (frame["y"] + 0.5 * frame["h"].isin(list("pqr")) + np.sin(2 * frame["x"]) > 1).astype(int)
+    response, family, others, settings = KINDS[kind]
+    file, found = ingest_frame(frame, tmp_path), {}
+    for name in ("yr", "t"):
+        cubic = [each.format(name) for each in CUBIC]
+        keys = {key: cubic if key == "unpenalised" else value for key, value in settings.items()}
+        design, fitted, _ = fit_files([file], f"{response} ~ {' + '.join(cubic)}{others}", family, **keys)
+        table = table_of(design, fitted).reset_index()
+        alike = table[~table["term"].str.contains("Intercept") & ~table["term"].isin(cubic[:2])]
+        assert fitted.summary["converged"] and not (table["status"] == "aliased").any()
+        found[name] = np.concatenate([[fitted.summary["deviance"]], *alike[["estimate", "std_error"]].to_numpy().T])
+    assert len(found["t"]) >= 5
+    # A coefficient of about 0 is compared with its error, if it has one.
+    assert found["yr"] == pytest.approx(found["t"], rel=2e-6, abs=1e-7, nan_ok=True)

@@ -102,10 +102,8 @@ def build_design(
         design = from_mean(design, dictionary)
     if section == "models" and design.classes:
         design = by_class(design, settings.reference_class, where)
-    # A penalty on what is left of a number would be another one; Firth's tests leave out single terms.
-    if section == "models" and not (design.has_penalties or design.firth):
-        design = replace(design, numeric=builder.apart(design.numeric))
     if section == "models":
+        design = replace(design, numeric=builder.apart(design))
         check_information_size(design, where)
         check_scores_size(design, where)
         check_leverages(design, dictionary, files, where)
@@ -307,11 +305,16 @@ class _DesignBuilder:
         counted = counted_levels(column, self.files, self.dictionary.required)
         return counted["value"].to_numpy().astype(float), counted["rows"].to_numpy()
 
-    def apart(self, factors: tuple[Numeric, ...]) -> tuple[Numeric, ...]:
-        """Separate numbers that others of the same column nearly determine, such as powers of a year."""
+    def apart(self, design: Design) -> tuple[Numeric, ...]:
+        """The numeric factors of the design. Numbers that others of the same column nearly determine, such as powers of a year,
+        are separated from them. Penalised numbers stay as they are, because a penalty on the rest would be another one."""
+        factors, has_penalty = design.numeric, design.penalised_coefficients > 0
+        penalised = [part for part in design.parts if design.has_penalties and has_penalty[part.where].any()]
+        kept = {name for part in penalised for name, _ in part.multiplier}
         of_column: dict[str, list[Numeric]] = {}
         for factor in factors:
-            of_column.setdefault(factor.column, []).append(factor)
+            if factor.name not in kept:
+                of_column.setdefault(factor.column, []).append(factor)
         changed: dict[str, Numeric] = {}
         for name, several in of_column.items():
             if sum(factor.width for factor in several) < 2:

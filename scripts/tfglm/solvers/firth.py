@@ -85,16 +85,24 @@ class FirthObjective(PlainObjective):
         return {"firth": True}
 
 
-def solve(start: Solution, at_zero: np.ndarray | None = None) -> Solution:
-    """Minimise F from `start`. The coefficients marked in `at_zero` [p] stay at zero, but remain in I."""
+def solve(start: Solution, at_zero: np.ndarray | None = None, across: np.ndarray | None = None) -> Solution:
+    """Minimise F from `start`.
+
+    The coefficients b marked in `at_zero` [p] stay at zero, but remain in I. So do the combinations `across` [rows, p] times b.
+    """
     objective = start.objective
     assert isinstance(objective, FirthObjective)
     moving = objective.free if at_zero is None else objective.free & ~at_zero
-    point = objective.with_prior(np.where(moving, start.point.coefficients, 0.0))
+    begun = np.where(moving, start.point.coefficients, 0.0)
+    if across is not None:
+        along, unit = orthonormal(factor(start.point.information.restrict(moving)).solve, across)
+        begun = begun - along.T @ (unit @ begun)
+    point = objective.with_prior(begun)
     assert point, "the information matrix of the null model is not singular once what is aliased is held at zero"
 
     def metric(point: FirthPoint) -> Metric:
-        return Metric(factor(point.factored.blocks.restrict(moving)).solve, np.where(moving, point.slope, 0.0))
+        free = Metric(factor(point.factored.blocks.restrict(moving)).solve, np.where(moving, point.slope, 0.0))
+        return free if across is None else free.keeping(across)
 
     descent = JeffreysDescent(objective, point, metric, objective.run.max_iterations, objective.run.reporter)
     descent.run()
@@ -138,15 +146,7 @@ def least(full: Solution, direction: np.ndarray, start: np.ndarray, value: float
         return None
 
     def metric(point: FirthPoint) -> Metric:
-        inverse = point.factored.solve
-        along = inverse(direction)
-        along = along / np.sqrt(direction @ along)
-
-        def solve_with(vector: np.ndarray) -> np.ndarray:
-            return inverse(vector) - along * (along @ vector)
-
-        # Without the part across the plane: near the end its rounding errors would hide the rest.
-        return Metric(solve_with, point.slope - direction * (along @ point.slope) / (direction @ along))
+        return Metric(point.factored.solve, point.slope).keeping(direction[None])
 
     descent = JeffreysDescent(objective, point, metric, MOST_STEPS_IN_PLANE, Reporter())
     descent.run()
@@ -159,6 +159,25 @@ class Metric(NamedTuple):
 
     solve_with: Callable[[np.ndarray], np.ndarray]
     gradient: np.ndarray
+
+    def keeping(self, across: np.ndarray) -> "Metric":
+        """The metric of the steps that change no combination `across` [rows, p] of the coefficients."""
+        along, unit = orthonormal(self.solve_with, across)
+
+        def solve_with(vector: np.ndarray) -> np.ndarray:
+            return self.solve_with(vector) - along.T @ (along @ vector)
+
+        # Without the part across the plane: near the end its rounding errors would hide the rest.
+        return Metric(solve_with, self.gradient - unit.T @ (along @ self.gradient))
+
+
+def orthonormal(solve_with: Callable[[np.ndarray], np.ndarray], across: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Combinations U [rows, p] that span those `across` with U I^-1 U' = 1, after U I^-1."""
+    along = np.stack([solve_with(row) for row in across])
+    root = np.linalg.cholesky(across @ along.T)
+    return scipy.linalg.solve_triangular(root, along, lower=True), scipy.linalg.solve_triangular(
+        root, across, lower=True
+    )
 
 
 class JeffreysDescent(Descent):

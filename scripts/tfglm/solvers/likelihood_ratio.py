@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from tfglm.design.design import Design
-from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first
+from tfglm.design.parametrisation import NEGLIGIBLE, hold, holding_zero, most_frequent_first, to_data_scale
 from tfglm.design.terms import INTERCEPT, Term
 from tfglm.errors import UserError
 from tfglm.solvers import firth
@@ -142,13 +142,31 @@ def penalised_likelihood_ratios(full: Solution) -> list[dict[str, object]]:
         if not df:
             continue
         full.objective.run.reporter.tell(f"with {term.name} at zero, for its penalised likelihood ratio test:")
-        less = firth.solve(whole, at_zero)
+        less = firth.solve(whole, *_at_zero(whole, at_zero))
         if less.converged:
             difference = less.objective.value(less.point) - whole.objective.value(whole.point)
             tests.append({"term": term.name, "chi_squared": 2 * difference, "df": df, "note": FIRTH_NOTE})
         else:
             tests.append({"term": term.name, "problem": f"not converged after {less.iterations} iterations"})
     return tests
+
+
+def _at_zero(whole: Solution, of_term: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """What is zero if a term has no effect, as `firth.solve` takes it: coefficients of the fit [p], or combinations of them.
+
+    `of_term` [p] marks the coefficients of the term. The fit may have a number as the rest that earlier numbers of its column
+    leave. Then the coefficients of these numbers on the scale of the data are combinations of several coefficients of the fit.
+    """
+    objective = whole.objective
+    scale = to_data_scale(objective.design)
+    directions = (scale @ objective.null_vectors.T).T
+    sizes = (abs(scale) @ np.abs(objective.null_vectors).T).T
+    order = np.append(objective.held, np.flatnonzero(~np.isin(np.arange(objective.design.size), objective.held)))
+    rows = (holding_zero(*hold(directions, order, sizes)) @ scale)[np.flatnonzero(of_term & objective.free)].toarray()
+    rows[:, ~objective.free] = 0.0
+    if not rows[:, ~of_term].any():
+        return of_term, None
+    return np.zeros_like(of_term), np.linalg.qr(rows.T)[0].T
 
 
 def _redundant_in(full: Solution, of_term: np.ndarray) -> Solution:
