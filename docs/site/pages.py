@@ -21,6 +21,9 @@ PAGES = {
 }
 """Files of the repository, and the pages that they become."""
 
+BADGES = re.compile(r"^\[!\[.*\n\n", re.MULTILINE)
+"""Pictures of another site, which the pages ask for nothing."""
+
 LINK = re.compile(r"(?<=\]\()([^)\s#]*)(#[^)\s]*)?(?=\))")
 COPIED: set[str] = set()
 
@@ -51,7 +54,8 @@ def relinked(text: str, source: str, page: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside docs/, and the files that pages link to."""
     for path, page in PAGES.items():
-        files.append(File.generated(config, page, content=relinked((REPOSITORY / path).read_text(), path, page)))
+        text = BADGES.sub("", (REPOSITORY / path).read_text())
+        files.append(File.generated(config, page, content=relinked(text, path, page)))
     for page in (REPOSITORY / "docs").rglob("*.md"):
         name = str(page.relative_to(REPOSITORY / "docs"))
         relinked(page.read_text(), f"docs/{name}", name)

@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NoReturn
 
-from snakemake_logger_plugin_tfglm.run import RunProgress
 from tfglm.config import folder_of_results
 from tfglm.config.files import no_such_file, read
 from tfglm.errors import UserError
@@ -93,7 +92,10 @@ def check_snakemake() -> None:
     try:
         found = version("snakemake")
     except PackageNotFoundError:
-        found = "none"
+        raise UserError(
+            f"{sys.prefix} has the packages that read results, without those of a run: "
+            f"{sys.executable} -m pip install 'tfglm[run]'"
+        ) from None
     numbers = [int(part) if part.isdecimal() else 0 for part in found.split(".")[:2]]
     if numbers < [int(part) for part in OLDEST_SNAKEMAKE.split(".")]:
         raise UserError(
@@ -175,7 +177,11 @@ def do(words: Sequence[str]) -> int:
     if arguments.command == "clean":
         clean([Path(name) for name in arguments.config] or configs_here())
         return 0
+    check_snakemake()
     if arguments.command == "status":
+        # Here, as its package needs one of Snakemake.
+        from snakemake_logger_plugin_tfglm.run import RunProgress
+
         run = RunProgress.recorded()
         print(run.account() if run else "Nothing runs here.")
         return 0
@@ -184,7 +190,6 @@ def do(words: Sequence[str]) -> int:
         asked = [f"--{key}={getattr(arguments, key)}" for key in ("csv", "response", "formula", "output")]
         script = str(CHECKOUT / "scripts" / "init.py")
         return subprocess.run([sys.executable, script, *asked, "--caller=tfglm", f"--log={LOG_OF_INIT}"]).returncode
-    check_snakemake()
     config = config_to_run(arguments.config, arguments.command)
     prepare_environment()
     line = snakemake(config, arguments, options)

@@ -1,6 +1,7 @@
 """A fitted model in Python: `tfglm.load("results/<name>/models/<model>")`, as a notebook wants it."""
 
 import argparse
+import importlib.util
 import numbers
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -289,6 +290,8 @@ class Model:
         """The tables that the workflow would write of the file."""
         design = self._design
         if self.is_network:
+            if importlib.util.find_spec("tensorflow") is None:
+                raise UserError(f"{self.name}: a network needs TensorFlow to predict: pip install 'tfglm[run]'")
             from tfglm.networks import stored
 
             unseen.checked(design.to_predict, [file], "predict", policy, self.name)

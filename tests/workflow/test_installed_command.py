@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from browser import broken_links
+from packages import linked_packages
 from runs import REPOSITORY, contents
 
 PACKED = (
@@ -72,6 +74,36 @@ def test_the_wheel_has_the_files_of_the_checkout(wheel):
     assert not any(name.split("/")[0] in ("tests", "docs", "scripts", "workflow") for name in inside)
 
 
+READS = """
+import sys, pandas, tfglm
+model = tfglm.load("results/sales__all/models/sold_yes")
+frame = pandas.DataFrame({"shop": ["a", "b"], "price": [8.0, 9.5]})
+print(len(str(model.summary())), *model.predict(frame, interval=0.95).shape, model.tidy().shape[0])
+print(model.glance().shape[0], model.vcov().shape[0], model.metrics["rows"] > 0, "snakemake" in sys.modules)
+"""
+
+
+def assert_the_packages_of_reading_suffice(tfglm: Path, folder: Path, packages: Path) -> None:
+    """With the packages that `pip install tfglm` needs and no others, a model is read, and a run is refused."""
+    (site,) = tfglm.parent.parent.glob("lib/python*/site-packages")
+    (installed,) = site.glob("tfglm-*.dist-info")
+    requirements = PathDistribution(installed).requires or []
+    linked_packages([each for each in requirements if "extra ==" not in each], packages)
+    for name in ("tensorflow", "keras", "snakemake", "matplotlib", "sklearn"):
+        assert not (packages / name).exists(), name
+    for top in ("tfglm", "snakemake_logger_plugin_tfglm"):
+        (packages / top).symlink_to(site / top)
+    # -P: not the files of this folder; -S: not the packages of this environment.
+    line = [sys.executable, "-S", "-P", "-c"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"], "PYTHONPATH": str(packages)}
+    read = subprocess.run([*line, READS], cwd=folder, env=environment, capture_output=True, text=True)
+    assert read.returncode == 0, read.stderr
+    assert read.stdout.split()[1:] == ["2", "6", "3", "1", "3", "True", "False"], read.stdout
+    command = "import sys; from tfglm.console import main; sys.argv[1:] = ['run']; main()"
+    refused = subprocess.run([*line, command], cwd=folder, env=environment, capture_output=True, text=True)
+    assert refused.returncode == 2 and refused.stderr.endswith("-m pip install 'tfglm[run]'\n"), refused.stderr
+
+
 def call(tfglm: Path, folder: Path, *words: str) -> str:
     """What `tfglm` prints, without the environment of this checkout."""
     environment = {"PATH": "/usr/bin:/bin", "HOME": os.environ["HOME"]}
@@ -104,6 +136,7 @@ def test_a_file_becomes_tables_and_pages_without_a_checkout(tfglm, tmp_path):
     assert set(table["term"]) == {"Intercept", "shop", "price"}
     for log in (folder / "logs").rglob("*.log"):
         assert str(REPOSITORY) not in log.read_text().replace(sysconfig.get_path("purelib"), ""), log
+    assert_the_packages_of_reading_suffice(tfglm, folder, tmp_path / "packages")
     before = contents(results)
     call(tfglm, folder, "report")
     assert contents(results).keys() - before.keys() == {"report.html"}

@@ -5,40 +5,22 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
 
+from packages import linked_packages
 from runs import ENVIRONMENT, REPOSITORY, configure, jobs_in
 from runs import snakemake as forked
 
 ENVIRONMENT_OF_JOBS = REPOSITORY / "workflow" / "envs" / "tfglm.yaml"
 
 
-def needed_by(name: str) -> set[str]:
-    """The distributions that come with one, itself among them."""
-    needed, waiting = set(), [name]
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            requirements = map(Requirement, distribution(name).requires or [])
-            waiting += [each.name for each in requirements if not each.marker or each.marker.evaluate({"extra": ""})]
-    return needed
-
-
 @pytest.fixture(scope="module")
 def snakemake_alone(tmp_path_factory) -> Path:
     """A folder of packages as `pip install snakemake` would fill it."""
-    folder = tmp_path_factory.mktemp("packages")
-    for name in needed_by("snakemake"):
-        for top in {Path(file).parts[0] for file in distribution(name).files} - {"..", "__pycache__"}:
-            if not (folder / top).exists():
-                (folder / top).symlink_to(distribution(name).locate_file(top))
-    return folder
+    return linked_packages(["snakemake"], tmp_path_factory.mktemp("packages"))
 
 
 CONDA = """#!/bin/sh

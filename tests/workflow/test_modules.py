@@ -27,7 +27,7 @@ use rule * from tfglm
 def hosted(tmp_path_factory) -> Path:
     """A host of repositories that has this one, as its files are here."""
     host = tmp_path_factory.mktemp("host")
-    repository = host / "owner" / "tfglm"
+    repository = host / "OWNER" / "tfglm"
     subprocess.run(["git", "init", "--quiet", repository], check=True)
     by = {f"GIT_{role}_{key}": "test@localhost" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")}
     for line in (
@@ -68,14 +68,14 @@ def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(finished, 
 @pytest.mark.parametrize(
     "snakefile",
     [
-        f'github("owner/tfglm", path="workflow/Snakefile", tag="{TAG}")',
+        f'github("OWNER/tfglm", path="workflow/Snakefile", tag="{TAG}")',
         f'"git+file://{{repository}}/workflow/Snakefile@{TAG}"',
         f'"{REPOSITORY}/workflow/Snakefile"',
     ],
     ids=["github", "git+file", "clone"],
 )
 def test_a_workflow_is_deployed_from_where_snakemake_can_fetch_it(snakefile, hosted, tmp_path):
-    snakefile = snakefile.format(repository=hosted / "owner" / "tfglm")
+    snakefile = snakefile.format(repository=hosted / "OWNER" / "tfglm")
     (tmp_path / "Snakefile").write_text(AS_DEPLOYED.format(snakefile=snakefile))
     configure(tmp_path)
     jobs = planned(tmp_path, "--snakefile", str(tmp_path / "Snakefile"))
@@ -83,9 +83,9 @@ def test_a_workflow_is_deployed_from_where_snakemake_can_fetch_it(snakefile, hos
 
 
 def test_the_fetched_scripts_look_at_a_file(hosted, tmp_path):
-    line = ["git", "-C", hosted / "owner" / "tfglm", "rev-parse", "HEAD"]
+    line = ["git", "-C", hosted / "OWNER" / "tfglm", "rev-parse", "HEAD"]
     commit = subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
-    snakefile = f'github("owner/tfglm", path="Snakefile", commit="{commit}")'
+    snakefile = f'github("OWNER/tfglm", path="Snakefile", commit="{commit}")'
     (tmp_path / "Snakefile").write_text(AS_DEPLOYED.format(snakefile=snakefile).replace("configfile", "# configfile"))
     (tmp_path / "sales.csv").write_text("sold,shop\n" + "3.5,A\n4.5,B\n1.5,A\n2.5,B\n" * 9)
     here = ("--snakefile", str(tmp_path / "Snakefile"))

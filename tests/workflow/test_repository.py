@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Collection
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,11 @@ def test_tensorflow_is_imported_where_it_computes_and_nowhere_else():
 
 
 def test_the_package_has_no_other_parts():
-    rooms = {path.stem for path in PACKAGE.iterdir() if path.name not in ("__pycache__", "__init__.py", "layouts")}
+    rooms = {
+        path.stem
+        for path in PACKAGE.iterdir()
+        if path.name not in ("__pycache__", "__init__.py", "layouts", "py.typed")
+    }
     assert rooms == set(MAY_IMPORT) | COMMON
 
 
@@ -196,7 +201,7 @@ def module_of(imported: str, modules: Collection[str]) -> str:
 
 def test_all_pins_agree():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    direct = set(project["dependencies"])
+    direct = {*project["dependencies"], *project["optional-dependencies"]["run"]}
     assert all("==" in pin for pin in direct)
     lock = (REPOSITORY / "requirements.txt").read_text().splitlines()
     locked = set(lock)
@@ -210,6 +215,34 @@ def test_all_pins_agree():
     for name, pins in of_conda.items():
         python, pip, packages = yaml.safe_load((REPOSITORY / name).read_text())["dependencies"]
         assert (python, pip) == ("python=3.11", "pip") and packages == {"pip": pins}, name
+
+
+def distributions(*folders: str) -> dict[str, str]:
+    """Of the packages that the Python files and rules below some folders import, each with a file."""
+    known = packages_distributions()
+    found = {}
+    for folder in folders:
+        for path in (REPOSITORY / folder).rglob("*"):
+            modules = set()
+            if path.suffix == ".py":
+                modules = {name.split(".")[0] for name in imports(path)}
+            elif path.suffix == ".smk" or path.name == "Snakefile":
+                modules = set(re.findall(r"^ *(?:import|from) (\w+)", path.read_text(), re.MULTILINE))
+            # A file of the project may have the name of a package that something else has installed.
+            for module in modules & known.keys() - {"snakemake_logger_plugin_tfglm", "tfglm"}:
+                found |= {name.lower().replace("_", "-"): str(path) for name in known[module]}
+    return found
+
+
+def test_what_is_imported_is_declared():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    reading, more = project["dependencies"], project["optional-dependencies"]
+    of_a_run = {pin.split("==")[0] for pin in [*reading, *more["run"]]}
+    used = distributions("scripts", "workflow", "config/examples")
+    assert len(used) > 25 and {name: file for name, file in used.items() if name not in of_a_run} == {}
+    of_tests = of_a_run | {pin.split("==")[0] for pin in more["dev"]}
+    used = distributions("tests", "docs/site", ".ci")
+    assert {name: file for name, file in used.items() if name not in of_tests} == {}
 
 
 def test_the_version_is_that_of_the_citation():
@@ -227,11 +260,16 @@ def test_the_page_of_benchmarks_has_the_figures_that_were_measured():
 
 def test_the_hosted_checks_run_those_of_the_repository_and_nothing_else():
     checks = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text())
-    (job,) = checks["jobs"].values()
-    checkout, run = job["steps"]
-    assert run == {"run": ".ci/run"} and os.access(REPOSITORY / ".ci" / "run", os.X_OK)
-    action, _, commit = checkout["uses"].partition("@")
-    assert action == "actions/checkout" and len(commit) == 40 and set(commit) <= set("0123456789abcdef")
+    commands = {"lint": "make lint PYTHON=python", "check": "make check PYTHON=python", "test": ".ci/run"}
+    assert checks["jobs"].keys() == commands.keys() and os.access(REPOSITORY / ".ci" / "run", os.X_OK)
+    for name, job in checks["jobs"].items():
+        checkout, run = job["steps"]
+        assert run == {"run": commands[name]}
+        action, _, commit = checkout["uses"].partition("@")
+        assert action == "actions/checkout" and len(commit) == 40 and set(commit) <= set("0123456789abcdef")
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    tried = checks["jobs"]["check"]["strategy"]["matrix"]["python"]
+    assert [f"Programming Language :: Python :: {version}" for version in tried] == project["classifiers"]
     assert checks["permissions"] == {"contents": "read"}
 
 

@@ -62,7 +62,7 @@ def test_no_page_asks_another_site_for_anything(site):
         assert not [link for link in Page(path).links if link.startswith("http") and link.endswith((".js", ".css"))], (
             path
         )
-        assert "fonts.g" not in path.read_text(), path
+        assert "fonts.g" not in path.read_text() and "shields.io" not in path.read_text(), path
 
 
 def test_all_of_the_documentation_is_on_the_site(site):
