@@ -133,6 +133,22 @@ def test_what_starts_the_roles_is_killed(folder, reference, role, when):
 
 
 @drill
+def test_what_starts_the_workers_is_frozen_at_the_end_of_the_fit(folder, reference):
+    """Snakemake asks it to end, and waits. Its workers kill it."""
+    fit = folder / "results" / "flights" / "models" / "path" / "fit.json"
+    fit.unlink(missing_ok=True)
+    with running(folder) as run:
+        wait_for(fit.exists, 240, "the fit")
+        (supervisor,) = pids(folder, "roles.py", "workers.json")
+        psutil.Process(supervisor).suspend()
+        assert run.wait(180) == 0, (folder / "said").read_text()
+    log = folder / "logs" / "flights" / "models" / "path" / "workers-0.log"
+    assert "ending: the parent process has been stopped for 90 s; it is killed" in log.read_text()
+    assert digests(folder) == reference
+    assert processes_in(folder) == []
+
+
+@drill
 @pytest.mark.parametrize("role", ["ps", "worker"])
 def test_what_starts_the_roles_is_killed_at_once(folder, reference, role):
     """Snakemake gives the chief up, and waits for the others to end."""

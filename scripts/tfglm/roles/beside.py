@@ -12,12 +12,13 @@ import contextlib
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from tfglm import command
-from tfglm.roles.lease import Silence
+from tfglm.roles.lease import TERM, Silence
 
 STOPPED = 30.0
 """Seconds after which a process that is stopped is killed: whoever waits for its end would wait for ever."""
@@ -35,16 +36,30 @@ def is_stopped(pid: int) -> bool:
 
 
 class Frozen:
-    """Return the processes that have been stopped for STOPPED seconds."""
+    """Return the processes that have been stopped for so many `seconds`."""
 
-    def __init__(self) -> None:
-        self._silences: dict[int, Silence] = {}
+    def __init__(self, seconds: float = STOPPED) -> None:
+        self._seconds, self._silences = seconds, dict[int, Silence]()
 
     def among(self, pids: Iterable[int]) -> list[int]:
         """Look at these processes again. Call this often."""
         self._silences = {pid: self._silences.get(pid) or Silence() for pid in pids}
         sign = {pid: "stopped" if is_stopped(pid) else object() for pid in self._silences}
-        return [pid for pid, silence in self._silences.items() if silence.seconds(sign[pid]) >= STOPPED]
+        return [pid for pid, silence in self._silences.items() if silence.seconds(sign[pid]) >= self._seconds]
+
+
+def kill_when_frozen(starter: int, seconds: float = TERM + STOPPED) -> None:
+    """From now on, kill the process that started this one, and so this one, when it has been stopped for so many seconds.
+    Snakemake would wait for it without end. While the chief works, its watchdog is faster, and says more."""
+
+    def watch() -> None:
+        frozen = Frozen(seconds)
+        while not frozen.among([starter]):
+            time.sleep(PERIOD)
+        command.log(f"ending: the parent process has been stopped for {seconds:.0f} s; it is killed")
+        os.kill(starter, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="kill_when_frozen", daemon=True).start()
 
 
 class Beside:

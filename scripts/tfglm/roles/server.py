@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfglm import command, tensorflow_setup
-from tfglm.roles import announce, ending, forking
+from tfglm.roles import announce, beside, ending, forking
 from tfglm.roles.announce import Announcement, Role
 
 
@@ -43,6 +43,7 @@ def begin(
         announcement = _starting(role, given)
     if given.parent:
         ending.end_with_parent(given.parent)
+        beside.kill_when_frozen(given.parent)
     return announcement
 
 
