@@ -116,7 +116,8 @@ for names in TOGETHER:
         params:
             engine=ENGINE,
             editions=of_each(names, edition_in(FILES, SHARDS_OF)),
-            layouts=of_each(names, layouts_in(FILES, CONFIG.data)),
+            # Digests: Snakemake keeps the params once for each output.
+            layouts=of_each(names, lambda file: key_of(layouts_in(FILES, CONFIG.data)(file))),
             settings=literal(CONFIG.data.model_dump_json(include=set(SelectionConfig.model_fields))),
             tasks=tasks_of(names),
         message:

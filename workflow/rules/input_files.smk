@@ -19,9 +19,9 @@ READS_HEADERS = all(READERS)
 
 @functools.cache
 def program():
-    """The identity of what reads headers and formulas: the code of this project, and the packages that it uses."""
+    """The digest of what reads headers and formulas: the code of this project, and the packages that it uses."""
     code = [*(SCRIPTS / "tfglm").rglob("*.py"), *(Path(package.origin) for package in READERS)]
-    return sorted((str(path), path.stat().st_mtime_ns) for path in code)
+    return key_of(json.dumps(sorted((str(path), path.stat().st_mtime_ns) for path in code)))
 
 
 def remembered(find, *depends_on):
@@ -217,9 +217,20 @@ def layout_names_in(files, settings):
     return layout_names
 
 
+# The possible layouts of files that were asked for before. Many rules and checks ask, for hundreds of files.
+POSSIBLE = {}
+
+
 def possible_layouts(file, settings):
     """The possible layouts of an input file, by name: the layout that fits its header, or all layouts for a file at an
     address, whose header is not known yet."""
+    asked = file.source, tuple(file.layouts), settings.model_dump_json()
+    if asked not in POSSIBLE:
+        POSSIBLE[asked] = look_for_layouts(file, settings)
+    return POSSIBLE[asked]
+
+
+def look_for_layouts(file, settings):
     layouts = {name: (LAYOUTS | LAYOUTS_TO_SCORE)[name] for name in file.layouts}
     if READS_HEADERS and not is_address(file.source):
 
