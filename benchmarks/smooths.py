@@ -1,9 +1,9 @@
 """Do tests of smooth terms keep their level, and do intervals of curves and of random effects hold the truth?
 
-Responses are drawn again and again for the same rows. The results are three shares:
+Responses are drawn again and again for the same rows. The results are four shares:
 
-- of tests of a smooth without an effect, those that reject at 5 %
-- of 95 % intervals of the linear predictors of rows, those that hold the truth
+- of tests of a smooth or of random effects without an effect, those that reject at 5 %
+- of 95 % intervals of the linear predictors of rows, those that hold the truth, with `classical` and `unconditional` errors
 - of 95 % intervals of the standard deviation of random effects, those that hold the truth
 
 Writes benchmarks/results/smooths.json. Takes about five minutes.
@@ -74,27 +74,31 @@ def measured(formula: str, family: str, draw: Draw, size: int, amplitude: float,
     frame["g"] = [f"g{number:02d}" for number in np.arange(size) % GROUPS]
     curve = amplitude * np.sin(2 * np.pi * frame["x"].to_numpy()) + 0.3
     with tempfile.TemporaryDirectory() as folder:
-        replicates = Replicates(frame, formula, family, Path(folder))
+        replicates = Replicates(frame, formula, family, Path(folder), std_errors="unconditional")
         matrix = rows_of_design(replicates.design, frame)
-        covered, rejected, spreads = [], [], []
+        covered, unconditional, rejected, spreads = [], [], [], []
         for _ in range(REPLICATIONS):
             eta = curve + (spread * random.normal(size=GROUPS))[np.arange(size) % GROUPS]
             estimates = replicates.estimates(draw(random, eta))
             fitted = estimates.fitted
-            error = np.sqrt(fitted.variances(matrix).chosen)
+            variances = fitted.variances(matrix)
             df = estimates.df_residual if estimates.statistic == "t" else np.inf
-            reach = float(distributions.t_quantile(0.975, np.array(df))) * error
-            covered.append(np.mean(np.abs(matrix @ fitted.coefficients - eta) <= reach))
+            reach = float(distributions.t_quantile(0.975, np.array(df)))
+            far = np.abs(matrix @ fitted.coefficients - eta)
+            covered.append(np.mean(far <= reach * np.sqrt(variances.classical)))
+            unconditional.append(np.mean(far <= reach * np.sqrt(variances.chosen)))
             smooths = fitted.summary["smooths"]
             tests = joint_tests(estimates, (), smooths).set_index("term")
-            if "s(z)" in tests.index:
-                rejected.append(tests.loc["s(z)", "p_value"] <= 0.05)
+            without = "s(z)" if "s(z)" in tests.index else "s(g, bs=re)"
+            if without == "s(z)" or not spread:
+                rejected.append(tests.loc[without, "p_value"] <= 0.05)
             for smooth in smooths:
-                if smooth["term"] == "s(g, bs=re)":
+                if smooth["term"] == "s(g, bs=re)" and spread:
                     ends = smooth.get("std_dev_lower", 0.0), smooth.get("std_dev_upper", 0.0)
                     spreads.append(ends[0] <= spread <= ends[1])
     result = {"covered": round(float(np.mean(covered)), 4)}
-    for name, shares in (("rejected", rejected), ("std_dev_covered", spreads)):
+    others = {"covered_unconditional": unconditional, "rejected": rejected, "std_dev_covered": spreads}
+    for name, shares in others.items():
         if shares:
             result[name] = round(float(np.mean(shares)), 4)
     return result
@@ -110,4 +114,6 @@ if __name__ == "__main__":
         "gaussian with 40 groups, 400 rows": measured(with_groups, "gaussian", normal, 400, 1.0, SPREAD),
         "poisson with 40 groups, 400 rows": measured(with_groups, "poisson", counts, 400, 0.5, SPREAD),
     }
+    for name, family, draw, amplitude in (("gaussian", "gaussian", normal, 1.0), ("poisson", "poisson", counts, 0.5)):
+        results[f"{name} with 40 groups alike, 400 rows"] = measured(with_groups, family, draw, 400, amplitude)
     (ROOT / "benchmarks" / "results" / "smooths.json").write_text(json.dumps(results, indent=1) + "\n")

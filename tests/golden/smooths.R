@@ -34,8 +34,19 @@ exactly <- gam.control(
 )
 fitted_by <- function(formula, family = gaussian, weights = rep(1, n), knots = NULL) {
   environment(formula) <- environment()
-  # At a smoothing parameter that runs to infinity mgcv's last step fails, and it warns.
-  suppressWarnings(gam(formula, family, rows, weights = weights, knots = knots, method = "REML", control = exactly))
+  at <- function(sp, control = exactly) {
+    # At a smoothing parameter that runs to infinity mgcv's last step fails, and it warns.
+    suppressWarnings(
+      gam(formula, family, rows, weights = weights, knots = knots, method = "REML", control = control, sp = sp)
+    )
+  }
+  fit <- at(NULL)
+  fit$moved <- sapply(seq_along(fit$sp), function(j) {
+    step <- exp(1e-4 * (seq_along(fit$sp) == j))
+    fixed <- gam.control(epsilon = 1e-12, maxit = 50)
+    (coef(at(fit$sp * step, fixed)) - coef(at(fit$sp / step, fixed))) / 2e-4
+  })
+  fit
 }
 
 fits <- list(
@@ -53,17 +64,47 @@ fits <- list(
   random_binomial = fitted_by(events / seats ~ s(hour, bs = "cr") + s(plane, bs = "re"), binomial, weights = rows$seats),
   logarithm = fitted_by(delay ~ s(log1p(wind), bs = "cr", k = 5)),
   periodic = fitted_by(late ~ s(hour, bs = "cc", k = 8) + carrier, binomial, knots = list(hour = c(0, 24))),
-  straight = fitted_by(flat ~ s(hour, bs = "cr"))
+  straight = fitted_by(flat ~ s(hour, bs = "cr")),
+  two_random = fitted_by(late ~ s(hour, bs = "cr") + s(plane, bs = "re") + s(carrier, bs = "re"), binomial),
+  weak = fitted_by(
+    cost ~ s(wind, bs = "cc", k = 6) + s(plane, bs = "re") + s(carrier, bs = "re"), Gamma("log"),
+    knots = list(wind = c(0, 20))
+  ),
+  given = fitted_by(delay ~ s(hour, bs = "cr", sp = 0.5) + s(wind, bs = "cr", k = 6) + carrier)
 )
 
+# The covariance with estimated smoothing parameters, without the second correction of gam, which depends on the order of
+# coefficients (bam leaves it out, too).
+smoothing <- function(fit) {
+  all <- if (is.null(fit$full.sp)) fit$sp else fit$full.sp
+  log(all / vapply(fit$smooth, function(each) each$S.scale, 0))
+}
+unconditional <- function(fit) {
+  is_estimated <- vapply(fit$smooth, function(each) each$sp < 0, TRUE)
+  free <- is_estimated & smoothing(fit) < 15
+  if (!any(free)) return(fit$Vp)
+  of_lambda <- fit$moved[, free[is_estimated], drop = FALSE]
+  hessian <- fit$outer.info$hess
+  of_phi <- if (fit$scale.estimated) nrow(hessian) else NULL
+  estimated <- free[is_estimated]
+  inverse <- solve(hessian[c(which(estimated), of_phi), c(which(estimated), of_phi)])
+  smooths <- seq_len(sum(free))
+  fit$Vp + of_lambda %*% inverse[smooths, smooths] %*% t(of_lambda)
+}
 described <- function(fit) {
   predicted <- predict(fit, rows[1:shown, ], se.fit = TRUE)
-  tests <- summary(fit, re.test = FALSE)
+  tests <- summary(fit)
+  free <- unconditional(fit)
+  lp <- predict(fit, rows[1:shown, ], type = "lpmatrix")
   list(
     eta = as.vector(predicted$fit),
     std_error = as.vector(predicted$se.fit),
+    unconditional = sqrt(rowSums((lp %*% free) * lp)),
+    unconditional_of_gam = as.vector(predict(fit, rows[1:shown, ], se.fit = TRUE, unconditional = TRUE)$se.fit),
+    edf_corrected = sum(free * crossprod(fit$R)) / fit$sig2,
+    aic = AIC(fit),
     # gam divides each penalty by S.scale.
-    log_lambda = as.vector(log(fit$sp / vapply(fit$smooth, function(each) each$S.scale, 0))),
+    log_lambda = as.vector(smoothing(fit)),
     edf = vapply(fit$smooth, function(each) sum(fit$edf[each$first.para:each$last.para]), 0),
     rank = as.vector(tests$s.table[, 2]),
     p_value = as.vector(tests$s.table[, 4]),

@@ -18,7 +18,7 @@ from tfglm.config.families import (
     WITH_FIRTH,
     estimated_shape,
 )
-from tfglm.config.std_errors import BY_LEVERAGE, SERIAL
+from tfglm.config.std_errors import BY_LEVERAGE, SERIAL, UNCONDITIONAL
 
 SHAPE_KEY = "theta or power"
 """Stands for the key of the shape that a model estimates."""
@@ -45,6 +45,11 @@ def value_of(key: str) -> Callable[[Any], Any]:
     return lambda model: getattr(model, key, None)
 
 
+def has_smooths(formula: str) -> bool:
+    """Whether a formula has smooth terms or random effects."""
+    return bool(re.search(r"(?<![.\w])s\(", formula.partition("~")[2]))
+
+
 PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "a penalty (`l1`, `l2`, `path`)": lambda m: m.l1 or m.l2 or m.path,
     "no penalty": lambda m: not (m.l1 or m.l2 or m.path),
@@ -57,7 +62,8 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "`penalty_factors`": value_of("penalty_factors"),
     "`firth`": value_of("firth"),
     "`absorb`": value_of("absorb"),
-    "smooth terms (`s()`)": lambda m: re.search(r"(?<![.\w])s\(", m.formula.partition("~")[2]),
+    "smooth terms (`s()`)": lambda m: has_smooths(m.formula),
+    "no smooth terms": lambda m: not has_smooths(m.formula),
     "`gamma` with `weights`": lambda m: m.family == "gamma" and m.weights,
     "`tweedie` or `inverse_gaussian`": lambda m: m.family in ("tweedie", "inverse_gaussian"),
     "`collapse`": value_of("collapse"),
@@ -75,8 +81,12 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
     "link `inverse` or `1/mu^2`": lambda m: m.link in POSITIVE_PREDICTOR,
     "a family with a link that is not canonical": lambda m: (m.family, link_of(m)) not in CANONICAL,
     "`std_errors` other than `classical`": lambda m: m.std_errors != "classical",
+    "`std_errors` other than `classical` and `unconditional`": lambda m: (
+        m.std_errors not in ("classical", UNCONDITIONAL)
+    ),
     "`std_errors` other than `classical` and `quasi`": lambda m: m.std_errors not in ("classical", "quasi"),
     "`std_errors: quasi`": lambda m: m.std_errors == "quasi",
+    "`std_errors: unconditional`": lambda m: m.std_errors == UNCONDITIONAL,
     "`std_errors: quasi`, `HC2` or `HC3`": lambda m: m.errors.kind in ("quasi", *BY_LEVERAGE),
     "`std_errors` by leverage, date or several columns": lambda m: (
         m.errors.kind in (*BY_LEVERAGE, *SERIAL) or len(m.errors.columns) > 1
@@ -234,8 +244,14 @@ CONFLICTS = (
     Conflict(
         "std_errors",
         SMOOTH,
-        NOT_CLASSICAL,
-        "errors of smooth terms s() are those of the posterior, `classical`; remove the key, or write ns() for s()",
+        "`std_errors` other than `classical` and `unconditional`",
+        "errors of smooth terms s() are those of the posterior; use `classical` or `unconditional`, or write ns() for s()",
+    ),
+    Conflict(
+        "std_errors",
+        "`std_errors: unconditional`",
+        "no smooth terms",
+        "errors `unconditional` are for smooth terms s() and random effects, and the formula has none; remove the key",
     ),
     *(
         Conflict(key, name, SMOOTH, "smooth terms s() have Wald tests and intervals alone; remove the key")

@@ -12,12 +12,15 @@ BY_LEVERAGE = ("HC2", "HC3")
 SERIAL = ("newey_west", "driscoll_kraay")
 """Robust to serial correlation of the dates of a column."""
 
+UNCONDITIONAL = "unconditional"
+"""The posterior of smooth terms, plus the variance that estimating their smoothing parameters adds."""
+
 MOST_COLUMNS = 3
 """Most columns of clusters: with k columns, rows can be alike in 2^k - 1 ways."""
 
 _NAME = r"[A-Za-z_]\w*"
 PATTERN = (
-    r"^(classical|quasi|robust|HC[0-3]"
+    r"^(classical|quasi|robust|unconditional|HC[0-3]"
     rf"|cluster\(\s*{_NAME}(\s*\+\s*{_NAME})*\s*\)"
     rf"|(newey_west|driscoll_kraay)\(\s*{_NAME}\s*(,\s*lags\s*=\s*\d{{1,6}}\s*)?\))$"
 )
@@ -28,12 +31,13 @@ DESCRIPTION = (
     "`cluster(column)`: rows with the same value of the column may be alike, such as flights of one day (CR2); "
     "`cluster(date + tailnum)`: rows with the same value of either column may be. `driscoll_kraay(date)`: rows of "
     "one date and of dates close by may be alike; `newey_west(date)`: the same for a series with one row per date. "
-    "Both take `lags=5` for dates up to five apart. The table shows the classical errors too."
+    "Both take `lags=5` for dates up to five apart. `unconditional`: classical errors of a model with smooth terms, plus what "
+    "estimating their smoothing parameters adds. The table shows the classical errors too."
 )
 
 EXAMPLES = [
     *("classical", "quasi", "robust", "HC3", "cluster(column)", "cluster(date + tailnum)"),
-    *("driscoll_kraay(date)", "newey_west(date, lags=5)"),
+    *("driscoll_kraay(date)", "newey_west(date, lags=5)", UNCONDITIONAL),
 ]
 
 

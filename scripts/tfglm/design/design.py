@@ -235,7 +235,9 @@ class Design:
                     levels = self.categorical_by_name[term.categorical[0]].levels if term.categorical else ("",)
                     starts = np.array([part.where.start for part in parts])
                     smooths += [
-                        Smooth(term.name, level, starts + number, penalty, is_random=False)
+                        Smooth(
+                            term.name, level, starts + number, penalty, is_random=False, sp=factor.learnt[-1].get("sp")
+                        )
                         for number, level in enumerate(levels)
                     ]
         return tuple(smooths)

@@ -90,6 +90,9 @@ def problem_of_s(options: Mapping[str, Any]) -> str | None:
     least = FEWEST_COEFFICIENTS[basis]
     if not is_whole(k) or not least <= k <= MOST_KNOTS:
         return f"k of s() must be a whole number from {least} to {MOST_KNOTS} with bs={basis}, received {k}"
+    sp = options.get("sp", 1.0)
+    if not is_finite(sp) or not sp > 0:
+        return f"sp of s() is the smoothing parameter, a number above 0, received {sp}"
     limits = [name for name in ("lower_bound", "upper_bound") if name in options]
     if basis != "cc" and limits:
         return f"s() takes {limits[0]} with bs=cc alone"
@@ -305,6 +308,8 @@ def learn_s(values: np.ndarray, rows: np.ndarray, options: Mapping[str, Any]) ->
     lines = plain[1:].T / np.sqrt(share @ (columns @ plain[1:].T) ** 2)
     matrix = matrix @ np.column_stack([lines, wiggly @ vectors])
     learnt["penalty"] = [*[0.0] * lines.shape[1], *(sizes / variances)[seen].tolist()]
+    if "sp" in options:
+        learnt["sp"] = float(options["sp"])
     if basis == "cc":
         return {**learnt, "periodic": True, "matrix": matrix.tolist()}
     ends = np.array([learnt["low"], learnt["high"]])

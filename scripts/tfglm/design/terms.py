@@ -56,7 +56,8 @@ class Smooth:
     """Coefficients that share a smoothing parameter: those of a smooth term, at a `level` of its factor if it has one.
 
     The penalty is the smoothing parameter times the sum of `penalty` [places] * b^2 / 2 over the coefficients at `places`, on
-    the scale of the fit. The coefficient of a straight line has the penalty 0.
+    the scale of the fit. The coefficient of a straight line has the penalty 0. `sp` is the smoothing parameter that the formula
+    gives, None if the fit is to estimate it.
     """
 
     term: str
@@ -64,3 +65,4 @@ class Smooth:
     places: np.ndarray
     penalty: np.ndarray
     is_random: bool
+    sp: float | None = None

@@ -240,7 +240,9 @@ TRANSFORMS: dict[str, Transform] = {
         splines.apply_cc,
         splines.problem_of_cc,
     ),
-    "s": Transform(("k", "bs", "lower_bound", "upper_bound"), splines.learn_s, splines.apply_s, splines.problem_of_s),
+    "s": Transform(
+        ("k", "bs", "lower_bound", "upper_bound", "sp"), splines.learn_s, splines.apply_s, splines.problem_of_s
+    ),
 }
 
 LEARNING = ("scale", "center", "poly", *splines.SPLINES)

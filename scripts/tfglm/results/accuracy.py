@@ -8,6 +8,7 @@ NO_ROWS = "no rows in the likelihood"
 
 ERRORS = {
     "classical": "classical: right if rows are independent and the family's variance is true",
+    "unconditional": "classical, plus what estimating the smoothing parameters adds",
     "quasi": "classical, with the dispersion estimated",
     "robust": "robust to a wrong variance (HC1)",
     **{kind: f"robust to a wrong variance ({kind})" for kind in ("HC0", "HC1", "HC2", "HC3")},

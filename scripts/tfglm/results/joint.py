@@ -65,7 +65,7 @@ def joint_tests(
     for term in dict.fromkeys(term.base for term in estimated.design.terms):
         own = [smooth for smooth in smooths if smooth["term"] == term]
         for smooth in own:
-            if "rank" in smooth and np.isfinite(estimated.fitted.dispersion):
+            if {"statistic", "statistics"} & smooth.keys() and np.isfinite(estimated.fitted.dispersion):
                 tails[len(rows)] = tail_of_smooth(estimated, smooth)
             rows.append(smooth_test(estimated, smooth))
         if not own and term != INTERCEPT:
@@ -78,25 +78,31 @@ def joint_tests(
 
 
 def smooth_test(estimated: Estimates, smooth: Mapping) -> tuple[str, float, float, float, float, float, str]:
-    """The test of a smooth term at a level: its name and the COLUMNS. Random effects have none."""
+    """The test of a smooth term at a level, or of random effects: its name and the COLUMNS."""
     name = f"{smooth['term']}[{smooth['level']}]" if smooth["level"] else smooth["term"]
-    freedom = f"{smooth['edf']:.4g} effective degrees of freedom"
-    if "rank" not in smooth:
-        if smooth["lambda_is"] == "infinite":
-            return name, np.nan, np.nan, np.nan, np.nan, np.nan, "random effects: their variance is estimated as 0"
+    note = f"{smooth['edf']:.4g} effective degrees of freedom"
+    values = smooth.get("statistics", [smooth.get("statistic", np.nan)])
+    statistic = float(np.mean(values)) if np.isfinite(estimated.fitted.dispersion) else np.nan
+    is_infinite = smooth["lambda_is"] == "infinite"
+    if "std_dev" in smooth:
         numbers = f"{smooth['std_dev']:.4g} ({smooth['std_dev_lower']:.4g} to {smooth['std_dev_upper']:.4g})"
-        note = f"random effects: standard deviation {numbers}, {freedom}; no test"
-        return name, np.nan, np.nan, np.nan, np.nan, np.nan, note
-    line = ", a straight line" if smooth["edf"] > 0.5 else ", constant"
-    straight = line if smooth["lambda_is"] == "infinite" else ""
-    has_errors = np.isfinite(estimated.fitted.dispersion)
-    statistic = float(np.mean(smooth["statistics"])) if has_errors else np.nan
-    return name, smooth["rank"], statistic, 1.0, estimated.df_residual, np.nan, f"smooth: {freedom}{straight}"
+        note = f"random effects: standard deviation {numbers}, {note}"
+        note += "" if "statistic" in smooth else "; too many levels for a test"
+    elif smooth["is_random"]:
+        note = "random effects: their variance is estimated as 0"
+    else:
+        note = f"smooth: {note}{(', a straight line' if smooth['edf'] > 0.5 else ', constant') if is_infinite else ''}"
+    rank = smooth.get("rank", float(len(smooth["weights"])) if "weights" in smooth else np.nan)
+    return name, rank, statistic, 1.0, estimated.df_residual, np.nan, note
 
 
 def tail_of_smooth(estimated: Estimates, smooth: Mapping) -> tuple[float, float]:
-    """The p-value of a smooth term and its logarithm: the mean over both signs of an eigenvector (solvers.smooth)."""
+    """The p-value of a smooth term and its logarithm: the mean over both signs of an eigenvector, or that of random effects
+    (solvers.smooth)."""
     df = estimated.df_residual if estimated.statistic == "t" else np.inf
+    if "statistic" in smooth:
+        tail = distributions.chi_squared_sum(smooth["statistic"], np.array(smooth["weights"]), df)
+        return float(tail.probability), float(tail.logarithm)
     p, log_p = zip(
         *(distributions.chi_squared_of_rank(value, smooth["rank"], df) for value in smooth["statistics"]), strict=True
     )

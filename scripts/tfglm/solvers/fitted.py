@@ -54,6 +54,8 @@ class Fitted:
     - Clusters of several columns follow each other in Z. `score_columns` [clusters] is the number of their column, -1 for rows
       that agree in several columns. `score_signs` [clusters] is 1 for clusters that are added, -1 for subtracted clusters.
     - With `lags` above 0, each row of Z is a date, in order of time. M is then Z'KZ, with Bartlett weights K (solvers.serial).
+    - With `of_lambda` [smooths, q + m], the covariance is the classical one plus of_lambda' of_lambda, which allows for estimated
+      smoothing parameters (solvers.smooth).
     - `separating` [directions, p] are the directions that separate rows across terms. The first direction moves all separated
       rows. The others and `null_vectors` span all directions that change no prediction for the rows of the likelihood.
     - `separated_rows` [rows, others] says how far the other directions move each separated row towards its response. Equal
@@ -88,6 +90,7 @@ class Fitted:
     score_columns: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     score_signs: np.ndarray = field(default_factory=lambda: np.zeros(0))
     lags: int = 0
+    of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
     path_coefficients: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     separating: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
@@ -116,7 +119,11 @@ class Fitted:
         on_dense, on_eliminated = self.solved(dense, eliminated)
         if classical or not self.is_robust:
             scale = self.dispersion * (1.0 if classical else self.correction)
-            return scale * (dense @ on_dense.T + eliminated @ on_eliminated.T)
+            result = scale * (dense @ on_dense.T + eliminated @ on_eliminated.T)
+            if classical or not len(self.of_lambda):
+                return result
+            along = self.on_free(transform) @ self.of_lambda.T
+            return result + along @ along.T
         if len(self.scores):
             half = serial.windows(np.hstack([on_dense, on_eliminated]) @ self.scores.T, self.lags)
             signed = half * self.score_signs if len(self.score_signs) else half
@@ -213,6 +220,9 @@ class Fitted:
         dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
         reduced, on_dense = self._on_dense(dense, sparse)
         classical = self.dispersion * self._unscaled(reduced, on_dense, sparse)
+        if len(self.of_lambda):
+            along = dense @ self.of_lambda[:, : len(self.dense)].T + sparse @ self.of_lambda[:, len(self.dense) :].T
+            return Variances(classical + np.einsum("ij,ij->i", along, along), classical)
         if not self.is_robust:
             return Variances(self.correction * classical, classical)
         # A row of T I^-1 is (a, e D^-1 - a loadings) with a = `on_dense` and e = `sparse`, which has few nonzero entries.

@@ -444,7 +444,8 @@ class Solution:
     - `stretch`: an error of the gradient moves the maximum by up to `stretch` times the prediction of the expected information
       (`newton.stretch`).
     - `online` is the report of an online solver that ran first.
-    - `smooths` is what fit.json says of smooth terms and random effects.
+    - `smooths` is what fit.json says of smooth terms and random effects. The squares of the columns of `of_lambda` [smooths, p]
+      add up to the variances that the estimation of smoothing parameters adds.
     - A path fills `path` with all its points, `chosen` with the number of the chosen point, and `cross_validation` if it has
       one.
     """
@@ -462,6 +463,7 @@ class Solution:
     has_covariance: bool = False
     online: Mapping | None = None
     smooths: Mapping[str, Any] = field(default_factory=dict)
+    of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     path: tuple[PathPoint, ...] = ()
     chosen: int | None = None
     cross_validation: CrossValidation | None = None

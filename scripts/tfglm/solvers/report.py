@@ -103,7 +103,11 @@ def summary(solution: Solution, fitted: Fitted, shape: Shape | None = None) -> d
             content["dispersion"] = float(dispersion)
     if solution.online:
         content["online"] = solution.online
-    return content | objective.facts(fitted) | dict(solution.smooths)
+    content |= objective.facts(fitted) | dict(solution.smooths)
+    if "effective_coefficients_corrected" in content and content["aic"] is not None:
+        more = content["effective_coefficients_corrected"] - solution.effective
+        content["aic_corrected"] = content["aic"] + 2 * more
+    return content
 
 
 def goodness_of_fit(solution: Solution, shape: Shape | None = None) -> dict:

@@ -26,13 +26,14 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
+from tfglm.config.std_errors import UNCONDITIONAL
 from tfglm.design.terms import Smooth
 from tfglm.errors import UserError
 from tfglm.families.family import Dispersed, LikelihoodSums
 from tfglm.solvers import newton
 from tfglm.solvers.covariance import slope_of_determinant
 from tfglm.solvers.descent import Descent, halve_until, is_no_higher
-from tfglm.solvers.fitted import EMPTY
+from tfglm.solvers.fitted import EMPTY, Fitted
 from tfglm.solvers.information import Blocks, Factored, factor
 from tfglm.solvers.newton import FisherScoring
 from tfglm.solvers.objective import Objective, Point, Solution
@@ -57,6 +58,9 @@ SETTLED = 1e-7
 MOST_STEPS, LONGEST = 200, 5.0
 """The largest number of Newton steps in a turn, and the longest step of log lambda, as in mgcv."""
 
+STEP = 1e-4
+"""The step of log lambda between first derivatives of V, whose difference gives second ones."""
+
 PRECISE = 1e-9
 """The step of log lambda and log phi at which a turn ends."""
 
@@ -68,6 +72,9 @@ QUANTILE = 1.959963984540054
 
 WIDEST = 50.0
 """The largest half of an interval of the logarithm of a standard deviation."""
+
+MOST_LEVELS, LARGEST_TEST = 2_000, 20_000_000
+"""The largest number of random effects with a test, and of entries of the matrices behind it."""
 
 STRAIGHT = 1e-3
 """Effective degrees of freedom of the penalised coefficients of a term below which a rising lambda is taken to be infinite."""
@@ -81,6 +88,11 @@ class SmoothObjective(PlainObjective):
         status = np.where(self.unpenalised, self.status, EMPTY)
         unpenalised = replace(self, status=status, ridge=np.zeros(len(status)))
         return PlainObjective.without_separated_rows(unpenalised, coefficients)
+
+    def with_errors(self, fitted: Fitted, solution: Solution) -> Fitted:
+        if self.design.std_errors != UNCONDITIONAL:
+            return fitted
+        return replace(fitted, of_lambda=solution.of_lambda[:, [*fitted.dense, *fitted.eliminated]])
 
 
 @dataclass(frozen=True)
@@ -98,7 +110,7 @@ class Parameters:
 @dataclass(frozen=True)
 class Penalties:
     """The penalties of the smooth terms: S_j as `weights` [smooths, p] of the free coefficients, and the numbers of penalised
-    coefficients, `ranks` [smooths]. `lowest` and `highest` [smooths] are the limits of log lambda."""
+    coefficients, `ranks` [smooths]. `lowest` and `highest` [smooths] are the limits of log lambda; the same if it is given."""
 
     smooths: tuple[Smooth, ...]
     weights: np.ndarray
@@ -123,14 +135,14 @@ class Penalties:
                 rows.append(row)
         weights = np.array(rows)
         equal = [np.log(information[each > 0] / each[each > 0]) for each in weights]
-        return cls(
-            tuple(smooths),
-            weights,
-            np.count_nonzero(weights, axis=1),
-            np.array([each.min() for each in equal]) - np.log(FARTHEST),
-            np.array([each.max() for each in equal]) + np.log(FARTHEST),
-            np.array([each.mean() for each in equal]),
-        )
+        limits = [
+            (each.min() - np.log(FARTHEST), each.mean(), each.max() + np.log(FARTHEST))
+            if smooth.sp is None
+            else (np.log(smooth.sp),) * 3
+            for smooth, each in zip(smooths, equal, strict=True)
+        ]
+        lowest, first, highest = np.array(limits).reshape(-1, 3).T
+        return cls(tuple(smooths), weights, np.count_nonzero(weights, axis=1), lowest, highest, first)
 
     def ridge(self, log_lambda: np.ndarray) -> np.ndarray:
         """The diagonal of P, [p]."""
@@ -172,7 +184,14 @@ def solve(start: Solution) -> Solution:
         if turns.moved <= SETTLED:
             turns.parameters = before
             break
-    return replace(solution, iterations=iterations, smooths=report(solution, penalties, turns.parameters, turns.model))
+    at_end = turns.model.derivatives(turns.parameters)
+    which = varies(penalties, turns.parameters)
+    if objective.design.std_errors == UNCONDITIONAL and solution.converged:
+        at_end = with_exact_hessian(at_end, solution, penalties, turns.parameters, which)
+    covariance = covariance_of(at_end.hessian, which)
+    moved = root_of(covariance)[:, : len(at_end.moved)] @ at_end.moved
+    facts = report(solution, penalties, turns.parameters, turns.model, covariance)
+    return replace(solution, iterations=iterations, smooths=facts | corrected(solution, moved), of_lambda=moved)
 
 
 class Turns:
@@ -253,17 +272,15 @@ class WorkingModel:
     def at(cls, solution: Solution, penalties: Penalties) -> "WorkingModel":
         """The exact model at a fit."""
         objective, point = solution.objective, solution.point
-        blocks = point.information if objective.family.canonical else objective.observed(point.coefficients)
         try:
-            penalised = factor(blocks.penalised(objective.ridge))
+            blocks, slope = curvature(objective, point.coefficients, point.information)
         except scipy.linalg.LinAlgError:
             raise UserError(
                 f"models.{objective.design.model}.formula: the likelihood of the smooth terms is not concave at the fit, so "
                 f"there are no smoothing parameters; use the canonical link of family {objective.design.family}, or fewer "
                 "smooth terms"
             ) from None
-        slope = slope_of_determinant(objective, point.coefficients, penalised)
-        return cls.near(objective, point, penalties, blocks, np.where(objective.free, slope, 0.0))
+        return cls.near(objective, point, penalties, blocks, slope)
 
     def penalised(self, log_lambda: np.ndarray) -> Factored:
         return factor(self.blocks.penalised(self.penalties.ridge(log_lambda)))
@@ -305,16 +322,30 @@ class WorkingModel:
             slope_of_phi = of_phi.slope - scaled - 0.5 * self.null_size
             whole[:size, size] = whole[size, :size] = -0.5 * squares
             whole[size, size] = scaled + of_phi.curvature
-        return Derivatives(np.append(gradient, slope_of_phi), whole, self.penalties.ranks - traces)
+        return Derivatives(np.append(gradient, slope_of_phi), whole, self.penalties.ranks - traces, moved)
 
 
 class Derivatives(NamedTuple):
-    """The gradient and the second derivatives of V by log lambda and log phi, and the effective degrees of freedom of the
-    penalised coefficients of each term."""
+    """The gradient and the second derivatives of V by log lambda and log phi, the effective degrees of freedom of the penalised
+    coefficients of each term, and the derivatives of b by log lambda, [smooths, p]."""
 
     gradient: np.ndarray
     hessian: np.ndarray
     effective: np.ndarray
+    moved: np.ndarray
+
+
+def curvature(
+    objective: Objective, coefficients: np.ndarray, expected: Blocks | None = None
+) -> tuple[Blocks, np.ndarray]:
+    """H without penalties at these coefficients, and t. `expected` is the information there, if known. Raises
+    scipy.linalg.LinAlgError if H with penalties is not positive definite."""
+    if objective.family.canonical:
+        blocks = expected or objective.at(coefficients).information
+    else:
+        blocks = objective.observed(coefficients)
+    slope = slope_of_determinant(objective, coefficients, factor(blocks.penalised(objective.ridge)))
+    return blocks, np.where(objective.free, slope, 0.0)
 
 
 def traces_of(factored: Factored, weights: np.ndarray) -> np.ndarray:
@@ -348,8 +379,11 @@ class RemlDescent(Descent):
             self.parameters = replace(self.parameters, log_lambda=log_lambda)
             derivatives = self.model.derivatives(self.parameters)
         gradient, log_lambda = derivatives.gradient, self.parameters.log_lambda
-        at_limit = ((log_lambda >= self.highest) & (gradient[:size] < 0)) | (
-            (log_lambda <= self.lowest) & (gradient[:size] > 0)
+        is_given = self.lowest == self.highest
+        at_limit = (
+            is_given
+            | ((log_lambda >= self.highest) & (gradient[:size] < 0))
+            | ((log_lambda <= self.lowest) & (gradient[:size] > 0))
         )
         free = np.append(~at_limit, self.model.dispersed is not None)
         self.step = np.zeros(size + 1)
@@ -404,8 +438,11 @@ def dispersed(objective: Objective) -> Callable[[float], Dispersed] | None:
     return lambda log_phi: objective.family.dispersed(log_phi, sums)
 
 
-def report(solution: Solution, penalties: Penalties, parameters: Parameters, model: WorkingModel) -> dict:
-    """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be."""
+def report(
+    solution: Solution, penalties: Penalties, parameters: Parameters, model: WorkingModel, covariance: np.ndarray
+) -> dict:
+    """The entries of fit.json: V as `reml`, and for each smooth term what it was estimated to be. `covariance` is that of log
+    lambda and log phi."""
     objective, point = solution.objective, solution.point
     phi = float(np.exp(parameters.log_phi))
     minus = point.loss / phi
@@ -413,7 +450,6 @@ def report(solution: Solution, penalties: Penalties, parameters: Parameters, mod
     penalised = factor(model.blocks.penalised(objective.ridge))
     reml = minus + 0.5 * float(objective.ridge @ point.coefficients**2) / phi + 0.5 * penalised.log_determinant()
     reml -= 0.5 * penalties.log_determinant(parameters.log_lambda) + 0.5 * model.null_size * np.log(2 * np.pi * phi)
-    covariance = covariance_of(model.derivatives(parameters).hessian)
     inverse, blocks = np.zeros(objective.design.size), solution.information.blocks
     inverse[blocks.dense], inverse[blocks.eliminated] = solution.information.inverse_diagonal()
     terms = [
@@ -427,12 +463,72 @@ def report(solution: Solution, penalties: Penalties, parameters: Parameters, mod
     return {"reml": reml, "reml_dispersion": phi, "smooths": terms} | effective
 
 
-def covariance_of(hessian: np.ndarray) -> np.ndarray:
-    """The inverse of second derivatives; 0 for a parameter whose own are infinite."""
-    varies = np.isfinite(np.diag(hessian))
+def with_exact_hessian(
+    derivatives: Derivatives, solution: Solution, penalties: Penalties, parameters: Parameters, which: np.ndarray
+) -> Derivatives:
+    """The derivatives with second ones that allow for the change of H with b, by differences of the first ones.
+
+    Only those by the log lambdas marked in `which` change. Each needs passes for H and t. In a linear regression H is constant.
+    """
+    objective, b = solution.objective, solution.point.coefficients
+    if objective.family.quadratic:
+        return derivatives
+
+    def slopes(coefficients: np.ndarray, log_lambda: np.ndarray) -> np.ndarray:
+        blocks, slope = curvature(replace(objective, ridge=penalties.ridge(log_lambda)), coefficients)
+        factored = factor(blocks.penalised(penalties.ridge(log_lambda)))
+        weights = np.exp(log_lambda)[:, None] * penalties.weights
+        pulled = weights * coefficients
+        squares = pulled @ coefficients / np.exp(parameters.log_phi)
+        return 0.5 * (squares + traces_of(factored, weights) - penalties.ranks) - pulled @ factored.solve(slope)
+
+    hessian, at_end = derivatives.hessian.copy(), slopes(b, parameters.log_lambda)
+    places = np.flatnonzero(which[:-1])
+    for place in places:
+        step = STEP * (np.arange(len(at_end)) == place)
+        hessian[place, :-1] = (
+            slopes(b + STEP * derivatives.moved[place], parameters.log_lambda + step) - at_end
+        ) / STEP
+    inside = np.ix_(places, places)
+    hessian[inside] = (hessian[inside] + hessian[inside].T) / 2
+    return derivatives._replace(hessian=hessian)
+
+
+def varies(penalties: Penalties, parameters: Parameters) -> np.ndarray:
+    """Which of log lambda and log phi are estimated between their limits, [smooths + 1]."""
+    inside = (penalties.lowest < parameters.log_lambda) & (parameters.log_lambda < penalties.highest)
+    return np.append(inside, True)
+
+
+def covariance_of(hessian: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """The inverse of second derivatives, of the parameters marked in `which`; 0 for the others, and for a parameter whose own are
+    infinite."""
+    which = which & np.isfinite(np.diag(hessian))
     covariance = np.zeros_like(hessian)
-    covariance[np.ix_(varies, varies)] = np.linalg.pinv(hessian[np.ix_(varies, varies)])
+    covariance[np.ix_(which, which)] = np.linalg.pinv(hessian[np.ix_(which, which)])
     return covariance
+
+
+def root_of(covariance: np.ndarray) -> np.ndarray:
+    """R with R'R = the covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+
+def corrected(solution: Solution, of_lambda: np.ndarray) -> dict:
+    """The entry of fit.json for the effective number of coefficients that counts the estimation of lambda.
+
+    It is the trace of I V / phi, where V is the covariance with `of_lambda` [smooths, p], and I the information. It is at most
+    the trace of 2 F - F F (Wood, Pya and Saefken, JASA 111, 2016, with the first of their two corrections, as in mgcv's bam).
+    """
+    objective, factored = solution.objective, solution.information
+    if not solution.has_covariance:
+        return {}
+    information = factored.blocks.penalised(-objective.ridge)
+    added = sum(float(each @ information.times(each)) for each in of_lambda)
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    most = objective.free_count - float(factored.traces(objective.ridge[None])[0, 0])
+    return {"effective_coefficients_corrected": min(solution.effective + added / dispersion, most)}
 
 
 def variance_component(number: int, parameters: Parameters, covariance: np.ndarray) -> dict:
@@ -458,15 +554,55 @@ def smooth_entry(
     entry = {
         "term": smooth.term,
         "level": smooth.level,
+        "is_random": smooth.is_random,
         "coefficients": len(places),
         "edf": edf,
         "log_lambda": float(log_lambda),
-        "lambda_is": "infinite" if is_infinite else "zero" if is_zero else "finite",
+        "lambda_is": "given" if smooth.sp else "infinite" if is_infinite else "zero" if is_zero else "finite",
     }
-    return entry if smooth.is_random else entry | tested(solution, places, edf)
+    if smooth.is_random or np.all(objective.ridge[places] > 0):
+        return entry | tested_as_random(solution, smooth, places)
+    return entry | tested(solution, places)
 
 
-def tested(solution: Solution, places: np.ndarray, edf: float) -> dict:
+def tested_as_random(solution: Solution, smooth: Smooth, places: np.ndarray) -> dict:
+    """The test that a term with a penalty on each coefficient has no effect (Wood, Biometrika 100, 2013, 1005-1010; mgcv's
+    reTest): the `statistic`, and the `weights` of the independent chi-squared variables whose sum it is without an effect.
+
+    Other random effects, o, vary with the covariance phi P_o^-1. With H = X'WX, A = H + P and the coefficients b at `places`, the
+    statistic is b'C b / phi. C is the Schur complement of b in H + H_o P_o^-1 H_o' + P, without o. The covariance of b / phi^1/2
+    is its part of A^-1 (H + H_o P_o^-1 H_o') A^-1. Empty for too many random effects.
+    """
+    objective, factored = solution.objective, solution.information
+    size, ridge = objective.design.size, objective.ridge
+    others = np.zeros(size, bool)
+    for other in objective.design.smooths:
+        if other.is_random and other is not smooth:
+            others[other.places] = objective.free[other.places]
+    fixed = objective.free & ~others
+    fixed[places] = False
+    kept = np.concatenate([np.flatnonzero(fixed), places])
+    if len(places) > MOST_LEVELS or len(kept) * size > LARGEST_TEST:
+        return {}
+    information = factored.blocks.penalised(-ridge)
+
+    def unit(place: int) -> np.ndarray:
+        return np.bincount([place], minlength=size).astype(float)
+
+    rows = np.array([information.times(unit(place)) for place in kept])
+    whole = rows[:, kept] + (rows[:, others] / ridge[others]) @ rows[:, others].T + np.diag(ridge[kept])
+    first = len(kept) - len(places)
+    root = np.linalg.cholesky(whole)[first:, first:]  # of the Schur complement
+    inverse = np.array([factored.solve(unit(place)) for place in places])
+    moved = np.array([information.times(each) for each in inverse])
+    covariance = inverse @ moved.T + (moved[:, others] / ridge[others]) @ moved[:, others].T
+    weights = np.linalg.eigvalsh(root.T @ covariance @ root)
+    dispersion = objective.dispersion(solution.point, solution.df_residual)
+    statistic = float(np.sum((solution.point.coefficients[places] @ root) ** 2)) / dispersion
+    return {"statistic": statistic, "weights": weights[weights > weights.max() * np.finfo(float).eps ** 0.8].tolist()}
+
+
+def tested(solution: Solution, places: np.ndarray) -> dict:
     """The test that a smooth term has no effect (Wood, Biometrika 100, 2013; mgcv's summary.gam): both `statistics`, and their
     `rank`.
 
