@@ -24,6 +24,8 @@ rows$bumps <- rpois(n, exp(0.4 * curve + 0.8))
 rows$cost <- round(rgamma(n, 3, 3 / exp(0.5 * curve + 1)), 4) + 0.0001
 rows$waits <- rnbinom(n, size = 2.5, mu = exp(0.5 * curve + 1))
 rows$flat <- round(0.2 * rows$hour + rnorm(n), 4)
+slope <- setNames(rnorm(25, 0.1, 0.05), sprintf("N%02d", 1:25))[rows$plane]
+rows$climb <- round(of_plane + slope * rows$hour + rnorm(n), 4)
 write.csv(rows, "smooths.csv", row.names = FALSE, quote = FALSE)
 rows$carrier <- factor(rows$carrier)
 rows$plane <- factor(rows$plane)
@@ -70,6 +72,7 @@ fits <- list(
     cost ~ s(wind, bs = "cc", k = 6) + s(plane, bs = "re") + s(carrier, bs = "re"), Gamma("log"),
     knots = list(wind = c(0, 20))
   ),
+  slopes = fitted_by(climb ~ hour + s(plane, bs = "re") + s(plane, hour, bs = "re")),
   given = fitted_by(delay ~ s(hour, bs = "cr", sp = 0.5) + s(wind, bs = "cr", k = 6) + carrier)
 )
 
@@ -123,14 +126,15 @@ splines <- lapply(
   }
 )
 components <- function(fit) {
-  of_fit <- gam.vcomp(fit, rescale = FALSE)
+  of_fit <- gam.vcomp(fit, rescale = TRUE)
   list(std_dev = of_fit[2, 1], lower = of_fit[2, 2], upper = of_fit[2, 3])
 }
 write(
   toJSON(
     list(
       fits = lapply(fits, described), beyond = beyond$hour, splines = splines,
-      random = components(fits$random), random_binomial = components(fits$random_binomial)
+      random = components(fits$random), random_binomial = components(fits$random_binomial),
+      slopes = components(fits$slopes)
     ),
     digits = NA, auto_unbox = TRUE
   ),

@@ -45,6 +45,7 @@ FITS = {
     "periodic": ("late ~ s(hour, k=8, bs=cc, lower_bound=0, upper_bound=24) + carrier", "binomial", {}),
     "straight": ("flat ~ s(hour)", "gaussian", {}),
     "two_random": ("late ~ s(hour) + s(plane, bs=re) + s(carrier, bs=re)", "binomial", {}),
+    "slopes": ("climb ~ hour + (hour || plane)", "gaussian", {}),
     "weak": (
         "cost ~ s(wind, k=6, bs=cc, lower_bound=0, upper_bound=20) + s(plane, bs=re) + s(carrier, bs=re)",
         *("gamma", {}),
@@ -198,7 +199,7 @@ def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
     np.testing.assert_allclose(served["linear_predictor"].numpy(), expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["random", "random_binomial"])
+@pytest.mark.parametrize("name", ["random", "random_binomial", "slopes"])
 def test_the_standard_deviation_of_random_effects_is_that_of_mgcv(name, fits):
     (_, planes), theirs = fits(name)[1].summary["smooths"], R[name]
     for ours, key in (("std_dev", "std_dev"), ("std_dev_lower", "lower"), ("std_dev_upper", "upper")):
@@ -220,6 +221,11 @@ REFUSED = {
     "delay ~ s(hour, sp=0)": "sp of s() is the smoothing parameter, a number above 0, received 0",
     "delay ~ s(hour, wind)": "s() takes one column, and k, bs and by",
     "delay ~ s(log(hour), bs=re)": "s() with bs=re takes the name of one column, as in s(carrier, bs=re)",
+    "delay ~ hour + (hour | plane)": "has correlated random effects, which cannot be fitted; write (hour || plane)",
+    "delay ~ (1 | carrier:plane)": "`(1 | carrier:plane)`: random effects are written (1 | carrier)",
+    "delay ~ (1 | )": "random effects are written (1 | carrier)",
+    "delay ~ (0 + carrier | plane)": "the levels of a factor come first and have random slopes of a number",
+    "delay ~ (log(hour) || plane)": "random effects are (1 | tailnum)",
     "delay ~ carrier + s(carrier, bs=re)": "coded in two ways",
 }
 
@@ -245,6 +251,18 @@ def test_single_coefficients_of_smooths_are_refused_where_they_would_be_tested(k
     check_not_smooth("models.m", formula, {key: ["carrier", "carrier[AA]"]})
     with pytest.raises(UserError, match=f"models.m.{key}: .* is of a smooth term or random effects"):
         check_not_smooth("models.m", formula, {key: NAMED[key]})
+
+
+def test_bars_are_another_way_to_write_random_effects():
+    written = parse("y ~ x + (1 | g) + (0 + x | h) + (x || k)", "f")
+    assert written == parse("y ~ x + s(g, bs=re) + s(h, x, bs=re) + s(k, bs=re) + s(k, x, bs=re)", "f")
+    assert [term.name for term in written.terms][-1] == "s(k, x, bs=re)"
+
+
+def test_a_curve_beside_random_slopes_is_that_of_the_mean_slope(files):
+    design, fitted, dictionary = fit_files(files, "climb ~ bs(hour, df=4) + (0 + hour | plane)", "gaussian")
+    table = effects.curves(estimates_of(design, fitted), dictionary, 0.95)
+    assert table["at"].unique().tolist() == [""] and len(table["term"].unique()) == 1
 
 
 def test_pages_name_random_effects_by_their_column():

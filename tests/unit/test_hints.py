@@ -25,7 +25,7 @@ REFUSED = {
     "late ~ log(distance + seats)": "is of one column, not of distance, seats",
     "late ~ Log(distance)": "did you mean `log`?",
     "late ~ distance | origin": "`absorb: [tailnum]`",
-    "late ~ distance + (1 | origin)": "`std_errors: cluster(column)`",
+    "late ~ distance + (distance | origin)": "write (distance || origin) for independent ones",
     "late ~ distance + cluster(day)": "`std_errors: cluster(date)`",
     "late ~ factor(month)": "write C(month)",
     "late ~ as.factor(month)": "write C(month)",

@@ -227,7 +227,9 @@ class Design:
             parts = [part for part in self.parts if part.term is term]
             if any(self.categorical_by_name[name].random for name in term.categorical):
                 places = np.arange(parts[0].where.start, parts[0].where.stop)
-                smooths.append(Smooth(term.name, "", places, np.ones(len(places)), is_random=True))
+                scale = np.prod([self.numeric_by_name[name].scale[number] for name, number in parts[0].multiplier])
+                smooths.append(Smooth(term.name, "", places, np.full(len(places), scale**-2.0), is_random=True))
+                continue
             for factor in (self.numeric_by_name[name] for name in term.numeric):
                 if factor.learnt and factor.learnt[-1]["function"] == "s":
                     # b of the data is b of the fit over the scale.

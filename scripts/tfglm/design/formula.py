@@ -30,7 +30,8 @@ class FormulaFactor:
 
     `categorical` if `C()` asks for levels, then `reference` may name one, or `coding` contrasts of CODINGS; `calls` are the
     functions applied to numbers, the innermost first. `is_indicator` if fixest's `i()` names the reference. The levels of
-    `s(g, bs=re)` have random effects, `is_random`. `is_by` is the factor of `s(x, by=g)`.
+    `s(g, bs=re)` have random effects, `is_random`; they multiply the number of `s(g, x, bs=re)`. `is_by` is
+    the factor of `s(x, by=g)`.
     """
 
     name: str
@@ -57,7 +58,8 @@ class FormulaTerm:
 
     @property
     def name(self) -> str:
-        return ":".join(factor.name for factor in self.factors)
+        random = [factor.name for factor in self.factors if factor.is_random]
+        return ":".join(random[:1] or [factor.name for factor in self.factors])
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
         raise UserError(f"{where}: {error}") from None
     if computed:
         formula = f"{computed.column} ~{formula.partition('~')[2]}"
+    formula = without_bars(formula, where)
     # Before formulaic formats calls as Python, where ^ binds weaker than + and loses the parentheses of (x - 1)^2.
     formula = in_python(formula)
     try:
@@ -145,6 +148,40 @@ def _parsed(formula: str, where: str) -> ParsedFormula:
     if not (terms or intercept):
         raise UserError(f"{where}: `{shown}` has no terms; add a column, as in `late ~ carrier`, or write `late ~ 1`")
     return ParsedFormula(response[0].expr, intercept, tuple(terms))
+
+
+BAR = re.compile(r"\(([^()|]*)(\|\|?)([^()|]*)\)")
+"""lme4's notation of random effects, as in `(1 | carrier)`."""
+
+
+def without_bars(formula: str, where: str) -> str:
+    """A formula with `s(g, bs=re)` for lme4's `(1 | g)`, `s(g, x, bs=re)` for `(0 + x | g)`, and both for `(x || g)`.
+
+    Raises UserError for correlated random effects, and for other terms with a bar in parentheses.
+
+    >>> without_bars("late ~ hour + (1 | plane) + (hour || carrier)", "models.m.formula")
+    'late ~ hour + s(plane, bs=re) + s(carrier, bs=re) + s(carrier, hour, bs=re)'
+    """
+
+    def in_s(match: re.Match[str]) -> str:
+        effects, bars, group = (text.strip() for text in match.groups())
+        names = [name.strip() for name in effects.split("+")]
+        slopes = [name for name in names if name not in ("0", "1")]
+        if not group.isidentifier() or not all(name.isidentifier() for name in slopes) or not effects:
+            raise UserError(
+                f"{where}: `{short(match[0])}`: random effects are written (1 | carrier), (0 + hour | carrier) or (hour || "
+                "carrier), with the names of columns"
+            )
+        has_intercept = "0" not in names
+        if bars == "|" and slopes and (has_intercept or len(slopes) > 1):
+            raise UserError(
+                f"{where}: `{short(match[0])}` has correlated random effects, which cannot be fitted; write "
+                f"({effects} || {group}) for independent ones"
+            )
+        terms = [f"s({group}, bs=re)"] * has_intercept + [f"s({group}, {name}, bs=re)" for name in slopes]
+        return " + ".join(terms)
+
+    return re.sub(rf"{QUOTED.pattern}|{BAR.pattern}", lambda match: in_s(match) if match[2] else match[0], formula)
 
 
 def most_products(tree: Any) -> float:
@@ -208,27 +245,32 @@ def parse_factors(expression: str, term: str, where: str) -> list[FormulaFactor]
 
 
 def parse_smooth(expression: str, term: str, where: str) -> list[FormulaFactor]:
-    """The factors of `s(x, k=20, bs=cr)`, `s(x, by=g)` or `s(g, bs=re)`."""
+    """The factors of `s(x, k=20, bs=cr)`, `s(x, by=g)`, `s(g, bs=re)` or `s(g, x, bs=re)`."""
     try:
         node = ast.parse(in_python(expression), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise not_supported(term, where) from None
-    if not isinstance(node, ast.Call) or len(node.args) != 1:
+    is_random = isinstance(node, ast.Call) and [ast.unparse(each) for each in node.keywords] in (["bs='re'"], ["bs=re"])
+    if not isinstance(node, ast.Call) or not 1 <= len(node.args) <= 1 + is_random:
         raise UserError(
             f"{where}: `{short(term)}`: s() takes one column, and k, bs and by, as in s(distance, k=20, bs=cr)"
         )
+    name = as_in_r(ast.unparse(node)).replace("'", "")
+    if is_random:
+        if not all(isinstance(each, ast.Name) for each in node.args):
+            raise UserError(
+                f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, as in s(carrier, bs=re), or of a factor "
+                "and a number, as in s(carrier, distance, bs=re)"
+            )
+        group, *slope = [ast.unparse(each) for each in node.args]
+        levels = FormulaFactor(name, group, categorical=True, is_random=True)
+        return [levels, *(FormulaFactor(number, number) for number in slope)]
     by = [keyword.value for keyword in node.keywords if keyword.arg == "by"]
     node.keywords = [keyword for keyword in node.keywords if keyword.arg != "by"]
     name = as_in_r(ast.unparse(node)).replace("'", "")
     for keyword in node.keywords:
         if keyword.arg == "bs" and isinstance(keyword.value, ast.Name):
             keyword.value = ast.Constant(keyword.value.id)
-    if [ast.unparse(keyword) for keyword in node.keywords] == ["bs='re'"] and not by:
-        if not isinstance(node.args[0], ast.Name):
-            raise UserError(
-                f"{where}: `{short(term)}`: s() with bs=re takes the name of one column, as in s(carrier, bs=re)"
-            )
-        return [FormulaFactor(name, node.args[0].id, categorical=True, is_random=True)]
     factor = replace(parse_factor(ast.unparse(node), term, where), name=name)
     if not by:
         return [factor]

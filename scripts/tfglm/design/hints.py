@@ -11,8 +11,8 @@ HINTS = {
     r"\bweights?\(": "weights have a key of their own beside the formula: `weights: seats`",
     r"\bcluster\(": "clusters have a key of their own beside the formula: `std_errors: cluster(date)`",
     r"\bstrata\(": "write a column of strata as a term, `origin` or C(month)",
-    r"\|": "absorbed factors have a key of their own beside the formula: `absorb: [tailnum]`; random effects of levels are "
-    "s(tailnum, bs=re), and `std_errors: cluster(column)` is for rows that may be alike",
+    r"\|": "absorbed factors have a key of their own beside the formula: `absorb: [tailnum]`; random effects are "
+    "(1 | tailnum), and `std_errors: cluster(column)` is for rows that may be alike",
     r"\bi\([^)]*\b(?:keep|bin\d?|ref2|sparse|f\d?)\s*=": "of fixest's i() there is ref alone; merge levels under data.derive",
     r"\.\.\w+|(?<![\w.])\.\[": "define a list of terms under `terms`, and use its name in formulas",
     r"(?:\*\*|\^)(?![^()]*\))|\bpow(?:er)?\(": "for powers write I(distance^2) or poly(distance, 2)",

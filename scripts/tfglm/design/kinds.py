@@ -156,6 +156,14 @@ def check_smooth(where: str, settings: RowsConfig, term: FormulaTerm, kinds: Map
         return
     if not isinstance(settings, DesignConfig):
         raise UserError(f"{where}: `{term.name}`: a network has no smooth terms; write ns(column, df=5) or C(column)")
+    if any(factor.is_random for factor in term.factors):
+        for factor in term.factors:
+            if not factor.is_random and has_levels([factor], kinds):
+                raise UserError(
+                    f"{where}: `{term.name}`: the levels of a factor come first and have random slopes of a number, and "
+                    f"`{factor.column}` is text; write s({factor.column}, bs=re) for random effects of its levels"
+                )
+        return
     for factor in term.factors:
         if not factor.is_smooth and has_levels([factor], kinds) is False:
             raise UserError(

@@ -79,7 +79,9 @@ def curved(estimated: Estimates) -> Iterator[tuple[Estimates, list[Numeric]]]:
     for factors in by_column(design).values():
         yield estimated, factors
     for term in design.terms:
-        smooths = {smooth.level: smooth for smooth in design.smooths if smooth.term == term.name}
+        smooths = {
+            smooth.level: smooth for smooth in design.smooths if smooth.term == term.name and not smooth.is_random
+        }
         if term.numeric and term.categorical and smooths:
             for level in smooths:
                 levels = estimated.levels | {term.categorical[0]: level}
@@ -112,7 +114,7 @@ def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, refer
         return [number[:-1] - number[-1] for number in numbers]
 
     rows = np.zeros((len(values), design.size))
-    for part in design.parts:
+    for part in parts_of_curves(design):
         form = form_of(design, part)
         own = [number for number in part.multiplier if number[0] == factor.name]
         others = [(design.numeric_by_name[name], position) for name, position in part.multiplier if name != factor.name]
@@ -124,6 +126,12 @@ def differences(estimated: Estimates, factor: Numeric, values: np.ndarray, refer
     return rows
 
 
+def parts_of_curves(design: Design) -> list[Part]:
+    """The parts without random slopes, whose mean is 0."""
+    random = {factor.name for factor in design.categorical if factor.random}
+    return [part for part in design.parts if random.isdisjoint(part.grouping)]
+
+
 def cell(estimated: Estimates, part: Part) -> np.ndarray:
     """The coefficient of a part at the reference levels of its factors, none if no row has them together."""
     design = estimated.design
@@ -133,7 +141,7 @@ def cell(estimated: Estimates, part: Part) -> np.ndarray:
 
 def held(estimated: Estimates, factor: Numeric) -> Iterator[str]:
     """Say where a curve holds the factors that multiply its number: `carrier AA`, `hour at its mean`."""
-    parts = [part for part in estimated.design.parts if factor.name in dict(part.multiplier)]
+    parts = [part for part in parts_of_curves(estimated.design) if factor.name in dict(part.multiplier)]
     for name in dict.fromkeys(name for part in parts for name in part.grouping):
         yield f"{name} {estimated.levels[name]}"
     for name in dict.fromkeys(name for part in parts for name, _ in part.multiplier if name != factor.name):
