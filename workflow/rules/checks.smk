@@ -251,14 +251,16 @@ onsuccess:
         asked = [f"{RESULTS}/compare.html", f"{RESULTS}/compare.docx"]
         beside = "".join(f", {path}" for path in asked if Path(path).exists())
         print(f"The results are in {RESULTS}/models/{beside}; {RESULTS}/data/rows.json accounts for every row.")
-    if unused := unused_shards():
+    scored = any(job.rule.name == "score" for job in workflow.dag.jobs)
+    # Each file to score leaves shards, and who scores many files need not hear it each time.
+    if (unused := unused_shards()) and not scored:
         size = sum(file.stat().st_size for folder in unused for file in folder.rglob("*") if file.is_file())
         told = f"{size / 1e6:,.1f}" if size >= 1e5 else "less than 0.1"
         print(
             f"There are {told} MB of shards that this config does not use, from another config or an earlier"
             " version of this one: `snakemake --cores 1 tidy` deletes them."
         )
-    if any(job.rule.name == "score" for job in workflow.dag.jobs):
+    if scored:
         print(
             f"The scores are in {', '.join(predicted_files('scores', SCORED))}.",
             f"The page to open: {RESULTS}/scores.html",
