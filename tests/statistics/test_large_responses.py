@@ -1,7 +1,9 @@
 """A linear regression moves with the response, whatever its size; and a fit that has not converged has no tests."""
 
 from pathlib import Path
+from typing import Any
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -110,6 +112,116 @@ def test_estimates_errors_tests_and_metrics_move_with_the_response(model, frame,
             if b > 0 and abs(a) < 1e12:
                 as_is = [b * (part["upper"] - part["lower"]) for part in metrics["calibration"]]
                 assert spread == pytest.approx(as_is, rel=1e-6)
+
+
+LOG_LINKED = {
+    "weights": {"weights": "w", "std_errors": "HC1"},
+    "clusters": {"std_errors": "cluster(date)", "frequency": "f"},
+    "leverages": {"std_errors": "HC3"},
+    "offset": {"offset": "o"},
+    "likelihood ratio": {"tests": "likelihood_ratio", "profile": {"x": {"x": 1}}},
+    "no intercept": {"formula": "y ~ 0 + g + h + x"},
+}
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("model", LOG_LINKED)
+def test_far_from_0_a_log_link_says_what_the_identity_link_says(model, family, frame, tmp_path):
+    """For y = m + e the logarithm of the mean is log(m) + mean of e / m, up to the square of e / m."""
+    m, keys = 1e8, dict(LOG_LINKED[model])
+    formula = keys.pop("formula", "y ~ x + g")
+    found = {}
+    for link in ("identity", "log"):
+        rows = frame.assign(y=m + frame["y"], o=frame["o"] / (1 if link == "identity" else m))
+        settings = dict(keys)
+        if "profile" in settings and link == "log":
+            settings["profile"] = {"x": {"x": m}}
+        files = [ingest_frame(rows, tmp_path / link)]
+        of_link = family if link == "log" else "gaussian"
+        design, fitted, _ = fit_files(files, formula, of_link, link=link, **settings)
+        assert fitted.summary["converged"]
+        estimates = estimates_of(design.reported, fitted.reported(design))
+        table, terms = table_of(design.reported, fitted.reported(design)), joint_tests(estimates)
+        slopes = table.loc[[name for name in table.index if name[0] == "x" or name[1] in ("b", "c")]]
+        if model == "no intercept":
+            slopes = slopes.loc[[("x", "")]]
+        unit = 1.0 if family == "gaussian" or link == "identity" else m**2
+        profile = [entry[end] for entry in fitted.summary.get("profile", []) for end in ("ci_lower", "ci_upper")]
+        found[link] = np.concatenate(
+            [
+                slopes["t"],
+                slopes["estimate"] * (m if link == "log" else 1),
+                slopes.get("df", []),
+                terms["F"][1:] if model == "no intercept" else terms["F"],
+                [unit * fitted.summary["deviance"], fitted.summary["df_residual"]],
+                [unit * fitted.summary["null_deviance"]] if model != "no intercept" else [],
+                profile,
+            ]
+        )
+    assert len(found["log"]) >= 5
+    assert found["log"] == pytest.approx(found["identity"], rel=1e-5, nan_ok=True)
+
+
+def exact_log_linked(family: str, columns: list[list[float]], y: list[float]) -> tuple[list, list, Any]:
+    """Estimates, standard errors and AIC of a regression with link log, in 50 digits."""
+    size, rows = len(columns), range(len(y))
+    y = [mpmath.mpf(value) for value in y]
+    b = mpmath.matrix([mpmath.log(sum(y) / len(y)), *[0] * (size - 1)])
+    for _ in range(8):
+        slope, hessian, information = mpmath.matrix(size, 1), mpmath.matrix(size), mpmath.matrix(size)
+        means = [mpmath.exp(sum(columns[j][i] * b[j] for j in range(size))) for i in rows]
+        for i, mean in zip(rows, means, strict=True):
+            square = mean**2 if family == "gaussian" else mpmath.mpf(1)
+            score = (mean - y[i]) * square / mean
+            curvature = square + (mean - y[i]) * mean if family == "gaussian" else y[i] / mean
+            for j in range(size):
+                slope[j] += score * columns[j][i]
+                for k in range(size):
+                    hessian[j, k] += curvature * columns[j][i] * columns[k][i]
+                    information[j, k] += square * columns[j][i] * columns[k][i]
+        b -= mpmath.lu_solve(hessian, slope)
+    scale = [mpmath.mpf(1) if family == "gaussian" else mean for mean in means]
+    pearson = sum(((each - mean) / unit) ** 2 for each, mean, unit in zip(y, means, scale, strict=True))
+    inverse = information**-1
+    errors = [mpmath.sqrt(pearson / (len(y) - size) * inverse[j, j]) for j in range(size)]
+    n = len(y)
+    if family == "gaussian":
+        log_likelihood = -mpmath.mpf(n) / 2 * (mpmath.log(2 * mpmath.pi * pearson / n) + 1)
+    else:
+        ratios = [each / mean for each, mean in zip(y, means, strict=True)]
+        k = n / (2 * sum(ratio - 1 - mpmath.log(ratio) for ratio in ratios))
+        log_likelihood = sum(k * mpmath.log(k * ratio) - k * ratio - mpmath.loggamma(k) for ratio in ratios)
+        log_likelihood -= sum(mpmath.log(each) for each in y)
+    return list(b), errors, -2 * log_likelihood + 2 * (size + 1)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "gamma"])
+@pytest.mark.parametrize("a", [1e5, 1e6, 1e10])
+def test_with_a_log_link_estimates_are_exact_however_far_the_response_is_from_0(family, a, frame, tmp_path):
+    rows = frame.iloc[:40].assign(y=a + frame["y"])
+    design, fitted, _ = fit_files([ingest_frame(rows, tmp_path)], "y ~ x + g", family, link="log")
+    table = table_of(design, fitted).drop(("g", "a"))
+    columns = [[1.0] * 40, rows["x"].tolist(), *((rows["g"] == level).astype(float).tolist() for level in "bc")]
+    with mpmath.workdps(50):
+        estimates, errors, aic = exact_log_linked(family, columns, rows["y"].tolist())
+        off = [float((ours - b) / error) for ours, b, error in zip(table["estimate"], estimates, errors, strict=True)]
+    assert fitted.summary["converged"]
+    # The intercept is rounded to a float64 of its size.
+    intercept = float(np.spacing(np.log(a)) / errors[0])
+    assert np.abs(off).max() <= 1e-9 + intercept and np.abs(off[1:]).max() <= 1e-9
+    assert table["std_error"].to_numpy() == pytest.approx(np.array(errors, float), rel=1e-7)
+    assert fitted.summary["aic"] == pytest.approx(float(aic), rel=1e-9)
+
+
+def test_a_response_too_far_from_0_is_named_with_a_remedy(frame, tmp_path):
+    files = [ingest_frame(frame.assign(y=1e9 + frame["y"]), tmp_path)]
+    _, fitted, _ = fit_files(files, "y ~ x + g", "inverse_gaussian", link="log")
+    (warning,) = (each for each in fitted.summary["warnings"] if "not converged" in each)
+    assert "mean of `y` is 1e+09 standard deviations of its residuals from 0" in warning
+    assert (
+        "subtract a number near the mean from `y` under data.derive, and use family gaussian with link identity"
+        in warning
+    )
 
 
 def test_what_has_not_converged_has_no_errors_tests_and_intervals(frame, tmp_path):

@@ -82,7 +82,15 @@ class Design:
     @cached_property
     def distribution(self) -> Family:
         """The family with its link and shape."""
-        return family_of(self.family, self.link, self.theta, self.power)
+        return family_of(self.family, self.link, self.theta, self.power, self.origin)
+
+    @property
+    def origin_reach(self) -> float:
+        """The size of the linear predictor of the origin times the root of its weight in the information matrix."""
+        family, eta = self.distribution, np.zeros(1)
+        if not self.origin or family.quadratic:
+            return abs(self.origin)
+        return abs(float(np.log(self.origin))) * float(np.sqrt(family.information(eta, family.mean(eta))[0]))
 
     def as_fitted(self, fit: Mapping[str, Any]) -> "Design":
         """With the shape that the fit of fit.json has estimated."""

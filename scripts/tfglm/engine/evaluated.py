@@ -48,7 +48,8 @@ class Evaluated:
     def reach(self) -> np.ndarray:
         """1 plus the sizes of all that the linear predictor consists of; these alone where it has the unit of the response."""
         rows, numbers, family = self.rows, np.abs(self.numbers), self._design.distribution
-        of_mean = 0.0 if family.quadratic or family.positive_predictor else 1.0
+        is_relative = family.quadratic or family.positive_predictor or self._design.origin
+        of_mean = 0.0 if is_relative else 1.0
         reach = of_mean + rows.without_offset(np.abs(self.coefficients), self._parts, numbers)
         return reach + np.abs(rows.offset) if self._design.offset else reach
 

@@ -137,7 +137,7 @@ class Passes:
     In a multinomial regression, residuals and weights belong to the linear predictor of each part. `counts` also has the
     weights of each class c, `class_c`, and by group, `class_c_k`; `predictions` has `eta` [rows, classes].
 
-    - `counts`: `rows`, `weight_sum`, `response` (m * y), `squares` (m * y^2; of a linear regression), `saturated`, `base`,
+    - `counts`: `rows`, `weight_sum`, `response` (m * y), `squares` (m * y^2, for `Family.is_movable`), `saturated`, `base`,
       `out_of_range` (rows with an impossible response),
       `not_finite` (rows for which a function of the formula has no finite value), and by group of each grouping c `rows_c`,
       `weight_sum_c`, `response_c`
@@ -186,7 +186,7 @@ class Passes:
         }
         counted |= {f"class_{number}": f"class_{number}" for number, _ in enumerate(design.class_labels)}
         counts = {name: Sum(value) for name, value in counted.items()}
-        if self.family.quadratic:
+        if self.family.is_movable:
             counts["squares"] = Sum("squares")
         counts |= {name: Sum(name) for name in ("saturated", "base", "out_of_range", "not_finite")}
         for number, grouping in enumerate(design.groupings):

@@ -54,9 +54,15 @@ LINKS: dict[str, dict[str, Callable[..., Family]]] = {
 
 
 @lru_cache(maxsize=256)
-def family_of(name: str, link: str | None = None, theta: float | None = None, power: float | None = None) -> Family:
+def family_of(
+    name: str,
+    link: str | None = None,
+    theta: float | None = None,
+    power: float | None = None,
+    origin: float = 0.0,
+) -> Family:
     """Return the family of that name with a link (by default its first), and with the shape `theta` or `power`, if it is
-    known.
+    known. Responses and linear predictors are measured from a mean `origin`, if it is not 0 (`Family.about`).
 
     >>> logistic = family_of("binomial")
     >>> logistic.mean(np.array([0.0, np.log(3)])).round(9)
@@ -69,7 +75,8 @@ def family_of(name: str, link: str | None = None, theta: float | None = None, po
     links = LINKS[name]
     make = links[link or next(iter(links))]
     shape = {name: value for name, value in (("theta", theta), ("power", power)) if value is not None}
-    return make(**shape)
+    family = make(**shape)
+    return family.about(origin) if origin else family
 
 
 def family_of_fit(fit: Mapping) -> Family:

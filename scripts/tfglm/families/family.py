@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -95,6 +95,8 @@ class Family(ABC):
     smallest: ClassVar[float]
     largest: ClassVar[float]
     """The range of the response. A mean comes to a finite end of it only as eta goes to infinity."""
+    is_movable: bool = False
+    """Whether a fit measures responses far from 0 from their mean (solvers.origin)."""
     counts_events: ClassVar[bool] = False
     """Whether the response is a share of events: a row may have trials, and of a row with one trial the loss is 0 at best."""
     of_classes: ClassVar[bool] = False
@@ -152,6 +154,10 @@ class Family(ABC):
     def observed_slope(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The third derivative of the loss by eta."""
         return self.curvature(eta, self.mean(eta))
+
+    def about(self, origin: float) -> Self:
+        """The family of responses, and linear predictors, that are measured from this mean and its linear predictor."""
+        return self
 
     def is_valid(self, eta: np.ndarray) -> np.ndarray:
         """Return which linear predictors have a mean."""

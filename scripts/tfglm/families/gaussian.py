@@ -14,6 +14,7 @@ class Gaussian(Family):
     link_name = "identity"
     dispersion_known = False
     quadratic = True
+    is_movable = True
     smallest: ClassVar[float] = -np.inf
     largest: ClassVar[float] = np.inf
     regression = "linear regression of"

@@ -16,7 +16,12 @@ class GaussianLog(LinkedFamily, Gaussian):
 
     links: ClassVar[dict[str, Link]] = {"log": Log()}
     quadratic = False
+    is_movable = True
     regression = "regression of the mean, with normal errors, of"
+
+    def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return 0.5 * np.square(self.residual(eta, self.mean(eta), y))
 
     def variance_slope(self, mean: np.ndarray) -> np.ndarray:
         return np.zeros_like(mean)

@@ -40,8 +40,10 @@ class InverseGaussian(PositiveFamily):
     def base(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return -1.5 * weight * np.log(np.where(y > 0, y, 1.0))
 
-    def log_likelihood(self, sums: LikelihoodSums) -> float:
+    def log_likelihood(self, sums: LikelihoodSums) -> float | None:
         """With the dispersion deviance / sum(w), as R's inverse.gaussian()$aic: -(sum(w) (log(2 pi dispersion) + 1) + 3 sum(w
-        log(y))) / 2."""
+        log(y))) / 2; None where the deviance is a rounding error."""
         dispersion = 2 * (sums.loss - sums.saturated) / sums.weight_sum
+        if dispersion <= 0:  # a rounding error
+            return None
         return float(-0.5 * sums.weight_sum * (np.log(2 * np.pi * dispersion) + 1) + sums.base)

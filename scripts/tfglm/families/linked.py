@@ -1,12 +1,13 @@
 """A family whose link is not the canonical one, or not that alone: its derivatives by the chain rule."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from tfglm.families.family import Family, Response, Terms, ranges
-from tfglm.families.links import Link
+from tfglm.families.links import Link, Log
 
 WORDS = {
     "log": ("log mean ratio", "mean_ratio"),
@@ -34,6 +35,9 @@ class LinkedFamily(Family):
     in_networks = False
     links: ClassVar[dict[str, Link]]
     """The links of the family, the default first."""
+    origin: float = 0.0
+    """With link log, what responses and means are measured from: y stands for origin + y, and eta for log(mean / origin). Both
+    are then precise, however large the origin is (solvers.origin)."""
 
     def __init__(self, link: str):
         self._link = self.links[link]
@@ -49,6 +53,17 @@ class LinkedFamily(Family):
     def loss_of_mean(self, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
         """The loss as a function of the mean, linear in y."""
 
+    def about(self, origin: float) -> Self:
+        if not self.is_movable:
+            return self
+        moved = copy(self)
+        moved.origin, moved._link = origin, Log(origin)
+        return moved
+
+    def residual(self, eta: np.ndarray, mean: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The mean less the response."""
+        return self.origin * np.expm1(eta) - y if self.origin else mean - y
+
     def loss(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.where(self.is_valid(eta), self.loss_of_mean(self.mean(eta), y), np.inf)
@@ -60,7 +75,7 @@ class LinkedFamily(Family):
         return self._link.mean(eta)
 
     def link(self, mean: float) -> float:
-        return self._link.of(mean)
+        return float(np.log1p(mean / self.origin)) if self.origin else self._link.of(mean)
 
     def is_valid(self, eta: np.ndarray) -> np.ndarray:
         return self._link.is_valid(eta)
@@ -82,7 +97,7 @@ class LinkedFamily(Family):
         mean = self.mean(eta)
         slope, variance = self.slope(eta, mean), self.variance(mean)
         bend = self.curvature(eta, mean) / variance - slope**2 * self.variance_slope(mean) / variance**2
-        return slope**2 / variance + (mean - y) * bend
+        return slope**2 / variance + self.residual(eta, mean, y) * bend
 
     def observed_slope(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         """By central differences."""
@@ -92,7 +107,7 @@ class LinkedFamily(Family):
         kept, mean = weight > 0, self.mean(eta)
         per_mean = self.slope(eta, mean) / self.variance(mean)
         # A row that takes no part may have any mean.
-        score = np.where(kept, (mean - y) * per_mean, 0.0) * weight
+        score = np.where(kept, self.residual(eta, mean, y) * per_mean, 0.0) * weight
         information = np.where(kept, self.slope(eta, mean) * per_mean, 0.0) * weight
         loss = np.where(kept, self.loss(eta, y), 0.0) * weight
         # A variance that rounds to 0 belongs to a residual that does.
@@ -111,7 +126,7 @@ class PositiveFamily(LinkedFamily):
     separates = False
 
     def in_range(self, y: np.ndarray) -> np.ndarray:
-        return (y > 0) & (y < np.inf)
+        return (y > -self.origin) & (y < np.inf)
 
     def at_an_end(self, response: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """None: no response is 0."""

@@ -38,15 +38,18 @@ class Link(ABC):
 
 
 class Log(Link):
-    """log(mean)."""
+    """log(mean / unit)."""
 
     name = "log"
 
+    def __init__(self, unit: float = 1.0):
+        self.unit = unit
+
     def mean(self, eta: np.ndarray) -> np.ndarray:
-        return np.exp(eta)
+        return np.exp(eta) if self.unit == 1.0 else self.unit * np.exp(eta)
 
     def of(self, mean: float) -> float:
-        return float(np.log(mean))
+        return float(np.log(mean / self.unit))
 
     def slope(self, eta: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return mean

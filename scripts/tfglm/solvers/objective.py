@@ -341,7 +341,7 @@ class Objective(ABC):
         squares[blocks.dense], squares[blocks.eliminated] = np.diag(blocks.a), blocks.d
         squares *= point.coefficients**2
         reach = sum(float(np.sqrt(squares[part.where].sum())) for part in parts)
-        reach += abs(self.design.origin) * float(np.sqrt(self.weight_sum))
+        reach += self.design.origin_reach * float(np.sqrt(self.weight_sum))
         squared = 2 * point.loss if self.family.quadratic else point.pearson
         return bool(np.sqrt(squared) <= PERFECT * len(parts) * reach)
 

@@ -1,7 +1,10 @@
-"""A linear regression measures responses from their mean, if they are far from 0 relative to their spread.
+"""A regression measures responses from their mean, if they are far from 0 relative to their spread.
 
 For y = 1e9 + e with e of size 1, linear predictors are rounded to 1e-7. All sums of residuals would be too. Let m be the mean of
 the response, and o the mean of the offset. Then y - m and offset - o are nearly exact, and the intercept is smaller by m - o.
+
+With link log the linear predictor is measured from log(m): eta = log(mean / m), which is small, so the residual
+m (exp(eta) - 1) - (y - m) is precise too. The intercept is smaller by log(m) - o.
 """
 
 from dataclasses import replace
@@ -27,15 +30,18 @@ def counted(workload: Workload, executor: Executor) -> Counted:
     """
     design, counts = workload.design, count(workload, executor)
     as_asked = Counted(workload, counts, design, counts)
-    if not design.distribution.quadratic or constant(design) is None:
+    family = design.distribution
+    if not family.is_movable or constant(design) is None or (design.smooths and not family.quadratic):
         return as_asked
     mean = float(counts["response"] / counts["weight_sum"])
     # If the mean is so large that the variance is a rounding error, the variance is below the threshold.
     variance = float(counts["squares"] / counts["weight_sum"]) - mean**2
     offset = design.offset
     far_offset = offset is not None and abs(offset.center[0]) > FAR * offset.scale[0]
-    if variance > (mean / FAR) ** 2 and not far_offset:
+    if variance > (mean / FAR) ** 2 and not (far_offset and family.quadratic):
         return as_asked
+    if not family.quadratic and mean <= 0:
+        return as_asked  # which is refused
     workload = workload.with_design(measured_from(design, mean))
     return Counted(workload, count(workload, executor), design, counts)
 
@@ -65,7 +71,8 @@ def shift(objective: Objective, fitted: Fitted) -> np.ndarray:
     added = np.zeros(asked.size)
     if used.origin == 0.0 and used.offset == asked.offset:
         return added
-    added[constant(asked)] = used.origin - (asked.offset.center[0] if asked.offset else 0.0)
+    origin = asked.distribution.link(used.origin)
+    added[constant(asked)] = origin - (asked.offset.center[0] if asked.offset else 0.0)
     added[fitted.status == EMPTY] = 0.0
     if added[objective.held].any():
         added = holding_zero(objective.held, objective.null_vectors) @ added

@@ -69,7 +69,7 @@ def null_model(workload: Workload, executor: Executor, counts: Sums) -> tuple[np
     intercept = family.link(mean) if has_intercept else 0.0
     if has_intercept:
         coefficients[design.constant] = intercept
-    if not design.offset and family.metrics != "means":
+    if not design.offset and family.metrics != "means" and not design.origin:
         # The loss is linear in the response.
         loss = family.loss(np.array(intercept), np.array(mean))
         return coefficients, float(loss) * float(counts["weight_sum"])

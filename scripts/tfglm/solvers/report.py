@@ -230,6 +230,9 @@ without an effect: P(|z| > 1.96 / sqrt(1.25)) = 0.08."""
 BY_CHANCE = 3.0
 """Standard deviations, sqrt(2 / df), by which a true dispersion of 1 may exceed 1 by chance."""
 
+TOO_FAR = 1e6
+"""Standard deviations of the residuals from 0 to the mean of a response, above which rounding errors may prevent convergence."""
+
 SHOWN = 20
 """Largest number of columns that a warning names."""
 
@@ -257,8 +260,13 @@ def on_convergence(solution: Solution) -> list[str]:
         far = "its gradient vanishes where the likelihood has no maximum, by the observed information"
     else:
         far = f"the next step would move estimates by up to {np.sqrt(square):.2g} classical standard errors"
+    distance = distance_from_0(solution)
     remedy = (
-        many
+        f"the mean of `{solution.objective.design.response}` is {distance:.0e} standard deviations of its residuals from 0, so "
+        f"float64 has too few digits for its linear predictor: subtract a number near the mean from "
+        f"`{solution.objective.design.response}` under data.derive, and use family gaussian with link identity"
+        if distance > TOO_FAR
+        else many
         if solution.iterations >= settings.max_iterations
         else "no part of the next step came closer, probably because rounding errors are large: subtract a constant from columns "
         "that vary little for their size, reduce the range of `offset` and `weights`, merge rare levels with `data.rare`, or "
@@ -269,6 +277,16 @@ def on_convergence(solution: Solution) -> list[str]:
         f"do not report its estimates, errors and tests. {remedy[0].upper()}{remedy[1:]}",
         *([of_points] if points else []),
     ]
+
+
+def distance_from_0(solution: Solution) -> float:
+    """How many standard deviations of the residuals the mean response is, for a family with an estimated dispersion; else 0."""
+    family, counts = solution.objective.family, solution.objective.counted.as_asked
+    if family.dispersion_known or solution.df_residual <= 0:
+        return 0.0
+    mean = float(counts["response"] / counts["weight_sum"])
+    spread = np.sqrt(solution.point.pearson / solution.df_residual * family.variance(np.array(mean)))
+    return abs(mean) / float(spread) if spread > 0 else 0.0
 
 
 def on_dispersion(solution: Solution) -> list[str]:
