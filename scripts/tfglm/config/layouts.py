@@ -1,5 +1,6 @@
 """Layouts: how the columns of a kind of file are named and typed. One YAML file each."""
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -260,8 +261,13 @@ def load_layout(name_or_path: str) -> Layout:
     Raises UserError if there is none, if it is not YAML, or with every problem in it, one a line.
     """
     path = layout_path(name_or_path)
-    raw = read(path)
-    return validated(Layout, raw, str(path))
+    return _layout_in(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(100)
+def _layout_in(path: Path, _edited: int) -> Layout:
+    """The layout in a file as it is since that time. A survey of a file reads all shipped layouts, some milliseconds each."""
+    return validated(Layout, read(path), str(path))
 
 
 def columns_from(layout: Layout, settings: SelectionConfig, names: Iterable[str]) -> set[str]:
