@@ -291,7 +291,7 @@ class Round:
         begin = len(said(self.folder).read_text())
         since = time.monotonic()
         more: list[str] = []
-        for _ in range(3):
+        for _ in range(4):  # incomplete files, then the lock, then the files again
             begin = len(said(self.folder).read_text())
             run = self.runs.start(self.folder, case, *more)
             try:
