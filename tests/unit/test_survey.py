@@ -425,6 +425,10 @@ def insurance() -> str:
         (Request("smoker"), "smoker_yes ~ age + sex + Body_mass + region + charges"),
         (Request(formula="charges ~ age * smoker"), "charges ~ age * smoker"),
         (Request("smoker", "smoker ~ C(age)"), "smoker_yes ~ C(age)"),
+        (Request(formula="log(charges) ~ age * smoker"), "log(charges) ~ age * smoker"),
+        (Request("charges", "I(charges > 9000) ~ age"), "I(charges > 9000) ~ age"),
+        (Request(formula="sqrt(charges) ~ ."), "sqrt(charges) ~ age + sex + Body_mass + smoker + region"),
+        (Request(formula="charges ~ . - sex"), "charges ~ age + Body_mass + smoker + region"),
     ],
 )
 def test_the_user_names_the_response_or_the_formula(request_of, expected):
@@ -443,6 +447,11 @@ def test_the_user_names_the_response_or_the_formula(request_of, expected):
         (Request(formula="charges ~ agee"), "no column `agee`; did you mean `age`?"),
         (Request(formula="charges"), "formula: `charges` needs one response"),
         (Request(formula="charge ~ age"), "response: no column `charge`; did you mean `charges`?"),
+        (Request(formula="log(charge) ~ age"), "formula: no column `charge`; did you mean `charges`?"),
+        (Request(formula="log(Body mass) ~ age"), "`log(Body mass)` is no expression that can be computed"),
+        (Request(formula="log(sex) ~ age"), "formula: `log(sex)`: `LN(sex)` cannot be evaluated"),
+        (Request(formula="log(charges - 1e9) ~ age"), "formula: `log(charges - 1e9)` has no value"),
+        (Request("age", "log(charges) ~ sex"), "response: `age` is not in `log(charges)`, that of the formula"),
         (Request(output="config"), "output: `config` must end with .yaml, as in config/insurance.yaml"),
     ],
 )

@@ -1,5 +1,6 @@
 """From a file to a config that runs: the steps of `snakemake init`."""
 
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from tfglm.addresses import is_address
 from tfglm.config import Config, Dialect, Layout, SourceConfig, column_problems, expand_files, load, load_layout
 from tfglm.config.files import parse as parse_yaml
 from tfglm.config.messages import validated
+from tfglm.config.responses import DOT, Added, computed_response
 from tfglm.data.header import read_header
 from tfglm.data.images import has_images
 from tfglm.data.layouts import recognised
@@ -36,11 +38,12 @@ from tfglm.survey.layout import (
     with_labels,
     without_midnights,
 )
-from tfglm.survey.proposal import propose, with_formula
+from tfglm.survey.proposal import propose, unsuitable, with_formula
 from tfglm.survey.responses import (
     ProposedResponse,
     as_response,
     candidates_of,
+    computed,
     late_flights,
     requested_response,
 )
@@ -140,9 +143,11 @@ def init(
         say(f"  {name}: {remark}")
     header_names = {column.source: name for name, column in layout.columns.items()}
     questions = flights.questions if flights else ()
+    formula, left_out = without_dot(request.formula, columns, len(values))
+    request = replace(request, formula=formula)
     response, others = responses(request, header_names, columns, values, questions)
-    if request.formula:
-        proposal = with_formula(request.formula, response, values, columns, calendar)
+    if formula:
+        proposal = replace(with_formula(formula, response, values, columns, calendar), left_out=left_out)
     else:
         proposal = propose(values, columns, calendar, response, flights=known is not None)
     text = config_text(
@@ -161,7 +166,7 @@ def init(
     check(texts, config_path, layout_path, path)
     response = proposal.response
     derived = "".join(f" (derived: {sql})" for sql in response.derive.values())
-    say(f"Response: {response.name}{derived}, {response.reason}; {response.family.name}")
+    say(f"Response: {response.text or response.name}{derived}, {response.reason}; {response.family.name}")
     offset = f"; offset: {proposal.offset}" if proposal.offset else ""
     errors = "a ridge, so no standard errors" if proposal.penalised else f"standard errors: {proposal.std_errors}"
     say(f"Formula: {proposal.formula}{offset}; {errors}")
@@ -198,6 +203,10 @@ def responses(
     name = request.response
     if request.formula:
         name = parse(request.formula, "formula").response
+        if response := computed_response(request.formula):
+            if request.response and header.get(request.response, request.response) not in response.sources:
+                raise UserError(f"response: `{request.response}` is not in `{response.text}`, that of the formula")
+            return computed(response, header, rows), []
         if request.response and header.get(request.response, request.response) != name:
             raise UserError(f"response: `{request.response}` is not that of the formula, `{name}`; give one of them")
     asked = [question for question in questions if name in ("", question.name)]
@@ -212,6 +221,23 @@ def responses(
         return requested_response(name, header, columns, rows), []
     first, *others = candidates_of(columns, rows)
     return first, others[:MOST_OTHERS]
+
+
+def without_dot(formula: str, columns: Sequence[ColumnSummary], rows: int) -> tuple[str, dict[str, str]]:
+    """The formula with `.` written out as the columns that may be covariates, and why others may not. Raises UserError if
+    there is none."""
+    left, tilde, right = formula.partition("~")
+    if not (tilde and DOT.search(right)):
+        return formula, {}
+    reasons = {column.name: unsuitable(column, rows, any_levels=True) for column in columns}
+    try:
+        added = Added({}, {}, [])
+        suitable = [name for name, reason in reasons.items() if not reason]
+        section = added.without_dot({"formula": formula}, left, right, computed_response(formula), suitable, "formula")
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    answer = set(re.findall(r"\w+", left))
+    return section["formula"], {name: reason for name, reason in reasons.items() if reason and name not in answer}
 
 
 def only_file(source: str) -> tuple[str, Path]:

@@ -82,7 +82,8 @@ class Proposal:
     def columns(self) -> list[str]:
         """The columns that the model needs."""
         exposure = re.sub(r"^log\((.*)\)$", r"\1", self.offset)
-        return list(dict.fromkeys([self.response.name, *self.terms, *filter(None, [self.cluster, exposure])]))
+        answer = self.response.columns or [self.response.name]
+        return list(dict.fromkeys([*answer, *self.terms, *filter(None, [self.cluster, exposure])]))
 
     @property
     def std_errors(self) -> str:
@@ -317,7 +318,7 @@ def with_formula(
         if name in rows.columns and rows[name].dtype == pl.String and levels_of_few_rows(rows[name])
     }
     response = overdispersed(response, 1.0)
-    requested = f"{response.name} ~{formula.partition('~')[2]}"
+    requested = f"{response.text or response.name} ~{formula.partition('~')[2]}"
     unit = unit_of([column for column in columns if column.name not in (response.source, *terms)], len(rows))
     cluster = unit.name if unit else calendar.cluster
     return Proposal(response, terms, {}, derive, cluster, frozenset(rare), requested, unit.values if unit else 0)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from tfglm.config.responses import ComputedResponse
+from tfglm.data.sql import expression
 from tfglm.errors import UserError, nearest, short
 from tfglm.families.binomial import Binomial
 from tfglm.families.family import Family
@@ -70,7 +72,8 @@ YES = frozenset(["1", "yes", "y", "true", "t", "positive", "ja", "oui", "si", "s
 class ProposedResponse:
     """A proposed response of a model, and the reason for it.
 
-    `source` is the column of the response, or the column that it is derived from. `values` are its values in the sample.
+    `source` is the column of the response, or the column that it is derived from. `values` are its values in the sample. The
+    formula computes a response that has a `text`, from `columns`.
     """
 
     name: str
@@ -80,6 +83,8 @@ class ProposedResponse:
     values: pl.Series
     derive: dict[str, str] = field(default_factory=dict)
     where: dict[str, str] = field(default_factory=dict)
+    text: str = ""
+    columns: tuple[str, ...] = ()
 
 
 def late_flights(question: Question, rows: pl.DataFrame) -> ProposedResponse:
@@ -225,6 +230,24 @@ def requested_response(
             f"{FEWEST_ROWS} are needed"
         )
     return as_response(column, rows, "as requested")
+
+
+def computed(response: ComputedResponse, header: Mapping[str, str], rows: pl.DataFrame) -> ProposedResponse:
+    """The response that a formula computes. Raises UserError for columns that are not there, and for what no row has."""
+    for name in sorted(response.sources):
+        if name not in rows.columns:
+            there = f"; the layout calls it `{header[name]}`" if name in header else nearest(name, rows.columns)
+            raise UserError(f"formula: no column `{name}`{there}\n  the columns: {short(', '.join(rows.columns))}")
+    where = f"formula: `{response.text}`"
+    value = expression(response.derive.get(response.column, response.column), where, dict(rows.schema))
+    values = rows.select(value.alias(response.column))[response.column].cast(pl.Float64)
+    values = values.filter(values.is_finite())
+    if values.n_unique() < 2:
+        raise UserError(f"{where} has {('no value', 'a single value')[values.n_unique()]}, so nothing explains it")
+    family = Binomial() if response.trials or values.is_in([0.0, 1.0]).all() else Gaussian()
+    columns = tuple(name for name in rows.columns if name in response.sources)
+    reason = "as requested"
+    return ProposedResponse(response.column, columns[0], family, reason, values, text=response.text, columns=columns)
 
 
 def as_response(column: ColumnSummary, rows: pl.DataFrame, reason: str) -> ProposedResponse:
