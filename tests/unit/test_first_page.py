@@ -64,6 +64,15 @@ def test_an_effect_of_a_logarithm_to_base_10_is_a_ratio_of_means():
     assert next(row.size for row in effects.rows if row.label.startswith("smoker")) == f"{10**1.5:.1f}"
 
 
+def test_a_logarithm_is_drawn_for_ten_percent_more_of_its_column():
+    table = coefficients(2).replace({"term": {"age": "log2(age)"}})
+    table.loc[table["term"] == "log2(age)", ["estimate", "ci_lower", "ci_upper"]] = np.log(2) * np.array(
+        [0.8, 0.7, 0.9]
+    )
+    drawn = strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, UNITS).rows[-1]
+    assert (drawn.label, drawn.size, drawn.interval) == ("age, +10 %", "1.08", "1.07 to 1.09")
+
+
 def test_without_intervals_nothing_is_drawn():
     table = coefficients(3).assign(ci_lower=np.nan, ci_upper=np.nan)
     assert strongest_effects(table, "d", None, 1.0, NO_WORDS) is None

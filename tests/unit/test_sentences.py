@@ -6,7 +6,7 @@ import pytest
 
 from tfglm.report.class_effects import tell_by_class
 from tfglm.report.drawn_means import means_by_class
-from tfglm.report.sentences import Effect, ModelFacts, Slope, slopes, tell
+from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, slopes, tell
 from tfglm.report.words import Words, plain
 
 WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
@@ -87,6 +87,22 @@ def test_a_number_is_told_by_as_many_units_as_make_it_visible():
     assert sentence == (
         "The odds of late are 3.0 % lower (anything from 6.8 % lower to 1.0 % higher) for each 100 miles more of distance."
     )
+
+
+def test_a_logarithm_is_told_by_ten_percent_more_of_its_column():
+    doubled = ("log2(hour)", "", "", np.log(2) * 0.8, "")
+    rows = table(("log(distance)", "", "", 0.8, ""), doubled, ("log10(size)", "", "", -1.0, ""), error=0.0)
+    assert told(rows) == [
+        "The odds of late are 7.9 % higher (7.9 to 7.9 %) for each 10 % more of distance.",  # 1.1^0.8
+        "The odds of late are 7.9 % higher (7.9 to 7.9 %) for each 10 % more of hour.",
+        "The odds of late are 4.1 % lower (4.1 to 4.1 %) for each 10 % more of size.",
+    ]
+    settings = {"response": "delay", "unit": "minutes", "ratio": None, "deviation": 40.0}
+    assert told(table(("np.log(hour)", "", "", 20.0, ""), error=1.0), **settings) == [
+        "delay is 1.9 minutes higher (1.7 to 2.1 minutes) for each 10 % more of hour."
+    ]
+    both = table(("log(hour)", "", "", 0.8, ""), ("hour", "", "", 0.1, ""))
+    assert [each.because for each in tell(both, model())] == [NO_NUMBER, NO_NUMBER]
 
 
 def test_a_difference_has_the_unit_of_the_response_and_levels_their_labels():

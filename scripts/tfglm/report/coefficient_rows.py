@@ -10,7 +10,7 @@ import pandas as pd
 
 from tfglm.report.pages import p_value
 from tfglm.report.ratios import Scale, scale_of
-from tfglm.report.words import NO_WORDS, Words, plain
+from tfglm.report.words import NO_WORDS, PERCENT, Words, logged, plain
 
 MOST_LEVELS = 400
 """Most rows of a term; a larger term shows half as many from each end."""
@@ -71,6 +71,8 @@ def rows_and_scale(
     of_levels = levels[~with_slopes]
     size = largest(of_levels if len(of_levels) else numbers)
     units = units_of(numbers[NUMBERS].abs().max(axis=1), size)
+    logarithms = {place: found for place, term in numbers["term"].items() if (found := logged(term))}
+    units.update(pd.Series({place: growth for place, (_, growth) in logarithms.items()}, dtype=float))
     numbers = numbers.assign(**{name: numbers[name] * units for name in NUMBERS})
     slopes = levels[with_slopes]
     extents = finite_part(slopes[NUMBERS]).abs().max(axis=1).groupby(slopes["term"]).max()
@@ -91,10 +93,12 @@ def rows_and_scale(
             items.append(says.row(row, label, f"{term} {label}{more}"))
     if len(numbers):
         items.append(Heading("numbers", "for so much more of each"))
-        for row, size in zip(numbers.to_dict("records"), units, strict=True):
-            more = f"+{size:,.12g}"
-            more = f"{more} {words.units.get(plain(row['term']), '')}".rstrip()
-            items.append(says.row(row, f"{words.term(row['term'])}, {more}", f"{row['term']}, for {more}"))
+        for (place, row), size in zip(numbers.to_dict("index").items(), units, strict=True):
+            term, unit = row["term"], words.units.get(plain(row["term"]), "")
+            more = f"+{size:,.12g} {unit}".rstrip()
+            if place in logarithms:
+                (term, _), more = logarithms[place], f"+{PERCENT} %"
+            items.append(says.row(row, f"{words.term(term)}, {more}", f"{row['term']}, for {more}"))
     return items, scale
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
-from tfglm.report.words import RANDOM, Words, plain, two_digits
+from tfglm.report.words import PERCENT, RANDOM, Words, logged, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
 """A term that is a column; the coefficients of other terms have no meaning of their own."""
@@ -116,7 +116,12 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
             continue
         others = [other for other in terms if other != term]
         rows = table[table["term"] == term]
-        by_itself = PLAIN.fullmatch(term) and not any(plain(term) in columns_in(other) for other in others)
+        logarithm = logged(term)
+        column = logarithm[0] if logarithm else plain(term)
+        by_itself = (PLAIN.fullmatch(term) or logarithm) and not any(column in columns_in(other) for other in others)
+        if by_itself and logarithm and not model.only_averages:
+            told.append(logarithm_effects(term, logarithm, rows, model))
+            continue
         if by_itself and not model.only_averages:
             told.append(
                 number_effects(term, rows, model) if (rows["level"] == "").all() else factor_effects(term, rows, model)
@@ -158,6 +163,16 @@ def number_effects(term: str, rows: pd.DataFrame, model: ModelFacts) -> TermSent
     return TermSentences(
         term, [f"{compared(effect.times(step), model)} for each {more} more of {model.words.term(term)}{average}."]
     )
+
+
+def logarithm_effects(term: str, logarithm: tuple[str, float], rows: pd.DataFrame, model: ModelFacts) -> TermSentences:
+    """A sentence on a number that the formula has the logarithm of, for so many percent more of it."""
+    tested = list(effects(rows))
+    if not tested or term in model.nearly_aliased:
+        return TermSentences(term, [], NEARLY_DETERMINED if tested else "it has no test")
+    column, growth = logarithm
+    effect = tested[0][1].times(growth)
+    return TermSentences(term, [f"{compared(effect, model)} for each {PERCENT} % more of {model.words.term(column)}."])
 
 
 def units(column: str, step: int, model: ModelFacts) -> str:

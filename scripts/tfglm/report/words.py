@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from tfglm.config.responses import LOGARITHMS
 from tfglm.design.terms import without_class
 
 FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
@@ -15,6 +16,12 @@ FACTOR = re.compile(r"C\((\w+)(?:, ([\w.]+))?\)")
 
 RANDOM = re.compile(r"s\((\w+), bs=re\)")
 """A factor whose levels have random effects."""
+
+LOGGED = re.compile(r"(.*: )?(?:np\.)?(log|log2|log10)\((\w+)\)")
+"""The logarithm of a column as a term."""
+
+PERCENT = 10
+"""A logarithm is reported for so many percent more of its column."""
 
 CODED = {
     "contr.sum": "the mean of the levels",
@@ -94,6 +101,16 @@ def plain(term: str) -> str:
     """The column of a factor: `month` of `C(month)` and of `s(month, bs=re)`."""
     factor = FACTOR.fullmatch(without_class(term)) or RANDOM.fullmatch(term)
     return factor[1] if factor else without_class(term)
+
+
+def logged(term: str) -> tuple[str, float] | None:
+    """Return the column of a term that is its logarithm, and how much the logarithm grows with PERCENT more of the column;
+    None for other terms."""
+    found = LOGGED.fullmatch(term)
+    if not found:
+        return None
+    of_class, function, column = found.groups("")
+    return of_class + column, math.log1p(PERCENT / 100) / math.log(LOGARITHMS[function][0])
 
 
 def minus(text: object) -> object:
