@@ -68,13 +68,13 @@ def test_each_level_is_drawn_as_what_it_is():
 def test_a_number_is_shown_for_as_much_more_as_can_be_seen_and_a_spline_has_no_coefficients():
     items, scale = rows_and_scale(KINDS, "odds_ratio")
     rows = {row.label: row for row in items if isinstance(row, PictureRow)}
-    number = rows["distance, +100"]
-    assert number.estimate == pytest.approx(0.05) and scale.low < number.lower < number.upper < scale.high
+    number = rows["distance, +1,000"]
+    assert number.estimate == pytest.approx(0.5) and scale.low < number.lower < number.upper < scale.high
     assert not any("bs(" in label for label in rows)
     slopes = [{"term": "dest:distance", "level": level, "estimate": 0.0004, "std_error": 0.0001} for level in "BC"]
     items, _ = rows_and_scale(pd.concat([KINDS, table(slopes)]), "odds_ratio")
-    assert Heading("dest:distance", "against A, for +100") in items
-    assert [row.estimate for row in items if isinstance(row, PictureRow) and "dest:distance" in row.tip] == [0.04, 0.04]
+    assert Heading("dest:distance", "against A, for +1,000") in items
+    assert [row.estimate for row in items if isinstance(row, PictureRow) and "dest:distance" in row.tip] == [0.4, 0.4]
 
 
 @pytest.mark.slow

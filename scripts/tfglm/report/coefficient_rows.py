@@ -115,9 +115,9 @@ def largest(table: pd.DataFrame) -> float:
 
 
 def units_of(extents: pd.Series, size: float) -> pd.Series:
-    """For each number the power of ten of its units whose effect can be seen beside effects of this size: a mile has none."""
+    """For each number the power of ten of its units whose effect is nearest to this size: that of a mile would be invisible."""
     ratios = np.where((extents > 0) & np.isfinite(extents), size / extents.where(extents > 0, 1.0), 1.0)
-    return pd.Series(10.0 ** np.floor(np.log10(ratios)), extents.index)
+    return pd.Series(10.0 ** np.round(np.log10(ratios)), extents.index)
 
 
 def finite_part(numbers: pd.DataFrame) -> pd.DataFrame:
