@@ -13,7 +13,7 @@ MOST_ROWS = 20_000
 LEFT = 1e-6
 """Share of the variance of a response below which what is left of it is rounding error."""
 
-LACKING, NEAR_ONE, MATTERS = 0.02, 0.1, 1.5
+LACKING, NEAR_ONE, MATTERS = 0.03, 0.1, 1.5
 """Largest share of a total's variance in amounts that the file lacks, largest distance of a part's slope from 1, and smallest
 factor on the remaining variance if a part is dropped."""
 
