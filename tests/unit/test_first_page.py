@@ -8,6 +8,8 @@ import pytest
 
 from tfglm.report.circumstances import circumstances
 from tfglm.report.class_effects import classes_compared, with_labels_of_classes
+from tfglm.report.coefficient_rows import Heading, rows_and_scale
+from tfglm.report.coefficients import sheet
 from tfglm.report.drawn_means import means_of_factor
 from tfglm.report.inline import InlineAxis, bars, measure
 from tfglm.report.quality import measures
@@ -44,6 +46,10 @@ def test_columns_have_their_labels():
     labels = [row.label for row in strongest_effects(table, "log odds ratio", "odds_ratio", 1.0, words).rows]
     assert labels[0] == "Smoking status: yes vs no" and labels[-1].startswith("Age at entry, +10")
     assert [label for label, _ in short_table(table, None, words).rows][:3] == ["Intercept", "Age at entry", labels[0]]
+    headings = [item.shown for item in rows_and_scale(table, "odds_ratio", words)[0] if isinstance(item, Heading)]
+    assert headings[0] == "Smoking status"
+    shown = [(term.label, term.name) for term in sheet(table.assign(odds_ratio=1.0), "odds_ratio", 0.95, words).terms]
+    assert ("Smoking status", "C(smoker)") in shown and ("Age at entry", "age") in shown
     assert words.term("2: age:C(smoker):log(age)") == "2: Age at entry:Smoking status:log(age)"
 
 

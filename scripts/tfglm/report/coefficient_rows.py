@@ -32,10 +32,15 @@ NUMBERS = ["estimate", "ci_lower", "ci_upper"]
 
 @dataclass(frozen=True)
 class Heading:
-    """The heading above the rows of a term."""
+    """The heading above the rows of a term; `label` is its name on pages, if it has another one there."""
 
     term: str
     remark: str
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.label or self.term
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,9 @@ def rows_and_scale(
         labels = [words.level(str(term), level) for level in chosen["level"]]
         against = words.against(str(term), rows["reference"].iloc[0])
         more = f", for +{of_slopes[term]:,.12g}" if term in of_slopes else ""
-        items.append(Heading(str(term), (remark(rows, chosen, against) + more).removeprefix(", ")))
+        label = words.term(str(term))
+        told = (remark(rows, chosen, against) + more).removeprefix(", ")
+        items.append(Heading(str(term), told, label if label != term else ""))
         for row, label in zip(chosen.to_dict("records"), labels, strict=True):
             items.append(says.row(row, label, f"{term} {label}{more}"))
     if len(numbers):

@@ -24,9 +24,11 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableTerm:
-    """The coefficients of a term. `against` is the reference level. A curve is looked at, and has no rows."""
+    """The coefficients of a term. `label` is its name on pages, `against` the reference level. A curve is looked at, and has no
+    rows."""
 
     name: str
+    label: str
     unit: str
     against: str
     rows: list[TableRow]
@@ -85,6 +87,7 @@ def sheet(table: pd.DataFrame, ratio: str | None, confidence: float, words: Word
     terms = [
         TableTerm(
             str(name),
+            words.term(str(name)),
             words.units.get(plain(str(name)), ""),
             words.against(str(name), str(rows["reference"].iloc[0])),
             [] if CURVED.search(str(name)) else list(rows_of(str(name), rows, bool(ratio), names, words)),

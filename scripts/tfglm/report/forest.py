@@ -4,6 +4,7 @@ that have coordinates."""
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def columns(items: Sequence[Item]) -> list[list[Item]]:
             filled.append([])
             height = 0.0
             if isinstance(item, PictureRow):
-                filled[-1].append(Heading(heading.term, "continued"))
+                filled[-1].append(replace(heading, remark="continued"))
                 height = HEADING_ROWS
         if isinstance(item, Heading):
             heading = item
@@ -168,7 +169,7 @@ def draw_column(panel: Panel, items: Sequence[Item], scale: Scale, label: str, m
         left = (0.08 - margin) / (panel.width - margin - 0.14)
         across = axes.get_yaxis_transform()
         for heading, top in headings:
-            name = literal(short(heading.term, 40))
+            name = literal(short(heading.shown, 40))
             axes.text(left, top + 1.1, name, transform=across, fontsize=9.5, va="center")
             axes.text(
                 left,

@@ -142,7 +142,7 @@ def maps_of(items: Sequence[Heading | PictureRow], sources: Mapping[str, Mapping
         lacking = f"; {len(rows) - len(there)} without coordinates" if len(there) < len(rows) else ""
         remark = re.sub(r", [\d,]+ levels by size$", "", heading.remark)
         remark += f"; larger with more rows, black edges where the interval tells a difference{lacking}"
-        yield Map(heading.term, remark, without_jump(there))
+        yield Map(heading.shown, remark, without_jump(there))
 
 
 def without_jump(levels: Sequence[tuple[PictureRow, Position]]) -> list[tuple[PictureRow, Position]]:
