@@ -49,8 +49,9 @@ def leading_a_fit(arguments: argparse.Namespace) -> Lead:
 
 def leading_a_training(arguments: argparse.Namespace) -> Lead:
     """How to lead processes that train a network."""
-    arguments.settings = code.read(arguments)
-    with tensorflow_setup.quiet():
+    settings = arguments.settings = code.read(arguments)
+    # The chief of workers on servers computes nothing on a GPU.
+    with tensorflow_setup.quiet(gpus=settings.peers > 0 and settings.gpus > 0):
         from tfglm.networks import cluster
     return cluster.train
 

@@ -9,7 +9,8 @@ from tfglm.roles import peers
 
 def load(arguments: argparse.Namespace) -> None:
     """Load what the work needs and what starts no thread, while the others start too."""
-    with tensorflow_setup.quiet():
+    # The order of the chief says how many GPUs it has.
+    with tensorflow_setup.quiet(gpus=arguments.work == "network"):
         import tensorflow as tf  # noqa: F401
     if arguments.work == "fit":
         from tfglm.engine import cells, kernels, passes, updates  # noqa: F401  registers passes and updates

@@ -26,9 +26,9 @@ LONGEST_END = 30
 class Member:
     """One process of the role, and its successors."""
 
-    def __init__(self, roster: Roster, index: int, path: Path, host: str, work: str) -> None:
+    def __init__(self, roster: Roster, index: int, path: Path, host: str, work: str, gpus: int) -> None:
         self.role, self.index, self.run, self.host = roster.role, index, roster.run, host
-        self.work = work
+        self.work, self.gpus = work, gpus
         self.announcement = path.with_name(roster.members[index])
         self.log = Path(roster.logs[index]) if roster.logs else None
         self.restarts = 0
@@ -47,6 +47,7 @@ class Member:
         line += ["--host", self.host, "--port", port or 0, "--parent", os.getpid()]
         line += ["--log", self.log] if self.log else []
         line += ["--work", self.work] if self.role == "peer" else []
+        line += ["--gpus", self.gpus] if self.gpus else []
         return list(map(str, line))
 
     def start(self, others: Sequence["Member"] = (), tell: int = -1) -> None:
@@ -189,12 +190,15 @@ def main(arguments: argparse.Namespace) -> None:
     try:
         try:
             if arguments.launcher == "srun":
-                started.append(launch.Step(arguments.role, count, task(arguments, roster.run)))
+                started.append(launch.Step(arguments.role, count, task(arguments, roster.run), arguments.gpus))
             elif arguments.task_of:
                 host = launch.own_address(arguments.interface)
-                started.append(Member(roster, launch.task_index(), path, host, arguments.work))
+                started.append(Member(roster, launch.task_index(), path, host, arguments.work, arguments.gpus))
             else:
-                started += [Member(roster, index, path, arguments.host, arguments.work) for index in range(count)]
+                started += [
+                    Member(roster, index, path, arguments.host, arguments.work, arguments.gpus)
+                    for index in range(count)
+                ]
             members = Members([each for each in started if isinstance(each, Member)])
             command.log(f"started {', '.join(map(str, started))}")
             watch(started, members, arguments.restarts, wanted)
@@ -244,7 +248,7 @@ def task(arguments: argparse.Namespace, run: str) -> list[str]:
     """The command of each task of a step: this script again, for the single process with its index."""
     line = [sys.executable, __file__, arguments.role, "--count", arguments.count, "--roster", arguments.roster]
     line += ["--restarts", arguments.restarts, "--interface", arguments.interface, "--task-of", run]
-    line += ["--work", arguments.work]
+    line += ["--work", arguments.work, "--gpus", arguments.gpus]
     return list(map(str, line))
 
 
@@ -298,6 +302,7 @@ def parser() -> argparse.ArgumentParser:
         default="fit",
         help="what peers do together: train a network, or fit a model",
     )
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs of each worker")
     parser.add_argument("--parent", type=int, help="id of the process that starts this process")
     parser.add_argument(
         "--task-of",

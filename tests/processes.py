@@ -45,7 +45,7 @@ SERVER = "python/training/server_lib.py"
 
 STAND_IN = {
     "__init__.py": "",
-    "core/protobuf/config_pb2.py": "ConfigProto = lambda **_: None\n",
+    "core/protobuf/config_pb2.py": "ConfigProto = GPUOptions = lambda **_: None\n",
     "python/framework/dtypes.py": "float64 = int64 = None\n",
     "python/framework/ops.py": (
         "from contextlib import nullcontext\nfrom types import SimpleNamespace as Space\n"

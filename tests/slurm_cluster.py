@@ -168,13 +168,14 @@ def cluster(
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
     described = (
-        f"NodeName={name} NodeAddr={address} CPUs={processors} RealMemory={megabytes} Gres=gpu:1 State=UNKNOWN"
+        f"NodeName={name} NodeAddr={address} CPUs={processors} RealMemory={megabytes} Gres=gpu:2 State=UNKNOWN"
         for name, address in addresses.items()
     )
     configuration = folder / "etc" / "slurm.conf"
     configuration.parent.mkdir()
-    # A GPU by name: nothing is there to compute on.
-    configuration.with_name("gres.conf").write_text("Name=gpu File=/dev/null\n")
+    # GPUs by name: nothing is there to compute on. SLURM sets CUDA_VISIBLE_DEVICES for devices alone.
+    devices = [f"Name=gpu File=/dev/{name}\n" for name in ("null", "zero")]
+    configuration.with_name("gres.conf").write_text("".join(devices))
     accounts = (WITH_ACCOUNTS if accounting else WITHOUT_ACCOUNTS).format(network=network, folder=folder)
     configuration.write_text(
         CONFIGURATION.format(

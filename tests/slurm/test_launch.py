@@ -18,27 +18,39 @@ from tfglm.roles.announce import Announcement, Roster
 
 
 @pytest.mark.parametrize(
-    ("ps", "workers", "nodes", "expected"),
+    ("ps", "workers", "peers", "nodes", "gpus", "expected"),
     [
-        (1, 2, 1, launch.Allocation(1, 4)),
-        (1, 2, 2, launch.Allocation(2, 2)),
-        (1, 2, 9, launch.Allocation(3, 2)),
-        (2, 16, 5, launch.Allocation(5, 4)),
-        (1, 7, 4, launch.Allocation(4, 3)),
-        (4, 2, 3, launch.Allocation(3, 5)),
-        (0, 3, 3, launch.Allocation(3, 2)),  # peers of a network
+        (1, 2, 0, 1, 0, launch.Allocation(1, 4)),
+        (1, 2, 0, 2, 0, launch.Allocation(2, 2)),
+        (1, 2, 0, 9, 0, launch.Allocation(3, 2)),
+        (2, 16, 0, 5, 0, launch.Allocation(5, 4)),
+        (1, 7, 0, 4, 0, launch.Allocation(4, 3)),
+        (4, 2, 0, 3, 0, launch.Allocation(3, 5)),
+        (0, 0, 3, 3, 0, launch.Allocation(3, 2)),
+        (1, 3, 0, 1, 1, launch.Allocation(1, 5, gpus=3)),
+        (1, 3, 0, 2, 1, launch.Allocation(2, 4, gpus=2)),  # two workers beside ps and chief, one on the other node
+        (1, 3, 0, 9, 1, launch.Allocation(3, 3, gpus=1)),
+        (0, 0, 0, 9, 2, launch.Allocation(1, 1, gpus=2)),  # a process alone
+        (0, 0, 3, 1, 2, launch.Allocation(1, 4, gpus=8)),
+        (0, 0, 3, 4, 2, launch.Allocation(4, 2, gpus=2)),
+        (0, 0, 3, 3, 1, launch.Allocation(3, 2, gpus=2)),
     ],
 )
-def test_every_process_has_a_processor(ps: int, workers: int, nodes: int, expected: launch.Allocation) -> None:
-    assert launch.request(ps, workers, nodes) == expected
+def test_every_process_has_a_processor_and_its_gpus(
+    ps: int, workers: int, peers: int, nodes: int, gpus: int, expected: launch.Allocation
+) -> None:
+    assert launch.request(ps, workers, peers, nodes, gpus) == expected
     load = [1, *[0] * (expected.nodes - 1)]  # the chief
-    for role, count in (("ps", ps), ("worker", workers)):
-        first, spread = launch.place(role, count, expected.nodes)
+    busy = [0 if workers else gpus, *load[1:]]
+    for role, count in (("ps", ps), ("worker", workers), ("peer", peers)):
+        first, spread = launch.place(role, count, expected.nodes, gpus)
         for index in range(count):
             load[first + index % spread] += 1
+            busy[first + index % spread] += 0 if role == "ps" else gpus
     assert min(load) >= 1
     # The executor refuses to ask for one task a node.
-    assert max(load) <= expected.processes == max(2, *load)
+    assert max(load) <= expected.processes == (max(2, *load) if workers + peers else 1)
+    assert max(busy) == expected.gpus
 
 
 def test_the_address_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,13 @@ Running = tuple[Path, subprocess.Popen]
 DEEP = {"formula": "late ~ carrier + distance", "family": "binomial", "hidden": [4], "batch_size": 100, "epochs": 2}
 
 
+ON_GPUS = {
+    "deep": DEEP | {"gpus": 1},
+    "served": DEEP | {"strategy": "parameter_server", "workers": 3, "gpus": 1},
+    "many": DEEP | {"strategy": "mirrored", "gpus": 3},
+}
+
+
 # Most of their time the runs on SLURM wait for its answer whether a job has ended, so they go on side by side.
 @pytest.fixture(scope="module")
 def one_node(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -145,11 +152,11 @@ def refused(cluster: Cluster, local: Path, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def on_gpu(cluster: Cluster, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Another copy, and a run in it whose network is to be trained on a GPU, which the nodes have by name only."""
+    """Another copy, and a run in it whose networks are to be trained on GPUs, of which the nodes have two by name only."""
     folder = tmp_path_factory.mktemp("gpu") / "checkout"
     shutil.copytree(trained, folder, symlinks=True)
-    configure(folder, {"deep": DEEP | {"gpus": 1}}, strategy="one_device")
-    line = ["--retries", "0", "--", NETWORK]
+    configure(folder, ON_GPUS, strategy="one_device", nodes=2)
+    line = ["--retries", "0", "--keep-going", "--", *(NETWORK.replace("deep", name) for name in ON_GPUS)]
     with start_snakemake(folder, *SLURM, *line, environment=cluster.environment) as running:
         yield folder, running
         running.kill()
@@ -264,11 +271,20 @@ def test_one_process_fits_and_trains_the_same_as_here(
 def test_a_network_is_given_the_gpus_that_it_asks_for(cluster: Cluster, on_gpu: Running) -> None:
     folder, running = on_gpu
     code, output = finish(folder, running)
-    assert (
-        code == 1 and "networks.deep.gpus: the config asks for 1, and TensorFlow finds 0 on this machine" in output
-    ), output
-    (job,) = (job for job in cluster.jobs(folder) if "train" in job["Comment"])
-    assert job["TresPerNode"] == "gres:gpu:1"
+    assert code == 1, output
+    for refusal in (
+        "networks.deep.gpus: the config asks for 1, and TensorFlow finds 0 on this machine",
+        "networks.served.gpus: each worker asks for 1, and TensorFlow finds 0 there",
+        "Requested node configuration is not available",
+    ):
+        assert refusal in output, output
+    asked = {job["Comment"].strip("'\""): job["TresPerNode"] for job in cluster.jobs(folder) if "Tres" in str(job)}
+    assert sorted(asked.values()) == ["gres:gpu:1", "gres:gpu:2", "gres:gpu:3"], asked
+    # Three workers on two nodes of two: each has one of its own.
+    logs = (folder / "logs/flights/models/served").glob("workers-*.log")
+    has = re.compile(r"worker \d starting on (node\d).*worker \d has the GPUs (\d)\n", re.DOTALL)
+    given = [has.search(log.read_text()).groups() for log in logs]
+    assert len(set(given)) == 3 and sorted(number for _, number in given) == ["0", "0", "1"], given
 
 
 def test_nothing_is_left_on_the_nodes(cluster: Cluster, local: Path) -> None:

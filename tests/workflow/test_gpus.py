@@ -31,16 +31,17 @@ with tensorflow_setup.quiet({asked}):
 
 
 @pytest.fixture
-def gpu() -> None:
-    """Skips the test where there is no GPU. TensorFlow, which takes seconds, is only asked where there may be one."""
+def several() -> bool:
+    """Whether there are two GPUs or more. Skips the test where there is none. TensorFlow, which takes seconds, is only asked
+    where there may be one."""
     program = "import tensorflow as tf; print(len(tf.config.list_physical_devices('GPU')))"
-    if not Path("/dev/nvidia0").exists() or printed(program) == "0":
+    if not Path("/dev/nvidia0").exists() or (found := printed(program)) == "0":
         pytest.skip("TensorFlow finds no GPU here")
+    return int(found) > 1
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("gpu")
-def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path):
+def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path, several):
     write_asa(tmp_path, 2006, 6000)
 
     def change(config: dict) -> None:
@@ -48,11 +49,16 @@ def test_a_network_learns_on_a_gpu_what_it_learns_on_a_processor(tmp_path):
         config["data"].update(files=["2006.csv"], where={"flown": "cancelled = 0 AND diverted = 0"}, columns=columns)
         config["data"]["split"] = {"train": "day <= 22", "evaluate": "day > 22"}
         config["models"], config["cluster"] = {}, {"strategy": "one_device"}
-        config["networks"] = {"processor": NETWORK, "gpu": NETWORK | {"gpus": 1}}
+        served = NETWORK | {"strategy": "parameter_server", "workers": 1, "synchronous": True, "gpus": 1}
+        config["networks"] = {"processor": NETWORK, "gpu": NETWORK | {"gpus": 1}, "served": served}
+        if several:
+            ring = NETWORK | {"strategy": "multi_worker_mirrored", "gpus": 1, "communication": "nccl"}
+            config["networks"] |= {"ring": ring, "async": served | {"workers": 2, "synchronous": False}}
 
     configure(tmp_path, change)
-    names = ("processor", "gpu")
+    names = ("processor", "gpu", "served", *(("ring", "async") if several else ()))
     succeed(tmp_path, "--", *(f"results/flights/models/{name}/metrics.json" for name in names))
     for file, loss in (("fit.json", "loss"), ("metrics.json", "log_loss")):
-        here, there = (read_json(tmp_path, "models", name, file)[loss] for name in names)
-        assert here == pytest.approx(there, abs=1e-4)
+        found = [read_json(tmp_path, "models", name, file)[loss] for name in names]
+        assert found[:4] == pytest.approx(found[:1] * len(found[:4]), abs=1e-4)
+        assert found == pytest.approx(found[:1] * len(found), abs=0.02)

@@ -280,12 +280,20 @@ def test_only_what_depends_on_a_key_runs_again(folder):
     assert changed["train"] == 1 and not changed.keys() & {"fit", "ingest", "build_design"}
 
 
-@pytest.mark.parametrize(("strategy", "reason"), [("tpu", "there is no TPU in /dev"), ("horovod", "its last release")])
-def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, strategy, reason):
-    done = snakemake(
-        folder, "-n", "--configfile", edited(folder, strategy=strategy), "--", "results/flights/models/one/fit.json"
-    )
-    assert done.returncode != 0 and "networks.one.strategy: " in done.stdout and reason in done.stdout, done.stdout
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"strategy": "tpu"}, "networks.one.strategy: `tpu` is for a machine with a TPU, and there is no TPU in /dev"),
+        ({"strategy": "horovod"}, "networks.one.strategy: no `horovod`: its last release"),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 2, "gpus": 40},
+            "networks.one.gpus: 2 workers with 40 each need 80, and this machine has ",
+        ),
+    ],
+)
+def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, keys, reason):
+    done = snakemake(folder, "-n", "--configfile", edited(folder, **keys), "--", "results/flights/models/one/fit.json")
+    assert done.returncode != 0 and reason in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -305,6 +313,26 @@ def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, strategy, reason):
         (
             {"strategy": "tpu", "devices": 2},
             "networks.one: devices: the cores of the TPU share the batch; remove the key",
+        ),
+        (
+            {**SERVED, "gpus": 2},
+            "networks.one: gpus: a worker of `parameter_server` takes its steps on one GPU, not on 2; use more `workers`",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "auto_shard": "file", "gpus": 2},
+            "networks.one: gpus: with `auto_shard: file` a worker reads rows for one device, not for 2; use more `workers`",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "workers": 51, "gpus": 2},
+            "networks.one: batch_size: 100 rows are too few for 102 devices",
+        ),
+        (
+            {"communication": "ring"},
+            "networks.one: communication: it is of strategy `multi_worker_mirrored`, not of `one_device`; remove the key",
+        ),
+        (
+            {"strategy": "multi_worker_mirrored", "communication": "nccl"},
+            "networks.one: communication: `nccl` adds up between GPUs; add `gpus: 1`, or use `ring`",
         ),
         ({"ps": 3}, "networks.one: ps: strategy `one_device` has none; use `parameter_server`"),
         ({"workers": 3}, "networks.one: workers: strategy `one_device` is one process; use `multi_worker_mirrored`"),

@@ -10,7 +10,7 @@ from snakemake.jobs import GroupJob
 from tfglm.config import column_problems, offered_columns
 from tfglm.config.files import no_such_file
 from tfglm.data.packages import located
-from tfglm.roles import memory, pending, tpu
+from tfglm.roles import cards, memory, pending, tpu
 
 
 def check_config(config, problems):
@@ -115,20 +115,33 @@ except UserError as error:
     raise WorkflowError(in_file(CONFIG_FILES, str(error))) from None
 
 
-def check_tpu(name):
-    """Refuse a network that is to be trained on a TPU that this machine lacks."""
-    if CONFIG.networks[name].strategy == "tpu" and (reason := tpu.lacking()):
+# On this machine, trainings that run at the same time have GPUs of their own.
+if workflow.is_main_process and workflow.resource_settings.nodes is None:
+    if "gpus" not in workflow.global_resources and any(network.gpus for network in CONFIG.networks.values()):
+        workflow.register_resource("gpus", len(cards.visible()))
+
+
+def check_devices(name):
+    """Refuse a network that is to be trained on a TPU, or on GPUs, that this machine lacks."""
+    network = CONFIG.networks[name]
+    if network.strategy == "tpu" and (reason := tpu.lacking()):
         raise WorkflowError(tpu.refused(f"networks.{name}", reason))
+    processes = network.servers[1] or network.peers or 1
+    words = "training needs" if processes == 1 else f"{processes} workers with {network.gpus} each need"
+    try:
+        cards.check(processes * network.gpus, f"networks.{name}.gpus", words)
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def check_machine():
-    """Before anything starts, refuse a missing TPU and more processes than this machine has memory for. Warn if others can
+    """Before anything starts, refuse missing devices and more processes than this machine has memory for. Warn if others can
     reach the processes."""
     if not workflow.local_exec:
         return
     jobs = list(workflow.dag.needrun_jobs())
-    for name in [job.wildcards.model for job in jobs if job.rule.name == "train"]:
-        check_tpu(name)
+    for name in [job.wildcards.model for job in jobs if job.rule.name in ("train", "train_on_cluster")]:
+        check_devices(name)
     chiefs = [job for job in jobs if job.rule.name in ("chief", "train_on_cluster")]
     if not chiefs:
         return

@@ -332,10 +332,13 @@ def threads_of_training(wildcards):
 
 
 def gpus_of_training(wildcards):
-    """The GPUs that a network asks for. As a dry run does not start, it refuses a missing TPU here."""
+    """The GPUs that all processes of a training ask for. As a dry run does not start, it refuses missing devices here."""
+    if wildcards.model not in CONFIG.networks:
+        return 0
     if workflow.dryrun and workflow.resource_settings.nodes is None:
-        check_tpu(wildcards.model)
-    return model_of(wildcards).gpus
+        check_devices(wildcards.model)
+    network = CONFIG.networks[wildcards.model]
+    return network.gpus * (network.servers[1] or network.peers or 1)
 
 
 # Where the Python files of networks are looked for, besides the folder of the run.
@@ -383,7 +386,19 @@ def roles_of(wildcards):
 def allocation(wildcards):
     """The request to a scheduler: nodes, and processes on the fullest node."""
     roles = roles_of(wildcards)
-    return launch.request(roles.ps, roles.workers + roles.peers, CONFIG.cluster.nodes)
+    return launch.request(*roles, CONFIG.cluster.nodes, gpus_of_each(wildcards))
+
+
+def gpus_of_each(wildcards):
+    """The GPUs of each worker, or of the chief and of each of its peers."""
+    network = CONFIG.networks.get(wildcards.model)
+    return network.gpus if network else 0
+
+
+def gpus_of_node(wildcards):
+    """What a scheduler is asked for: so many GPUs on each node, as SLURM writes it; nothing without any."""
+    gpus = allocation(wildcards).gpus
+    return f"gpu:{gpus}" if gpus else ""
 
 
 def rosters_of(wildcards):

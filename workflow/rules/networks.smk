@@ -90,7 +90,7 @@ rule train:
         mem_mb=lambda wildcards, attempt: attempt * 4000,
         gpus=gpus_of_training,
         # The same for a scheduler, which gives the job these GPUs and no others.
-        gres=lambda wildcards: f"gpu:{gpus_of_training(wildcards)}" if gpus_of_training(wildcards) else "",
+        gres=gpus_of_node,
     params:
         **TRAINED_BY,
     message:
@@ -117,6 +117,7 @@ rule train_on_cluster:
     resources:
         patience=CONFIG.cluster.patience,
         stall=CONFIG.cluster.stall,
+        gres=gpus_of_node,
         mpi="local",
         interface="auto",
         isolate=CONFIG.cluster.isolate,

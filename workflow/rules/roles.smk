@@ -68,6 +68,8 @@ rule workers:
     threads: lambda wildcards: roles_of(wildcards).workers + 1
     resources:
         processes=lambda wildcards: roles_of(wildcards).workers,
+        gpus=gpus_of_training,
+        gpus_of_each=gpus_of_each,
         patience=PATIENCE_OF_ROLES,
         within=chief_within,
         mpi="local",
@@ -85,6 +87,7 @@ rule workers:
         " --network {params.network}"
         " roles.py worker"
         " --count {resources.processes}"
+        " --gpus {resources.gpus_of_each}"
         " --launcher {resources.mpi}"
         " --interface {resources.interface}"
         " --roster {output}"
@@ -108,6 +111,7 @@ rule peers:
     threads: lambda wildcards: roles_of(wildcards).peers + 1
     resources:
         processes=lambda wildcards: roles_of(wildcards).peers,
+        gpus=gpus_of_training,
         patience=PATIENCE_OF_ROLES,
         within=chief_within,
         mpi="local",

@@ -430,8 +430,13 @@ class TrainingConfig(LayersConfig):
         default=0,
         ge=0,
         le=64,
-        description="GPUs of one machine that share a batch. Training uses no other GPUs, and requests this number "
-        "from SLURM.",
+        description="GPUs of one machine that share a batch. Under `multi_worker_mirrored` and `parameter_server` these are the "
+        "GPUs of each worker, which no other process uses. SLURM is asked for them.",
+    )
+    communication: Literal["auto", "ring", "nccl"] = Field(
+        default="auto",
+        description="How the workers of `multi_worker_mirrored` add their gradients: `ring`, by TensorFlow's servers; `nccl`, by "
+        "NVIDIA's library between GPUs; or `auto`, which is TensorFlow's choice.",
     )
     devices: Count | None = Field(
         default=None,
@@ -565,15 +570,30 @@ class TrainingConfig(LayersConfig):
         if self.gpus and self.devices:
             raise ValueError("devices: with `gpus` no processors share the batch; leave one of the keys out")
         key, count = ("gpus", self.gpus) if self.gpus else ("devices", self.devices or 1)
-        if (self.gpus or self.devices) and not self.is_one_job:
+        if self.devices and not self.is_one_job:
             raise ValueError(
-                f"{key}: each of the `workers` of strategy `{self.strategy}` has one processor; remove the key"
+                f"devices: each of the `workers` of strategy `{self.strategy}` has one processor, or `gpus`; remove the key"
             )
+        if self.gpus > 1 and self.servers[1]:
+            raise ValueError(
+                f"gpus: a worker of `parameter_server` takes its steps on one GPU, not on {self.gpus}; use more `workers`"
+            )
+        if self.gpus > 1 and self.auto_shard == "file":
+            raise ValueError(
+                f"gpus: with `auto_shard: file` a worker reads rows for one device, not for {self.gpus}; use more `workers`"
+            )
+        if self.communication != "auto" and not self.peers:
+            raise ValueError(
+                f"communication: it is of strategy `multi_worker_mirrored`, not of `{self.strategy}`; remove the key"
+            )
+        if self.communication == "nccl" and not self.gpus:
+            raise ValueError("communication: `nccl` adds up between GPUs; add `gpus: 1`, or use `ring`")
         if (self.gpus or self.devices) and self.strategy == "tpu":
             raise ValueError(f"{key}: the cores of the TPU share the batch; remove the key")
         if self.strategy == "one_device" and count > 1:
             raise ValueError(f"{key}: strategy `one_device` has one, not {count}; use `mirrored`")
-        if count > self.batch_size:
+        count *= self.peers or 1
+        if (self.gpus or self.is_one_job) and count > self.batch_size:
             raise ValueError(f"batch_size: {self.batch_size} rows are too few for {count} devices")
         return self
 

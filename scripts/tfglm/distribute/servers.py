@@ -75,6 +75,9 @@ class Servers:
         self.waiting, self._resumes = waiting, resumes
         self.ps = {member.index: member for member in members if member.role == "ps"}
         self.workers = len(members) - len(self.ps)
+        of_workers = [gpu for gpu in tf.config.list_logical_devices("GPU") if "/job:worker/" in gpu.name]
+        self.gpus = len(of_workers) // self.workers
+        """The GPUs of each worker. TensorFlow refuses workers with different numbers of them."""
 
     def schedule(self, function: Callable, arguments: tuple) -> Any:
         """Schedule a `tf.function` on any free worker; `fetch` waits for its result. It runs at least once: the work of a

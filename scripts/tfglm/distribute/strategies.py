@@ -4,27 +4,36 @@ from collections.abc import Sequence
 
 from tfglm import tensorflow_setup
 from tfglm.errors import UserError
-from tfglm.roles import tpu
+from tfglm.roles import cards, tpu
 
 with tensorflow_setup.quiet():
     import tensorflow as tf
 
 
-def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
-    """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one.
+def use_gpus(count: int, where: str) -> None:
+    """Have this process compute on `count` GPUs that no other process has, and see no others.
 
     Once a process, and before it runs any TensorFlow operation. Raises UserError, which begins with `where`, for more GPUs than
     there are.
     """
+    cards.take(count, f"{where}.gpus")
     visible = tf.config.list_physical_devices("GPU")
-    if gpus > len(visible):
+    if count > len(visible):
         raise UserError(
-            f"{where}.gpus: the config asks for {gpus}, and TensorFlow finds {len(visible)} on this machine\n"
+            f"{where}.gpus: the config asks for {count}, and TensorFlow finds {len(visible)} on this machine\n"
             "  a GPU needs its driver and the libraries of `pip install tensorflow[and-cuda]`"
         )
-    tf.config.set_visible_devices(visible[:gpus], "GPU")
-    for gpu in visible[:gpus]:
+    tf.config.set_visible_devices(visible[:count], "GPU")
+    for gpu in visible[:count]:
         tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def one_process_strategy(name: str, gpus: int, devices: int | None, where: str) -> tf.distribute.Strategy:
+    """`one_device`, `mirrored` or `central_storage` on so many GPUs; of 0, on `devices` logical processors, or one.
+
+    Once a process, and before it runs any TensorFlow operation. Raises UserError as `use_gpus` does.
+    """
+    use_gpus(gpus, where)
     tf.config.set_soft_device_placement(True)
     count = gpus or devices or 1
     if not gpus and count > 1:
@@ -55,9 +64,11 @@ def tpu_strategy(where: str) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def peer_strategy(addresses: Sequence[str], index: int) -> tf.distribute.Strategy:
-    """Return the strategy of several processes, each with a copy of the network and a part of every batch; their gradients
-    are added in a ring.
+def peer_strategy(
+    addresses: Sequence[str], index: int, gpus: int = 0, communication: str = "ring", where: str = "cluster"
+) -> tf.distribute.Strategy:
+    """Return the strategy of several processes, each with a copy of the network on each of its devices and a part of every
+    batch; their gradients are added up.
 
     Call it once per process, before the process runs any TensorFlow operation. It returns when all processes are present.
 
@@ -67,10 +78,24 @@ def peer_strategy(addresses: Sequence[str], index: int) -> tf.distribute.Strateg
         The addresses of all processes, `host:port`, which other programs take from TF_CONFIG.
     index
         The position of this process among them.
+    gpus
+        The GPUs of each process; 0 for a processor.
+    communication
+        How gradients are added up: `ring`, `nccl` between GPUs, or `auto`.
+
+    Raises
+    ------
+    UserError
+        As `use_gpus` does.
     """
+    use_gpus(gpus, where)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-        tf.train.ClusterSpec({"worker": list(addresses)}), task_type="worker", task_id=index, rpc_layer="grpc"
+        tf.train.ClusterSpec({"worker": list(addresses)}),
+        task_type="worker",
+        task_id=index,
+        num_accelerators={"GPU": gpus},
+        rpc_layer="grpc",
     )
-    implementation = tf.distribute.experimental.CommunicationImplementation
-    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation.RING)
+    implementation = tf.distribute.experimental.CommunicationImplementation(communication.upper())
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
     return tf.distribute.MultiWorkerMirroredStrategy(resolver, options)

@@ -68,7 +68,7 @@ def train_with_peers(
         watched.over(members)
         port.release()
         with watched.waiting():
-            strategy = strategies.peer_strategy(addresses, 0)
+            strategy = peer_strategy(settings, addresses, 0, design.model)
         ending.end_on_signals()
         return Training(units, held_out, settings, strategy, folder, chief)
 
@@ -83,6 +83,11 @@ def train_with_peers(
         ) from error
 
 
+def peer_strategy(settings: TrainingConfig, addresses: Sequence[str], index: int, model: str) -> tf.distribute.Strategy:
+    """The strategy of the process with this number. Raises UserError as `strategies.use_gpus` does."""
+    return strategies.peer_strategy(addresses, index, settings.gpus, settings.communication, f"networks.{model}")
+
+
 @tf.autograph.experimental.do_not_convert
 def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     """Take the steps of a training that another process leads, as the peer with this number.
@@ -93,7 +98,7 @@ def follow(order: peers.Order, index: int, port: peers.Port) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(settings.threads)
     units, held_out = Sources.of(order.options).units("train", "evaluate")
     port.release()
-    strategy = strategies.peer_strategy(order.addresses, index)
+    strategy = peer_strategy(settings, order.addresses, index, units.design.model)
     ending.end_on_signals()
     Training(units, held_out, settings, strategy, Path(order.options["journal"]), None).run()
 
@@ -121,6 +126,11 @@ def train_on_servers(
     def start(units: Units, held_out: Units, folder: Path, chief: ChiefHooks) -> Training:
         resumes = "the training continues from its last checkpoint"
         servers = Servers(members, arguments.patience, watched.waiting, resumes)
+        if servers.gpus != settings.gpus:
+            raise UserError(
+                f"networks.{design.model}.gpus: each worker asks for {settings.gpus}, and TensorFlow finds {servers.gpus} there\n"
+                "  a GPU needs its driver and the libraries of `pip install tensorflow[and-cuda]`"
+            )
         for of_workers in folders:
             Designs.beside(of_workers).put(document)
         if settings.synchronous:

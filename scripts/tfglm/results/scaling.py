@@ -16,6 +16,7 @@ MAY_DIFFER = {
     "backup_workers",
     "ps",
     "gpus",
+    "communication",
     "devices",
     "threads",
     "batch_size",

@@ -1,11 +1,11 @@
 """A role on the nodes of a SLURM allocation: what to ask for, where its processes go, the `srun` that starts them.
 
 The first node holds the chief and the ps, which wait most of the time; the others hold the workers. A single node holds all.
+Workers with GPUs are on all nodes, because SLURM gives each node of an allocation the same number of GPUs.
 Like `announce`, only the standard library: the Snakefile imports this.
 """
 
 import fcntl
-import math
 import os
 import signal
 import socket
@@ -28,23 +28,32 @@ wait for ever."""
 
 @dataclass(frozen=True)
 class Allocation:
-    """The size of an allocation for ps, workers and chief, the same on each of its nodes."""
+    """The size of an allocation for ps, workers or peers, and chief, the same on each of its nodes."""
 
     nodes: int
     processes: int  # on the fullest node
+    gpus: int = 0  # the same
 
 
-def request(ps: int, workers: int, nodes: int) -> Allocation:
-    """The allocation for these processes, on `nodes` nodes or on as many as can each be given something to do."""
-    nodes = min(nodes, workers + 1)
-    if nodes == 1:
-        return Allocation(1, ps + workers + 1)
-    return Allocation(nodes, max(FEWEST_TASKS, ps + 1, math.ceil(workers / (nodes - 1))))
+def request(ps: int, workers: int, peers: int, nodes: int, gpus: int = 0) -> Allocation:
+    """The allocation for these processes, on `nodes` nodes or on as many as can each be given something to do. Each worker,
+    or else the chief and each of its peers, has so many `gpus`."""
+    others: Role = "peer" if peers else "worker"
+    nodes = min(nodes, workers if workers and gpus else workers + peers + 1)
+    load, busy = [ps + 1, *[0] * (nodes - 1)], [int(not workers), *[0] * (nodes - 1)]
+    first, spread = place(others, workers + peers, nodes, gpus)
+    for index in range(workers + peers):
+        load[first + index % spread] += 1
+        busy[first + index % spread] += 1
+    return Allocation(nodes, max(load) if nodes == 1 else max(FEWEST_TASKS, *load), gpus * max(busy))
 
 
-def place(role: Role, processes: int, nodes: int) -> tuple[int, int]:
-    """The first node, counted from 0, and the number of nodes of a role in an allocation of `nodes` nodes."""
-    return (0, 1) if role == "ps" or nodes == 1 else (1, min(processes, nodes - 1))
+def place(role: Role, processes: int, nodes: int, gpus: int = 0) -> tuple[int, int]:
+    """The first node, counted from 0, and the number of nodes of a role in an allocation of `nodes` nodes. Each of the
+    processes has so many `gpus`."""
+    if role == "ps" or nodes == 1:
+        return 0, 1
+    return (0, min(processes, nodes)) if role == "worker" and gpus else (1, min(processes, nodes - 1))
 
 
 def allocated_nodes() -> int:
@@ -81,8 +90,8 @@ def launcher(asked: str) -> str:
 class Step:
     """All processes of a role as one job step. `command` runs once for each, with its index in SLURM_PROCID."""
 
-    def __init__(self, role: Role, processes: int, command: Sequence[str]) -> None:
-        first, nodes = place(role, processes, allocated_nodes())
+    def __init__(self, role: Role, processes: int, command: Sequence[str], gpus: int = 0) -> None:
+        first, nodes = place(role, processes, allocated_nodes(), gpus)
         # Several steps share the processors and the memory of the allocation, and SLURM may have spread the processors
         # unevenly; so all that it would count or bind here is turned off.
         options = ["--overlap", "--overcommit", "--mem=0", "--mpi=none", "--distribution=cyclic"]

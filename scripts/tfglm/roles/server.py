@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tfglm import command, tensorflow_setup
-from tfglm.roles import announce, beside, ending, forking
+from tfglm.roles import announce, beside, cards, ending, forking
 from tfglm.roles.announce import Announcement, Role
 
 
@@ -69,7 +69,7 @@ def serve(
     begun = time.monotonic()
 
     def load_all() -> None:
-        with tensorflow_setup.quiet():
+        with tensorflow_setup.quiet(gpus=given.gpus > 0):
             # For it serves in C++: what it needs takes 0.4 s of a processor to import, and all of TensorFlow 1.5 s.
             tensorflow_setup.in_parts()
             from tensorflow.python.training import server_lib  # noqa: F401
@@ -77,17 +77,19 @@ def serve(
             load()
 
     announcement = begin(role, parser, given, load_all)
-    from tensorflow.core.protobuf.config_pb2 import ConfigProto
+    from tensorflow.core.protobuf.config_pb2 import ConfigProto, GPUOptions
     from tensorflow.python.training.server_lib import Server  # tf.distribute.Server
 
     prepare(given.announce.parent)
+    if found := cards.take(given.gpus, f"{announcement.name}: --gpus"):
+        command.log(f"{announcement.name} has the GPUs {', '.join(found)}")
     # Kept in a variable: the server dies with the object.
     server = Server(
         {role: {given.index: f"{given.host}:{given.port}"}},
         job_name=role,
         task_index=given.index,
         protocol="grpc",
-        config=ConfigProto(**tensorflow_setup.THREADS),
+        config=ConfigProto(**tensorflow_setup.THREADS, gpu_options=GPUOptions(allow_growth=True)),
     )
     address = server.target.removeprefix("grpc://")
     announce.write(given.announce, replace(announcement, state="listening", address=address))
@@ -118,6 +120,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="name or number at which the others reach this machine")
     parser.add_argument("--port", type=int, default=0, help="port to listen at, 0 for a free one")
     parser.add_argument("--parent", type=int, help="id of the process that starts this process; the two end together")
+    parser.add_argument("--gpus", type=int, default=0, help="how many GPUs a worker computes on, and no other process")
     parser.add_argument(
         "--fork", type=json.loads, default=[], help="set by roles.py: command lines of the processes to fork, as JSON"
     )
