@@ -44,7 +44,8 @@ def predicted(
             classes.predictions(design, model, file, substitutes, settings.identity)
             if design.equations
             else predict.predictions(
-                design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence
+                *(design, model, file, substitutes, settings.identity, fit["df_residual"], settings.confidence),
+                fit.get("smooths", ()),
             )
         )
     for term, levels in without_rows.items():

@@ -300,7 +300,8 @@ class Model:
         _, substitutes = unseen.resolved(design.to_predict, fitted, [file], "predict", policy, reference)
         if design.equations:
             return classes.predictions(design, fitted, file, substitutes, [])
-        return predict.predictions(design, fitted, file, substitutes, [], self.fit["df_residual"], confidence)
+        df_residual, smooths = self.fit["df_residual"], self.fit.get("smooths", ())
+        return predict.predictions(design, fitted, file, substitutes, [], df_residual, confidence, smooths)
 
     def _result(self, name: str) -> Path:
         """A file that the workflow writes only of some models."""

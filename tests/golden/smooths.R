@@ -129,12 +129,21 @@ components <- function(fit) {
   of_fit <- gam.vcomp(fit, rescale = TRUE)
   list(std_dev = of_fit[2, 1], lower = of_fit[2, 2], upper = of_fit[2, 3])
 }
+# The mean over all planes, and its variance.
+of_new <- function(fit, columns) {
+  predicted <- predict(fit, rows[1:shown, ], se.fit = TRUE, exclude = columns)
+  list(eta = as.vector(predicted$fit), variance = as.vector(predicted$se.fit^2))
+}
 write(
   toJSON(
     list(
       fits = lapply(fits, described), beyond = beyond$hour, splines = splines,
       random = components(fits$random), random_binomial = components(fits$random_binomial),
-      slopes = components(fits$slopes)
+      slopes = components(fits$slopes),
+      new = list(
+        random = of_new(fits$random, "s(plane)"), random_binomial = of_new(fits$random_binomial, "s(plane)"),
+        slopes = of_new(fits$slopes, c("s(plane)", "s(plane,hour)"))
+      )
     ),
     digits = NA, auto_unbox = TRUE
   ),

@@ -200,6 +200,29 @@ def test_the_saved_model_predicts_as_the_tables_do(name, fits, first_rows):
 
 
 @pytest.mark.parametrize("name", ["random", "random_binomial", "slopes"])
+def test_a_new_level_has_the_mean_of_all_and_the_variance_of_its_effect(name, fits, tmp_path):
+    """Half of the rows are of a new plane."""
+    known = np.arange(SHOWN) % 2 == 0
+    rows = ROWS.iloc[:SHOWN].assign(plane=np.where(known, ROWS["plane"].iloc[:SHOWN], "N99"))
+    file = ingest_frame(rows, tmp_path, split={"train": "FALSE", "predict": "TRUE"})
+    (design, fitted), theirs = fits(name), R["new"][name]
+    fitted, smooths = as_given(fitted), fitted.summary["smooths"]
+    tables = predict.predictions(design, fitted, file, {}, [], fitted.summary["df_residual"], 0.95, smooths)
+    table = pd.concat([each.to_pandas() for each in tables]).sort_values("row")
+    random = [smooth for smooth in smooths if smooth["is_random"]]
+    sizes = [rows["hour"] ** 2 if "hour" in smooth["term"] else 1.0 for smooth in random]
+    of_effect = sum(smooth["std_dev"] ** 2 * size for smooth, size in zip(random, sizes, strict=True))
+    eta, error = (
+        np.where(known, R["fits"][name]["eta"], theirs["eta"]),
+        np.where(known, R["fits"][name]["std_error"], np.sqrt(np.array(theirs["variance"]) + of_effect)),
+    )
+    np.testing.assert_allclose(table["linear_predictor"], eta, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(table["linear_predictor_std_error"], error, rtol=1e-5)
+    named = ", ".join(smooth["term"] for smooth in random)
+    assert table["unseen"].fillna("").tolist() == ["" if each else named for each in known]
+
+
+@pytest.mark.parametrize("name", ["random", "random_binomial", "slopes"])
 def test_the_standard_deviation_of_random_effects_is_that_of_mgcv(name, fits):
     (_, planes), theirs = fits(name)[1].summary["smooths"], R[name]
     for ours, key in (("std_dev", "std_dev"), ("std_dev_lower", "lower"), ("std_dev_upper", "upper")):

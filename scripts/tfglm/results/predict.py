@@ -12,12 +12,13 @@ from tfglm.data.dictionary import written
 from tfglm.data.shards import IngestedFile, Shard
 from tfglm.design.design import Design
 from tfglm.design.levels import levels_by_code
+from tfglm.design.terms import Part
 from tfglm.engine.rows import MISSING_VALUE, NOT_FINITE, SEPARATED_LEVEL, UNSEEN_LEVEL, WITHOUT_ESTIMATE, WITHOUT_MEAN
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.results.geometric import logarithm_of, with_geometric_means
 from tfglm.results.reference import reference_of
-from tfglm.solvers.fitted import EMPTY, SEPARATED, Fitted
+from tfglm.solvers.fitted import EMPTY, FREE, SEPARATED, Fitted
 
 WITHOUT_PREDICTION = {
     MISSING_VALUE: "missing value",
@@ -101,8 +102,11 @@ def predictions(
     identity: Sequence[str],
     df_residual: float,
     confidence: float,
+    smooths: Sequence[Mapping] = (),
 ) -> Iterator[pa.Table]:
     """Predict the rows of the split `predict` of a file with a regression.
+
+    A level that no training row has has the random effect 0, with the variance of random effects.
 
     Parameters
     ----------
@@ -118,6 +122,8 @@ def predictions(
         The residual degrees of freedom of the fit.
     confidence
         The coverage of the intervals.
+    smooths
+        The smooth terms of fit.json, with the standard deviations of random effects.
 
     Yields
     ------
@@ -126,9 +132,50 @@ def predictions(
     the link; with clusters also `effective_clusters`). In a penalised fit `posterior_sd` replaces the standard errors. For
     a fit without either, or with absorbed factors, they are empty. Predictions of a logarithm have geometric means too.
     """
-    workload = Workload(design.to_predict, [file], "predict", unseen=unseen)
-    scored = score(workload, fitted, "rows_of_design")
+    # A level in whose place there is no effect.
+    random = {part.grouping[0]: int(np.argmax(fitted.status[part.where] == FREE)) for part in random_parts(design)}
+    workload = Workload(design.to_predict, [file], "predict", unseen={**unseen, **random})
+    variances = {smooth["term"]: smooth.get("std_dev", 0.0) ** 2 for smooth in smooths}
+    scored = (
+        with_effects_of_new_levels(design, fitted, rows, variances)
+        for rows in score(workload, fitted, "rows_of_design")
+    )
     return tables(design, file, identity, scored, lambda rows: estimated(design, fitted, rows, df_residual, confidence))
+
+
+def random_parts(design: Design) -> list[Part]:
+    """The parts of random effects."""
+    random = {factor.name for factor in design.categorical if factor.random}
+    return [part for part in design.parts if not random.isdisjoint(part.grouping)]
+
+
+def with_effects_of_new_levels(
+    design: Design, fitted: Fitted, scored: Scored, variances: Mapping[str, float]
+) -> Scored:
+    """The rows with the random effect 0 for levels that no training row has, and their `variance`, from that of each term."""
+    rows = {**scored.rows, "eta": scored.rows["eta"].copy(), "multipliers": scored.rows["multipliers"].copy()}
+    rows["variance"] = np.zeros(len(rows["eta"]))
+    new = new_levels(design, scored)
+    for part in random_parts(design):
+        (name,), number = part.grouping, design.parts.index(part)
+        multiplier = np.where(new[name], rows["multipliers"][:, number], 0.0)
+        group = rows["groups"][:, design.groupings.index(part.grouping)]
+        rows["eta"] -= multiplier * fitted.coefficients[part.where][np.where(new[name], group, 0)]
+        scale = np.prod([design.numeric_by_name[factor].scale[place] for factor, place in part.multiplier])
+        rows["variance"] += variances.get(part.term.name, 0.0) * (scale * multiplier) ** 2
+        rows["multipliers"][new[name], number] = 0.0
+    return scored._replace(rows=rows)
+
+
+def new_levels(design: Design, scored: Scored) -> dict[str, np.ndarray]:
+    """Which rows have a level that no training row has, for each factor."""
+    found = {}
+    for factor in design.categorical:
+        column = scored.file.codes(factor.column).name
+        new = levels_by_code(factor, scored.file, UNSEEN_LEVEL) == UNSEEN_LEVEL
+        new[0] &= factor.column not in design.required  # else the row lacks a value
+        found[factor.name] = new[stored_values(scored.file, scored.shard, column)]
+    return found
 
 
 def tables(
@@ -169,7 +216,14 @@ def tables(
 def nothing(design: Design, file: IngestedFile) -> Scored:
     """No rows, for the columns of a table."""
     shapes = {"groups": (0, len(design.groupings)), "multipliers": (0, len(design.parts))}
-    types = {"eta": float, "flag": np.int32, "outside": bool, "groups": np.int32, "multipliers": float}
+    types = {
+        "eta": float,
+        "variance": float,
+        "flag": np.int32,
+        "outside": bool,
+        "groups": np.int32,
+        "multipliers": float,
+    }
     rows = {name: np.zeros(shapes.get(name, 0), dtype) for name, dtype in types.items()}
     return Scored(file, Shard("", "predict", 0), rows)
 
@@ -193,7 +247,7 @@ def estimated(
     error, quantile = np.full((2, len(eta)), np.nan)
     if np.isfinite(fitted.dispersion) and not design.absorbed:
         rows = design_rows(design, scored.rows, known)
-        error[known] = np.sqrt(np.maximum(fitted.variances(rows).chosen, 0.0))
+        error[known] = np.sqrt(np.maximum(fitted.variances(rows).chosen + scored.rows["variance"][known], 0.0))
         reference = reference_of(design, fitted, rows, df_residual, exactly=False)
         error[known] = np.where(reference.unseen, np.nan, error[known])
         quantile[known] = reference.quantile(confidence)
@@ -232,12 +286,8 @@ def design_rows(design: Design, rows: Mapping[str, np.ndarray], used: np.ndarray
 def remarks(design: Design, scored: Scored) -> dict[str, pa.Array]:
     """The columns `unseen` and `remark`; missing where there is nothing to say."""
     unseen = np.full(scored.shard.rows, "", object)
-    for factor in design.categorical:
-        column = scored.file.codes(factor.column).name
-        new = levels_by_code(factor, scored.file, UNSEEN_LEVEL) == UNSEEN_LEVEL
-        new[0] &= factor.column not in design.required  # else the row lacks a value
-        is_new = new[stored_values(scored.file, scored.shard, column)]
-        unseen[is_new] = [f"{terms}, {factor.name}" if terms else factor.name for terms in unseen[is_new]]
+    for name, is_new in new_levels(design, scored).items():
+        unseen[is_new] = [f"{terms}, {name}" if terms else name for terms in unseen[is_new]]
     remark = np.full(scored.shard.rows, "", object)
     remark[scored.rows["outside"]] = OUTSIDE
     for flag, reason in WITHOUT_PREDICTION.items():
