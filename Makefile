@@ -8,7 +8,7 @@ INSTALL = $(if $(VERBOSE),$(BIN)/pip install,$(BIN)/python .ci/install.py)
 SNAKEMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" snakemake --cores $(CORES)
 RUN = @$(SNAKEMAKE)$(if $(VERBOSE), --verbose)
 
-.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
+.PHONY: run report check test drills lint release docs docs-pictures resume clean bench-ingest bench-fit bench-large bench-clusters bench-errors bench-shapes bench-likelihoods bench-smooths bench-smooth-peers bench-input bench-scaling bench-scaling-slurm bench-links bench-strategies bench-margins bench-absorb bench-collapse bench-start benchmark
 
 run: $(BIN)/.ready
 	$(RUN)
@@ -88,6 +88,10 @@ bench-likelihoods: $(BIN)/.ready-dev
 # benchmarks/results/smooths.json.
 bench-smooths: $(BIN)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/smooths.py
+
+# Smooth terms beside mgcv's bam; writes benchmarks/results/smooth_peers.json. Needs R with mgcv.
+bench-smooth-peers: $(BIN)/.ready-dev
+	$(BIN)/python benchmarks/smooth_peers.py --rows 10000000 --levels 5000
 
 # How often intervals of marginal effects cover the truth, by simulation (five minutes); writes benchmarks/results/margins.json.
 bench-margins: $(BIN)/.ready-dev

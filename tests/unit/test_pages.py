@@ -113,6 +113,7 @@ PAGES = {
         "effect": HOSTILE,
         "ratio": "",
         "by_cluster": True,
+        "shapes": [HOSTILE],
         "coded": True,
         "sheet": sheet(COEFFICIENTS, None, 0.95, NO_WORDS),
         "picture": [HOSTILE],

@@ -7,6 +7,7 @@ import pytest
 from tfglm.report.class_effects import tell_by_class
 from tfglm.report.drawn_means import means_by_class
 from tfglm.report.sentences import NO_NUMBER, Effect, ModelFacts, Slope, slopes, tell
+from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, plain
 
 WORDS = Words({"month": {"1": "Jan", "2": "Feb"}}, {"hour": "hours", "distance": "miles"})
@@ -226,3 +227,33 @@ def test_adjusted_means_have_a_column_for_each_class():
     shown = means.all
     assert means.name == "month" and means.classes == ["late", "ok"] and shown["level"].tolist() == ["Jan", "Feb"]
     assert shown["late"].tolist() == ["25.0 % (20.0 to 30.0)", "50.0 %"] and shown["rows"].tolist() == ["100", "90"]
+
+
+def curve(effect: np.ndarray, half: float, at: str = "") -> pd.DataFrame:
+    """A curve of 24 hours whose intervals reach so far."""
+    value = np.linspace(0, 24, len(effect))
+    names = {"term": "s(hour)", "column": "hour", "at": at, "value": value, "reference": 12.0, "effect": effect}
+    return pd.DataFrame(names).assign(ci_lower=effect - half, ci_upper=effect + half)
+
+
+def test_shapes_of_curves_are_told_where_they_are_clear():
+    hours = np.linspace(0, 24, 97)
+    table = pd.concat(
+        [
+            curve(np.sin(hours / 4), 0.2, "carrier AA"),
+            curve(0.1 * np.sin(hours / 4), 0.2, "carrier B6"),
+            curve(np.sin(2 * hours), 0.1, "carrier DL"),
+            curve(-hours, 0.1, "carrier UA"),
+        ]
+    )
+    words = Words({}, {"hour": "h"}, names={"hour": "hour of day"})
+    assert shapes_in_words(table, "the odds of late", True, words) == [
+        "hour of day (carrier AA): the odds of late rise until 6.25 h, then fall until 18.75 h, then rise.",
+        "hour of day (carrier B6): no clear change of the odds of late.",
+        "hour of day (carrier DL): the odds of late rise until 0.75 h, then fall until 2.25 h, then rise until 4 h, "
+        "then fall until 5.5 h, and turn again.",
+        "hour of day (carrier UA): the odds of late fall.",
+    ]
+    (told,) = shapes_in_words(curve(hours, 0.1), "the mean of delay", False, words)
+    assert told == "hour of day: the mean of delay rises."
+    assert shapes_in_words(curve(hours, np.nan), "the mean of delay", False, words) == []

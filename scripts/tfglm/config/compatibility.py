@@ -245,7 +245,8 @@ CONFLICTS = (
         "std_errors",
         SMOOTH,
         "`std_errors` other than `classical` and `unconditional`",
-        "errors of smooth terms s() are those of the posterior; use `classical` or `unconditional`, or write ns() for s()",
+        "errors of smooth terms s() are those of the posterior, as sums over clusters or rows leave out the bias of the penalty; "
+        "use `classical` or `unconditional`, or write ns() for s()",
     ),
     Conflict(
         "std_errors",

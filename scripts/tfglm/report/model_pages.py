@@ -28,10 +28,11 @@ from tfglm.report.groups import groups_plot, labelled
 from tfglm.report.history import history_plot
 from tfglm.report.pages import four_digits, read_table, render
 from tfglm.report.penalties import path_plot
+from tfglm.report.shapes import shapes_in_words
 from tfglm.report.words import Words, minus
 from tfglm.results import csv_files
 from tfglm.results.accuracy import SERIAL
-from tfglm.results.compare import family_words
+from tfglm.results.compare import family_words, response_of
 
 
 class ModelResults:
@@ -117,7 +118,22 @@ def coefficients_page(results: ModelResults, picture: Path) -> str:
         coded=bool(table["term"].str.contains(CODED).any()),
         by_cluster=fit["std_errors"]["kind"] in ("cluster", *SERIAL),
         sheet=sheet(table, ratio, results.settings.confidence, results.words),
+        shapes=shapes(results),
         picture=panels(picture),
+    )
+
+
+def shapes(results: ModelResults) -> list[str]:
+    """The shapes of the curves, in sentences; none for classes and for a penalised fit."""
+    fit = results.fit
+    if not results.has_curves or fit.get("classes") or "std_error" not in results.effects:
+        return []
+    family, response = family_of_fit(fit), results.words.column(response_of(fit))
+    if family.ratio:
+        what = family.ratio.removesuffix("_ratio")
+        return shapes_in_words(results.effects, f"the {what} of {response}", what == "odds", results.words)
+    return shapes_in_words(
+        results.effects, f"the {'mean' if family.quadratic else 'linear predictor'} of {response}", False, results.words
     )
 
 

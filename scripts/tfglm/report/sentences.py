@@ -13,7 +13,7 @@ import pandas as pd
 
 from tfglm.config.responses import Logarithm
 from tfglm.data.kinds import RARE
-from tfglm.report.words import PERCENT, RANDOM, Words, logged, plain, two_digits
+from tfglm.report.words import PERCENT, Words, logged, plain, two_digits
 
 PLAIN = re.compile(r"\w+|C\(\w+\)")
 """A term that is a column; the coefficients of other terms have no meaning of their own."""
@@ -34,7 +34,7 @@ NO_AVERAGE = "its coefficient is no difference or ratio of the response, and its
 
 PERIODIC = "its curve is periodic, so that it rises as much as it falls and its average slope says nothing"
 
-RANDOM_EFFECTS = "its levels have random effects; the joint tests below have their standard deviation"
+RANDOM_EFFECTS = "its levels have random effects or slopes; the joint tests below have their standard deviation"
 
 NEARLY_DETERMINED = "other terms nearly determine it, so its effect and theirs cannot be distinguished"
 
@@ -111,7 +111,7 @@ def tell(table: pd.DataFrame, model: ModelFacts) -> list[TermSentences]:
     told: list[TermSentences] = []
     on_average: set[str] = set()
     for term in terms:
-        if RANDOM.fullmatch(term):
+        if term.endswith("bs=re)"):
             told.append(TermSentences(term, [], RANDOM_EFFECTS))
             continue
         others = [other for other in terms if other != term]

@@ -1,0 +1,92 @@
+"""The shapes of curves in words: where they rise and fall by more than chance explains."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from tfglm.report.curves import curves_of
+from tfglm.report.words import Words
+
+MOST_TURNS = 4
+"""Parts of a curve that a sentence tells."""
+
+
+@dataclass(frozen=True)
+class Rise:
+    """A part of a curve that rises, or falls, up to the value `until`."""
+
+    is_up: bool
+    until: float
+
+
+def rises(points: pd.DataFrame) -> list[Rise]:
+    """The parts of a curve that clearly rise or fall, in turn; none if it does neither.
+
+    Parameters
+    ----------
+    points
+        A curve of `results.effects`: value, effect, ci_lower and ci_upper.
+
+    Returns
+    -------
+    The parts. The ends of each differ by more than their intervals reach together. For ends on either side of the value that
+    others are compared with, that is the test of a straight line; elsewhere it is stricter, so no small wave is told.
+
+    Examples
+    --------
+    >>> curve = pd.DataFrame({"value": [0, 1, 2, 3, 4], "effect": [0.0, 1.0, 3.0, 2.9, 0.5]})
+    >>> rises(curve.assign(ci_lower=curve["effect"] - 0.5, ci_upper=curve["effect"] + 0.5))
+    [Rise(is_up=True, until=2.0), Rise(is_up=False, until=4.0)]
+    """
+    value, effect = (points[name].to_numpy(float) for name in ("value", "effect"))
+    reach = (points["ci_upper"] - points["ci_lower"]).to_numpy(float) / 2
+    found: list[Rise] = []
+    low = high = 0  # the extremes of the last part
+    for place in range(len(value)):
+        low, high = (place if effect[place] < effect[low] else low), (place if effect[place] > effect[high] else high)
+        was_up = found[-1].is_up if found else None
+        for is_up, turn in ((True, low), (False, high)):
+            if was_up is not is_up and abs(effect[place] - effect[turn]) > reach[place] + reach[turn]:
+                if found:
+                    found[-1] = Rise(not is_up, float(value[turn]))
+                found.append(Rise(is_up, float(value[place])))
+                low = high = place
+                break
+    if found:
+        found[-1] = Rise(found[-1].is_up, float(value[high if found[-1].is_up else low]))
+    return found
+
+
+def shapes_in_words(effects: pd.DataFrame, subject: str, is_plural: bool, words: Words) -> list[str]:
+    """A sentence for each curve with intervals: `hour: the odds of late rise until 19, then fall.`
+
+    Parameters
+    ----------
+    effects
+        The table of `results.effects`.
+    subject, is_plural
+        What rises and falls.
+    words
+        Labels and units of columns.
+    """
+    sentences = []
+    for curve in curves_of(effects):
+        points = curve.points.sort_values("value")
+        if points["ci_lower"].isna().any():
+            continue
+        column, at = points["column"].iloc[0], points["at"].iloc[0]
+        unit = f" {words.units[column]}" if column in words.units else ""
+        parts, last = rises(points), float(points["value"].iloc[-1])
+        said = [
+            f"{verb(part.is_up, is_plural)}{'' if part.until == last else f' until {part.until:,.4g}{unit}'}"
+            for part in parts[:MOST_TURNS]
+        ]
+        told = f"{subject} {', then '.join(said)}" if parts else f"no clear change of {subject}"
+        if len(parts) > MOST_TURNS:
+            told += ", and turn again" if is_plural else ", and turns again"
+        sentences.append(f"{words.column(column)}{f' ({at})' if at else ''}: {told}.")
+    return sentences
+
+
+def verb(is_up: bool, is_plural: bool) -> str:
+    return ("rise" if is_up else "fall") + ("" if is_plural else "s")
