@@ -29,6 +29,7 @@ STRATEGIES = {
     "multi_worker_mirrored": {"strategy": "multi_worker_mirrored", "workers": 2},
     "parameter_server": {"strategy": "parameter_server", "workers": 2},
     "synchronous": {"strategy": "parameter_server", "workers": 2, "synchronous": True},
+    "own_rows": {"strategy": "parameter_server", "workers": 2, "synchronous": True, "auto_shard": "file"},
 }
 NETWORK = {"formula": synthetic.FORMULA_WITHOUT_PLANE, "family": "binomial", "epochs": 100, "report_every": 50}
 STEPS = 300

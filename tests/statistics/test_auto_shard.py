@@ -14,7 +14,8 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families import FAMILIES
 from tfglm.networks.counts import TrainingCounts, count
-from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
+from tfglm.networks.cutting import OwnBatches, batches_of_an_epoch, rows_at_once
+from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import WEIGHT, Units
 from tfglm.networks.training import ChiefHooks, Training
 
@@ -81,6 +82,29 @@ def test_a_process_reads_its_own_units_alone(units, monkeypatch):
             read.clear()
             list(Batches(units, settings(cache=cache), own).epochs(0, 2))
             assert sorted(read) == sorted(times * list(own))
+
+
+@pytest.mark.parametrize("buffer", [None, 2 * BATCH])
+def test_a_worker_on_servers_makes_the_batches_of_a_peer(units, buffer):
+    keys = {"shuffle": False, "shuffle_buffer": buffer}
+    lines = [len(units.train(number).numbers) for number in range(len(units))]
+    size = BATCH // WORKERS
+    at_once = rows_at_once(size, units.multipliers + 3, buffer)
+    own = [OwnBatches(units, lines, WORKERS, size, at_once, seed, cache=False) for seed in (None, 1, 1)]
+    for reader, of_peer in enumerate(epochs(units, 0, 1, **keys)):
+        for number, batch in enumerate(of_peer):
+            groups, numbers = own[0].batch(reader, 0, number)
+            np.testing.assert_array_equal(groups, batch.groups)
+            np.testing.assert_array_equal(numbers, batch.numbers)
+        places = range(len(of_peer))
+        mixed = [own[1].batch(reader, 3, number)[1] for number in places]
+        # Of any process, in any order.
+        again = [own[2].batch(reader, 3, number)[1] for number in reversed(places)][::-1]
+        np.testing.assert_array_equal(mixed, again)
+        assert not np.array_equal(mixed, [own[1].batch(reader, 4, number)[1] for number in places])
+        in_order = np.concatenate([batch.numbers for batch in of_peer])
+        used = [rows[rows[:, WEIGHT] > 0] for rows in (np.concatenate(mixed), in_order)]
+        np.testing.assert_array_equal(*(rows[np.lexsort(rows.T)] for rows in used))
 
 
 def test_the_weights_of_a_step_are_those_of_its_rows_in_all_processes(units):

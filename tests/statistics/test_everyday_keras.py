@@ -22,10 +22,11 @@ from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.networks import check, layers, predict, stored
 from tfglm.networks.counts import TrainingCounts
+from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.layers import OutputScale
 from tfglm.networks.losses import TrainingLoss
 from tfglm.networks.optimizers import learning_rate, optimizer
-from tfglm.networks.pipeline import Batches, rows_at_once
+from tfglm.networks.pipeline import Batches
 from tfglm.networks.rows import Units
 from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.shared_weights import SharedWeights

@@ -342,11 +342,20 @@ def test_a_dry_run_refuses_a_strategy_as_the_run_does(folder, keys, reason):
         ),
         (
             {"auto_shard": "file"},
-            "networks.one: auto_shard: `file` is of strategy `multi_worker_mirrored`, not of `one_d",
+            "networks.one: auto_shard: `file` is of strategy `multi_worker_mirrored`, or of `parameter_server` with "
+            "`synchronous: true`, not of `one_device`; remove the key",
         ),
         (
             {**SERVED, "auto_shard": "file"},
-            "networks.one: auto_shard: `file` is of strategy `multi_worker_mirrored`, not",
+            "networks.one: auto_shard: without `synchronous: true` each worker reads the rows of its turns, and no others",
+        ),
+        (
+            {**TOGETHER, "workers": 1, "auto_shard": "file"},
+            "networks.one: auto_shard: with `file` each worker reads a part of the rows, and there is one; remove the key",
+        ),
+        (
+            {**TOGETHER, "backup_workers": 1, "auto_shard": "file"},
+            "networks.one: auto_shard: with `file` a backup worker would have to read the rows of a slow one",
         ),
         (
             {"strategy": "multi_worker_mirrored", "workers": 3, "auto_shard": "file"},

@@ -505,8 +505,9 @@ class TrainingConfig(LayersConfig):
     )
     auto_shard: Literal["data", "file"] = Field(
         default="data",
-        description="How the input is divided among the processes of `multi_worker_mirrored`. `data`: each reads all rows and "
-        "takes its part of each batch; `file`: each reads rows of its own.",
+        description="How the input is divided among workers that take each step together. `data`: each worker of "
+        "`multi_worker_mirrored` reads all rows and takes its part of each batch, and the chief of `parameter_server` sends "
+        "parts; `file`: each worker reads rows of its own.",
     )
     cache: bool = Field(default=False, description="Whether decoded rows stay in memory after the first epoch.")
     prefetch: Count = Field(default=4, le=10_000, description="Batches to prepare in advance.")
@@ -550,7 +551,7 @@ class TrainingConfig(LayersConfig):
     @property
     def readers(self) -> int:
         """The processes that read a part of the rows each; 1 where each process that reads rows reads all."""
-        return self.peers if self.auto_shard == "file" else 1
+        return (self.peers or self.servers[1]) if self.auto_shard == "file" else 1
 
     @property
     def servers(self) -> tuple[int, int]:
@@ -645,9 +646,22 @@ class TrainingConfig(LayersConfig):
                 raise ValueError(
                     f"{key}: it is of strategy `parameter_server`, not of `{self.strategy}`; remove the key"
                 )
-        if self.auto_shard == "file" and not self.peers:
+        if self.auto_shard == "file" and not self.peers and not self.servers[1]:
             raise ValueError(
-                f"auto_shard: `file` is of strategy `multi_worker_mirrored`, not of `{self.strategy}`; remove the key"
+                f"auto_shard: `file` is of strategy `multi_worker_mirrored`, or of `parameter_server` with `synchronous: true`, "
+                f"not of `{self.strategy}`; remove the key"
+            )
+        if self.auto_shard == "file" and self.is_asynchronous:
+            raise ValueError(
+                "auto_shard: without `synchronous: true` each worker reads the rows of its turns, and no others; remove the key"
+            )
+        if self.auto_shard == "file" and self.servers[1] == 1:
+            raise ValueError(
+                "auto_shard: with `file` each worker reads a part of the rows, and there is one; remove the key"
+            )
+        if self.auto_shard == "file" and self.backup_workers:
+            raise ValueError(
+                "auto_shard: with `file` a backup worker would have to read the rows of a slow one; remove `backup_workers`"
             )
         if self.steps_per_epoch and self.servers[1] and not self.synchronous:
             raise ValueError(

@@ -22,8 +22,9 @@ from tfglm.config import TrainingConfig
 from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
 from tfglm.distribute.tasks import Task
+from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.on_servers import TrainingOnServers
-from tfglm.networks.pipeline import Batch, rows_at_once
+from tfglm.networks.pipeline import Batch
 from tfglm.networks.rows import WEIGHT, Units, width_of_groups
 from tfglm.networks.shared_adam import SharedAdam
 from tfglm.networks.training import ChiefHooks

@@ -134,7 +134,7 @@ def train_on_servers(
         for of_workers in folders:
             Designs.beside(of_workers).put(document)
         if settings.synchronous:
-            return SynchronousTraining(units, held_out, settings, servers, folder, chief)
+            return SynchronousTraining(units, held_out, settings, servers, sources, folder, chief)
         return AsynchronousTraining(units, held_out, settings, servers, task, folder, chief)
 
     job.train(arguments, design, files, progress, start, watched.waiting)

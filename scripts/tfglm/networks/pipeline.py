@@ -1,6 +1,5 @@
 """Batches of rows, by tf.data: units of the shards in random order, mixed, and cut into batches."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -8,14 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfglm.config import TrainingConfig
+from tfglm.networks.cutting import cut, rows_at_once
 from tfglm.networks.rows import WEIGHT, NetworkRows, Units, width_of_groups
-
-MIXED_ROWS = 2**17
-"""Approximate number of rows of random units to mix. The rows of a file are already shuffled, but the units of several
-files are not."""
-
-MOST_MIXED_BYTES = 2**26
-"""The same for rows as wide as images."""
 
 READERS = 2
 """Units that are read at the same time."""
@@ -100,36 +93,3 @@ class Batches:
     def _widths(self) -> tuple[int, int]:
         """The widths of `NetworkRows.groups` and `NetworkRows.numbers`."""
         return width_of_groups(self._units.design), self._units.multipliers + 3
-
-
-def batches_of_an_epoch(lines_of_units: Sequence[int], settings: TrainingConfig) -> list[int]:
-    """Return the number of batches of each of the `settings.readers`, given the rows of each unit."""
-    readers, size = settings.readers, settings.batch_size // settings.readers
-    return [-(-sum(lines_of_units[reader::readers]) // size) for reader in range(readers)]
-
-
-def rows_at_once(batch_size: int, width: int, buffer: int | None = None) -> int:
-    """Return how many rows of so many numbers are mixed and cut together: a multiple of the batch size, near the `buffer`."""
-    mixed = buffer or min(MIXED_ROWS, MOST_MIXED_BYTES // (np.dtype(np.float32).itemsize * width))
-    return max(1, mixed // batch_size) * batch_size
-
-
-def cut(rows: NetworkRows, order: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cut rows into batches of `size` in this `order`. The last batch is filled up with copies of rows, of weight 0: layers
-    that average over a batch get real rows.
-
-    NumPy does this in one step, and in half the time of TensorFlow's operations.
-
-    Returns
-    -------
-    The arrays of `Batch`, [batches, size, ...].
-    """
-    count = len(order)
-    filled = np.resize(order, count + -count % size)
-    groups, numbers = (np.empty((len(filled), values.shape[1]), values.dtype) for values in rows)
-    for values, ordered in zip(rows, (groups, numbers), strict=True):
-        np.take(values, filled, axis=0, out=ordered, mode="clip")  # any other mode makes a copy first
-    numbers[count:, WEIGHT] = 0.0
-    groups, numbers = (values.reshape(-1, size, values.shape[1]) for values in (groups, numbers))
-    weight = numbers[:, :, WEIGHT]
-    return groups, numbers, weight / weight.sum(axis=1, keepdims=True)

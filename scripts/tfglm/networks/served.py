@@ -9,6 +9,7 @@ import numpy as np
 from tfglm.distribute.tasks import registered
 
 KIND = "rows of a network"
+BATCHES = "batches of a network"
 
 
 @registered(KIND)
@@ -29,3 +30,22 @@ def rows_of_units(design: str, settings: Mapping[str, Any]) -> Callable[..., np.
         return np.concatenate([of_unit.groups.ravel(), of_unit.numbers.ravel()], dtype=np.float64)
 
     return lambda state, number: rows(int(number[0]))
+
+
+@registered(BATCHES)
+def batches_of_readers(design: str, settings: Mapping[str, Any]) -> Callable[..., np.ndarray]:
+    """Return a function that reads the batch of a reader, an epoch and a number (`networks.cutting.OwnBatches`).
+
+    It returns one vector: the groups of all rows, then their numbers. The settings are `networks.sources.Sources.words`, and
+    those of the `batches`.
+    """
+    from tfglm.networks.cutting import OwnBatches
+    from tfglm.networks.sources import Sources
+
+    (units,) = Sources.of(settings).units("train")
+    batches = OwnBatches(units, **settings["batches"])
+
+    def read(state: Mapping[str, np.ndarray], place: np.ndarray) -> np.ndarray:
+        return np.concatenate([values.ravel() for values in batches.batch(*place.tolist())], dtype=np.float64)
+
+    return read

@@ -7,8 +7,13 @@ the first result counts. So a slow worker delays nobody within an epoch, and eac
 idea of Chen et al. (2016, arXiv:1604.00981), who leave out the rows of late gradients. 4. The chief adds the gradients in
 the order of the parts, and the optimizer changes the weights on the ps. The steps are those of one device, whichever worker
 was fast. With batch normalisation, whose means are of the whole batch, a batch has one part.
+
+With `auto_shard: file` the chief sends no rows: each worker makes its part of each batch from rows of its own, and the chief
+divides the sums by the weight of all parts. A worker takes the part with its own number. If it is asked twice in a step, another
+worker was late or has died: the missing part is then asked for by its number, of any worker.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,16 +24,21 @@ import numpy as np
 import tensorflow as tf
 
 from tfglm.config import TrainingConfig
+from tfglm.distribute import remote
 from tfglm.distribute.servers import Servers
+from tfglm.distribute.tasks import Document, Task
+from tfglm.networks import served
+from tfglm.networks.cutting import rows_at_once
 from tfglm.networks.layers import mixed_over_rows
 from tfglm.networks.on_servers import TrainingOnServers
 from tfglm.networks.pipeline import Batch
-from tfglm.networks.rows import Units
+from tfglm.networks.rows import WEIGHT, Units, width_of_groups
+from tfglm.networks.sources import Sources
 from tfglm.networks.training import ChiefHooks
 
 
 class SynchronousTraining(TrainingOnServers):
-    """See `Training`."""
+    """See `Training`; the workers of `servers` read rows of these `sources`, if each has rows of its own."""
 
     def __init__(
         self,
@@ -36,15 +46,31 @@ class SynchronousTraining(TrainingOnServers):
         held_out: Units,
         settings: TrainingConfig,
         servers: Servers,
+        sources: Sources,
         folder: Path,
         chief: ChiefHooks,
     ) -> None:
         self._parts = servers.workers - settings.backup_workers
         self._part_of_all: tf.Tensor | int = 0
+        self._weight_of_part: tf.Tensor | None = None
+        """The weight of the rows of a part, if their shares in the batch are not known yet."""
         super().__init__(units, held_out, settings, servers, folder, chief)
+        self._size = settings.batch_size // settings.readers
+        self._widths = width_of_groups(units.design), units.multipliers + 3
+        batches = {
+            "lines": self.counts.lines_of_units,
+            "readers": settings.readers,
+            "size": self._size,
+            "at_once": rows_at_once(self._size, self._widths[1], settings.shuffle_buffer),
+            "seed": settings.seed if settings.shuffle else None,
+            "cache": settings.cache,
+        }
+        document = Document.of(sources.design.read_text())
+        self._reading = Task(served.BATCHES, document, json.dumps(sources.words | {"batches": batches}))
 
     def _part_of_penalty(self, penalties: Sequence[tf.Tensor]) -> tf.Tensor:
-        return super()._part_of_penalty(penalties) / self._parts
+        whole = super()._part_of_penalty(penalties)
+        return whole / self._parts if self._weight_of_part is None else whole * self._weight_of_part
 
     def _build(self) -> tuple[keras.Model, tf.train.Checkpoint]:
         built = super()._build()
@@ -60,16 +86,44 @@ class SynchronousTraining(TrainingOnServers):
         """Counts parts of steps, as each part leaves out other units."""
         return self._part_of_all
 
+    def _begin(self, step: int) -> None:
+        if self._settings.readers > 1:
+            self._rest = iter(())  # the workers read
+        else:
+            super()._begin(step)
+
     def _take(self, batches: Any, count: tf.Tensor) -> None:
         first = int(self._step)
         for step in range(first, first + int(count)):
-            parts = zip(*(np.array_split(each, self._parts) for each in next(batches)), strict=True)
-            self._take_step(step, [Batch(*map(tf.constant, part)) for part in parts])
+            if self._settings.readers > 1:
+                self._take_step(self._gradients_of_own_rows(step))
+            else:
+                parts = zip(*(np.array_split(each, self._parts) for each in next(batches)), strict=True)
+                calls = [
+                    (Batch(*map(tf.constant, part)), tf.constant(step * self._parts + place))
+                    for place, part in enumerate(parts)
+                ]
+                self._take_step(self._servers.fetch_all(self._gradient, calls, self._settings.backup_workers))
 
-    def _take_step(self, step: int, parts: Sequence[Batch]) -> None:
-        """A step with the parts of a batch."""
-        calls = [(part, tf.constant(step * self._parts + place)) for place, part in enumerate(parts)]
-        results = self._servers.fetch_all(self._gradient, calls, self._settings.backup_workers)
+    def _gradients_of_own_rows(self, step: int) -> list[tuple[Any, ...]]:
+        """What `_gradient` returns for each part of a step, whose rows the workers read."""
+        found: dict[int, tuple[Any, ...]] = {}
+        missing = [-1] * self._parts
+        place = tf.constant([step, *divmod(step, self._batches_of_all_rows)], tf.int64)
+        while missing:
+            calls = [(place, tf.constant(part, tf.int64)) for part in missing]
+            for part, *result in self._servers.fetch_all(self._gradient_of_own_rows, calls, spare=0):
+                found[int(part)] = tuple(result)
+            missing = [part for part in range(self._parts) if part not in found]
+        weight = np.float32(sum(float(of_part[0]) for of_part in found.values()))
+        divided = [tf.nest.map_structure(lambda values: values / weight, found[part][1:4]) for part in sorted(found)]
+        return [
+            (loss, vector, found[part][4], rows, found[part][5])
+            for part, (loss, vector, rows) in zip(sorted(found), divided, strict=True)
+        ]
+
+    def _take_step(self, results: Sequence[tuple[Any, ...]]) -> None:
+        """A step with the results of the parts of a batch."""
         losses, vectors, levels, rows, changes_of_state = zip(*results, strict=True)
         self._costs.assign_add(math.fsum(map(float, losses)))
         summed = [
@@ -90,6 +144,24 @@ class SynchronousTraining(TrainingOnServers):
         vector of weights and by the rows of large embeddings, and the levels of these rows."""
         self._part_of_all = part_of_all
         return self._strategy.run(self._gradient_of_replica, (part,))
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _gradient_of_own_rows(self, place: tf.Tensor, wanted: tf.Tensor) -> tuple[Any, ...]:
+        """The same for rows that the worker reads: those of the part with its own number, or with that which is `wanted`. `place`
+        has the step, the epoch, and the number of the batch in the epoch. It returns the part and the weight of its rows too,
+        by which the loss and the gradients are still to be divided."""
+        own = tf.distribute.coordinator.experimental_get_current_worker_index()
+        part = tf.where(wanted < 0, own, wanted)
+        self._part_of_all = tf.cast(place[0] * self._parts + part, tf.int32)
+        words = tf.stack([part, place[1], place[2]])
+        vector = remote.operation_of(self._reading, {}, [(("<i8", (3,)),)], tf.zeros(0, tf.float64), words)
+        groups, numbers = self._widths
+        of_groups = tf.reshape(vector[: self._size * groups], [self._size, groups])
+        of_numbers = tf.cast(tf.reshape(vector[self._size * groups :], [self._size, numbers]), tf.float32)
+        batch = Batch(tf.cast(of_groups, tf.int32), of_numbers, of_numbers[:, WEIGHT])
+        self._weight_of_part = tf.reduce_sum(batch.share)
+        loss, of_vector, levels, rows, changes = self._strategy.run(self._gradient_of_replica, (batch,))
+        return part, self._weight_of_part, loss, of_vector, rows, levels, changes
 
     def _gradient_of_replica(self, part: Batch) -> tuple[Any, ...]:
         pulled = self._weights.pull(part)

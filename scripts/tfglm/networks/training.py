@@ -30,10 +30,11 @@ from tfglm.errors import UserError
 from tfglm.networks import own, predict
 from tfglm.networks.callbacks import Callbacks
 from tfglm.networks.counts import count
+from tfglm.networks.cutting import batches_of_an_epoch
 from tfglm.networks.layers import mixed_over_rows, network
 from tfglm.networks.losses import TrainingLoss, metrics_of
 from tfglm.networks.optimizers import optimizer
-from tfglm.networks.pipeline import Batch, Batches, batches_of_an_epoch
+from tfglm.networks.pipeline import Batch, Batches
 from tfglm.networks.rows import RESPONSE, WEIGHT, Units
 
 POINTS_OF_AN_EPOCH = 20
@@ -133,7 +134,7 @@ class Training:
         self._held_out, self._chief = held_out, chief
         self._waiting = chief.waiting if chief else nullcontext
         self._family, self._where = units.design.distribution, f"networks.{units.design.model}"
-        self._divided = settings.readers > 1
+        self._divided = settings.readers > 1 and settings.peers > 0
         if settings.readers > len(units):
             raise UserError(
                 f"{self._where}.auto_shard: `file` gives each of {settings.readers} workers its own units of up to "
@@ -141,7 +142,7 @@ class Training:
                 "`auto_shard: data`"
             )
         reader = strategy.cluster_resolver.task_id if self._divided else 0
-        own = range(reader, len(units), settings.readers)
+        own = range(reader, len(units), settings.readers if self._divided else 1)
         self.counts = count(units, self._family, own, self._sum_over_processes if self._divided else np.asarray)
         if settings.batch_size > self.counts.lines:
             raise UserError(
@@ -209,7 +210,7 @@ class Training:
         made = network(self._design, self._settings, self.counts.scale, self._settings.seed, self._step_of_dropout)
         if self._settings.model:
             own.check(made, self._where, self._settings.model)
-        if self._divided and mixed_over_rows(made):
+        if self._settings.readers > 1 and mixed_over_rows(made):
             raise UserError(
                 f"{self._where}.auto_shard: with `file` a process whose rows end early takes steps without rows, of which "
                 f"`{mixed_over_rows(made)[0]}` has no mean; use `auto_shard: data`"
