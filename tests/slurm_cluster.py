@@ -61,6 +61,7 @@ PartitionName=cancelled MaxTime=60 PriorityTier=1 PreemptMode=CANCEL
 
 WITHOUT_ACCOUNTS = "AccountingStorageType=accounting_storage/none"
 WITH_ACCOUNTS = """AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=limits,qos
 AccountingStorageHost={network}.254
 AccountingStoragePass={folder}/munge.socket"""
 

@@ -91,7 +91,7 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def of_the_cluster(jobs: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [job for job in jobs if "chief" in job.get("Comment", "")]
+    return [job for job in jobs if job.get("Comment", "").endswith(":fit")]
 
 
 def left_behind(cluster: Cluster, patience_seconds: float = 10.0) -> dict[str, set[int]]:

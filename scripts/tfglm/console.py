@@ -17,6 +17,7 @@ from typing import NoReturn
 from tfglm.config import folder_of_results
 from tfglm.config.files import no_such_file, read
 from tfglm.errors import UserError
+from tfglm.roles import pending
 
 OLDEST_SNAKEMAKE = "9.27"
 """workflow/Snakefile asks for it too."""
@@ -182,8 +183,15 @@ def do(words: Sequence[str]) -> int:
         # Here, as its package needs one of Snakemake.
         from snakemake_logger_plugin_tfglm.run import RunProgress
 
-        run = RunProgress.recorded()
-        print(run.account() if run else "Nothing runs here.")
+        jobs = pending.accounts(Path.cwd())
+        try:
+            run = RunProgress.recorded()
+            account = run.account() if run else "Nothing runs here."
+        except UserError as error:
+            if not jobs:
+                raise
+            account = str(error)
+        print(account, *(f"  {job}" for job in jobs), sep="\n")
         return 0
     check_folder()
     if arguments.command == "init":

@@ -12,6 +12,7 @@ import pytest
 
 from processes import SERVER, stand_in_for_tensorflow
 from slurm_runs import ENVIRONMENT, ROOT
+from tfglm import console
 from tfglm.errors import UserError
 from tfglm.roles import announce, launch, pending
 from tfglm.roles.announce import Announcement, Roster
@@ -172,6 +173,29 @@ def test_no_number_of_nodes_reaches_srun_unless_it_is_one(tmp_path: Path, stand_
     assert not Path(stand_ins["ASKED"]).exists()
 
 
+def test_status_names_the_jobs_in_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    rows = [
+        ("8", "None", "tfglm:late:fit", str(tmp_path), "RUNNING", "1:02", "node[1-2]"),
+        ("9", "Resources", "tfglm:2006:ingest", str(tmp_path), "PENDING", "0:00", ""),
+        ("7", "None", "tfglm:late:fit", str(tmp_path.parent), "RUNNING", "1:02", "node3"),
+    ]
+    (tmp_path / "listed").write_text("\n".join("\x1f".join(row) for row in rows))
+    squeue = tmp_path / "bin" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text(f"#!/bin/sh\nexec cat {tmp_path}/listed\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{squeue.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    console.do(["status"])
+    assert capsys.readouterr().out.splitlines() == [
+        "Nothing runs here.",
+        "  SLURM job 8 (late: fit): running, 1:02 on node[1-2]",
+        "  SLURM job 9 (2006: ingest): pending, Resources",
+    ]
+    squeue.write_text("#!/bin/sh\nexit 1\n")
+    assert pending.accounts(tmp_path) == ["SLURM does not answer"]
+
+
 def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_path: Path) -> None:
     messages: list[str] = []
     given_up: list[str] = []
@@ -180,10 +204,10 @@ def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_pat
     listed = "\n".join(
         "\x1f".join(row)
         for row in [
-            ("1", "PartitionTimeLimit", "rule_table_wildcards_late", str(tmp_path)),
-            ("2", "Resources", "rule_ingest_wildcards_2006", str(tmp_path)),
-            ("3", "ReqNodeNotAvail, UnavailableNodes:node3", "rule_evaluate", str(tmp_path)),
-            ("4", "BadConstraints", "rule_ingest", str(elsewhere)),
+            ("1", "PartitionTimeLimit", "tfglm:late:table", str(tmp_path), "PENDING", "0:00", ""),
+            ("2", "Resources", "tfglm:2006:ingest", str(tmp_path), "PENDING", "0:00", ""),
+            ("3", "ReqNodeNotAvail, UnavailableNodes:node3", "tfglm:evaluate", str(tmp_path), "PENDING", "0:00", ""),
+            ("4", "BadConstraints", "tfglm:ingest", str(elsewhere), "PENDING", "0:00", ""),
         ]
     )
     (tmp_path / "link").symlink_to(tmp_path)
@@ -192,7 +216,7 @@ def test_a_job_is_given_up_when_slurm_says_twice_that_it_can_never_start(tmp_pat
     assert queue.look(jobs) == []
     assert messages == ["SLURM job 3 (evaluate) waits, perhaps for long: ReqNodeNotAvail, UnavailableNodes:node3"]
     assert queue.look(jobs) == [jobs[0]]
-    assert given_up[0].startswith("SLURM job 1 (table: late) can never start: PartitionTimeLimit. ")
+    assert given_up[0].startswith("SLURM job 1 (late: table) can never start: PartitionTimeLimit. ")
     assert len(messages) == 2
     assert queue.look(jobs[1:]) == [] and len(messages) == 2
 
@@ -250,3 +274,5 @@ def test_the_executor_is_the_one_that_is_translated_for() -> None:
     source = Path(executor.__file__).read_text()
     assert '"PREEMPTED"' not in source.partition("fail_stati = (")[2].partition(")")[0]
     assert "await query_job_status(" in source
+    # The comment of each job is given so.
+    assert source.count("call = get_submit_command(") == source.count('"comment_str": comment_str') == 2

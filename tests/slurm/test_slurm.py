@@ -234,7 +234,7 @@ def test_a_job_that_slurm_never_starts_ends_the_run_with_its_reason(cluster: Clu
     folder, running = never
     code, output = finish(folder, running)
     assert code == 1, output
-    assert output.count("(check_reference: late) can never start: PartitionTimeLimit. ") >= 2, (
+    assert output.count("(late: check_reference) can never start: PartitionTimeLimit. ") >= 2, (
         output
     )  # when, and at the end
     assert [job["JobState"] for job in cluster.jobs(folder)] == ["CANCELLED"]
@@ -265,7 +265,7 @@ def test_one_process_fits_and_trains_the_same_as_here(
         assert (folder / path.relative_to(trained)).read_bytes() == path.read_bytes()
     jobs = {job["Comment"].strip("'\""): job for job in cluster.jobs(folder)}
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
-    assert [job["NumCPUs"] for name, job in sorted(jobs.items()) if "fit" in name or "train" in name] == ["1", "2"]
+    assert [jobs[f"tfglm:{name}"]["NumCPUs"] for name in ("late:fit", "deep:train")] == ["1", "2"]
 
 
 def test_a_network_is_given_the_gpus_that_it_asks_for(cluster: Cluster, on_gpu: Running) -> None:

@@ -8,7 +8,9 @@ All of them wait for SLURM's answers most of the time, so they go on side by sid
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -265,6 +267,50 @@ def test_sixteen_workers_on_five_nodes_are_as_easy_as_two(
     assert code == 0, output
     assert result(folder) == result(local)
     assert job_of(cluster, folder)["NumNodes"] == "5"
+
+
+def test_a_suspended_job_is_waited_for(cluster: Cluster, local: Path, tmp_path: Path) -> None:
+    """Whose processes `squeue` and `tfglm status` name meanwhile."""
+    folder = tmp_path / "checkout"
+    running = fit_on_slurm(cluster, local, folder, "--retries", "0")
+    in_the_middle(folder, running)
+    job = job_of(cluster, folder)
+    cluster.ask("scontrol", "suspend", job["JobId"])
+    time.sleep(20)
+    assert job["Comment"] == "tfglm:late:fit" and job["JobName"].startswith("tfglm_"), job
+    line = [sys.executable, "-c", "from tfglm.console import main; main()", "status"]
+    environment = {**cluster.environment, "PYTHONPATH": str(folder / "scripts")}
+    told = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+    assert f"SLURM job {job['JobId']} (late: fit): suspended, " in told and running.poll() is None, told
+    cluster.ask("scontrol", "resume", job["JobId"])
+    folder, code, output, _ = ended(folder, running)
+    assert code == 0, output
+    assert result(folder) == result(local)
+
+
+def test_control_c_cancels_the_jobs(cluster: Cluster, local: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkout"
+    running = fit_on_slurm(cluster, local, folder)
+    in_the_middle(folder, running)
+    running.send_signal(signal.SIGINT)
+    folder, code, output, seconds = ended(folder, running)
+    assert code == 1 and seconds < 120, output
+    assert [job["JobState"] for job in of_the_cluster(cluster.jobs(folder))] == ["CANCELLED"], output
+    # The same command resumes: the profile has `rerun-incomplete`.
+    folder, code, output, _ = ended(folder, start_snakemake(folder, *SLURM, "--", FIT, environment=cluster.environment))
+    assert code == 0, output
+    assert result(folder) == result(local)
+    assert progress(folder)["passes_recalled"] >= PASSES
+
+
+def test_a_limit_of_a_qos_ends_the_run_with_its_reason(cluster: Cluster, local: Path, tmp_path: Path) -> None:
+    cluster.ask("sacctmgr", "--immediate", "add", "qos", "tiny", "MaxTRESPerJob=cpu=1")
+    cluster.ask("sacctmgr", "--immediate", "modify", "user", "root", "set", "qos=normal,tiny")
+    asked = ["--default-resources", "qos=tiny", "mem_mb=2000", "runtime=30", "--retries", "0"]
+    folder = tmp_path / "checkout"
+    _, code, output, seconds = ended(folder, fit_on_slurm(cluster, local, folder, *asked))
+    assert code == 1 and seconds < 240, output
+    assert "(late: fit) can never start: QOSMaxCpuPerJobLimit" in output, output
 
 
 def test_nothing_is_left_on_the_nodes(cluster: Cluster, drills: dict[str, Future]) -> None:

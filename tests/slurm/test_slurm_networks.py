@@ -45,8 +45,8 @@ def test_networks_are_trained_on_three_nodes(cluster: Cluster, tmp_path: Path) -
     assert late["converged"] and late["rows"] == alone["rows"]
     assert ring["steps"] == alone["steps"] and abs(ring["loss"] - alone["loss"]) < 1e-5
     assert served["rows"] == alone["rows"] and abs(served["loss"] - alone["loss"]) < 0.02
-    groups = [job for job in cluster.jobs(folder) if "train_on_cluster" in job["Comment"]]
-    assert [job["NumNodes"] for job in groups] == ["3", "3"]
+    trained = {job["Comment"]: job["NumNodes"] for job in cluster.jobs(folder) if job["Comment"].endswith(":train")}
+    assert trained == {"tfglm:alone:train": "1", "tfglm:ring:train": "3", "tfglm:served:train": "3"}
     assert [job["NumNodes"] for job in of_the_cluster(cluster.jobs(folder))] == ["3"]
     assert nodes(folder, "ring") == nodes(folder, "late") == [("peer 0", "node2"), ("peer 1", "node3")]
     assert nodes(folder, "served") == [

@@ -64,6 +64,17 @@ def test_the_architecture_names_files_that_are_there():
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
 
 
+def test_the_profiles_name_drills_that_are_there():
+    """The table of interruptions, and where each was seen."""
+    named = set(re.findall(r"`(test_\w+)`", (REPOSITORY / "profiles/README.md").read_text()))
+    there = {
+        name
+        for file in (REPOSITORY / "tests/slurm").glob("*.py")
+        for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    assert len(named) > 8 and named <= there
+
+
 def test_the_glossary_explains_each_term_once_in_alphabetical_order():
     rows = re.findall(r"^\| (.+?) \| (.+) \|$", (REPOSITORY / "docs/glossary.md").read_text(), flags=re.MULTILINE)[1:]
     terms = [term.casefold() for term, _ in rows]

@@ -66,7 +66,7 @@ MAY_IMPORT = {
     "report": {"config", "data", "design", "families", "report", "results"},
     "model": {"config", "data", "design", "networks", "report", "results"},
     "survey": {"config", "data", "design", "families", "survey"},
-    "console": {"config"},
+    "console": {"config", "roles"},
 }
 """Rooms (folders, and files that are rooms of their own), and those that they may know."""
 

@@ -182,6 +182,18 @@ def check_nodes():
 GIVEN_UP = []
 
 
+def comment_of(job):
+    """The comment of a job, or of a group of jobs, in the queue of SLURM."""
+    jobs = job.jobs if job.is_group() else [job]
+    names = {
+        value: None
+        for each in jobs
+        for key, value in sorted(each.wildcards_dict.items())
+        if key not in ("key", "columns")
+    }
+    return pending.comment({each.rule.name for each in jobs}, names)
+
+
 def watch_queue():
     """End a run if the scheduler will never start one of its jobs, and fail a job that has ended in a way that the executor
     does not know."""
@@ -190,6 +202,7 @@ def watch_queue():
 
         pending.watch(Path.cwd(), logger.error, GIVEN_UP)
         states = pending.States(logger.error, requeued=not workflow.executor_settings.no_requeue)
+        pending.label(snakemake_executor_plugin_slurm, comment_of)
         pending.translate(snakemake_executor_plugin_slurm, states)
 
 

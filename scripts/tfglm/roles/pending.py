@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +30,32 @@ NEVER = re.compile(
 ORDINARY = re.compile(r"None|Priority|Resources|Dependency|BeginTime|Cleaning|Prolog")
 """Reasons for which a job waits for its turn."""
 
-FIELDS = "\x1f".join(("%i", "%r", "%k", "%Z"))
-"""The fields of squeue: number, reason, comment (of Snakemake's executor, with the rule) and folder of a job."""
+FIELDS = "\x1f".join(("%i", "%r", "%k", "%Z", "%T", "%M", "%N"))
+"""The fields of squeue: number, reason, comment, folder, state, time since the start and nodes of a job."""
+
+COMMENT = "tfglm"
+"""How the comments of this workflow's jobs begin."""
+
+
+def comment(rules: Collection[str], names: Iterable[str]) -> str:
+    """What `squeue --format=%k` shows of a job: `tfglm:late_arrival:fit`. `names` are what its rules are for.
+
+    >>> comment({"ps", "workers", "chief"}, ["late_arrival"])
+    'tfglm:late_arrival:fit'
+    >>> comment({"ingest"}, ["2006"])
+    'tfglm:2006:ingest'
+    """
+    if len(rules) == 1:
+        (what,) = rules
+    else:
+        what = "train" if "train_on_cluster" in rules else "fit" if "chief" in rules else "results"
+    return ":".join([COMMENT, *names, what])
+
+
+def ask_queue(*options: str) -> str:
+    """What squeue lists of this user's jobs, in FIELDS. Raises OSError and SubprocessError."""
+    line = ["squeue", "--noheader", f"--user={os.getuid()}", f"--format={FIELDS}", *options]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 class PendingJob(NamedTuple):
@@ -45,13 +69,32 @@ class PendingJob(NamedTuple):
         return f"SLURM job {self.number} ({self.rule})"
 
 
-def jobs_in(listed: str, folder: Path) -> list[PendingJob]:
-    """The jobs that were submitted from a folder, as squeue has listed them in FIELDS."""
+def rows_in(listed: str, folder: Path) -> list[list[str]]:
+    """The fields of the jobs that were submitted from a folder; the comment without its beginning."""
     rows = [line.split("\x1f") for line in listed.splitlines()]
     return [
-        PendingJob(number, reason, comment.removeprefix("rule_").replace("_wildcards_", ": "))
-        for number, reason, comment, submitted_from in (row for row in rows if len(row) == 4)
+        [number, reason, words.removeprefix(f"{COMMENT}:").replace(":", ": "), *others]
+        for number, reason, words, submitted_from, *others in (row for row in rows if len(row) == 7)
         if os.path.realpath(submitted_from) == os.path.realpath(folder)
+    ]
+
+
+def jobs_in(listed: str, folder: Path) -> list[PendingJob]:
+    """The jobs that were submitted from a folder."""
+    return [PendingJob(*row[:3]) for row in rows_in(listed, folder)]
+
+
+def accounts(folder: Path) -> list[str]:
+    """A line for each job that a run in this folder has in the queue of SLURM; none without SLURM."""
+    try:
+        rows = rows_in(ask_queue(), folder)
+    except OSError:
+        return []
+    except subprocess.SubprocessError:
+        return ["SLURM does not answer"]
+    return [
+        f"SLURM job {number} ({words}): {state.lower()}, {f'{since} on {nodes}' if nodes else reason}"
+        for number, reason, words, state, since, nodes in rows
     ]
 
 
@@ -160,6 +203,16 @@ def translate(executor: Any, states: States) -> None:
     executor.query_job_status = query_job_status
 
 
+def label(executor: Any, words: Callable[[Any], str]) -> None:
+    """Have the executor submit jobs with the comments that `words` has for them."""
+    submit = executor.get_submit_command
+
+    def get_submit_command(job: Any, params: dict[str, Any], *rest: Any, **further: Any) -> str:
+        return submit(job, {**params, "comment_str": words(job)}, *rest, **further)
+
+    executor.get_submit_command = get_submit_command
+
+
 def watch(folder: Path, tell: Callable[[str], None], given_up: list[str]) -> None:
     """From now on, cancel the jobs of a run in this folder that can never start; Snakemake then takes them for failed."""
     queue = Queue(tell, given_up)
@@ -168,9 +221,7 @@ def watch(folder: Path, tell: Callable[[str], None], given_up: list[str]) -> Non
         while True:
             time.sleep(PERIOD)
             try:
-                line = ["squeue", "--noheader", "--states=PENDING", f"--user={os.getuid()}", f"--format={FIELDS}"]
-                listed = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout
-                hopeless = queue.look(jobs_in(listed, folder))
+                hopeless = queue.look(jobs_in(ask_queue("--states=PENDING"), folder))
                 if hopeless:
                     line = ["scancel", *(job.number for job in hopeless)]
                     subprocess.run(line, capture_output=True, timeout=60, check=True)
