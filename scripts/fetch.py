@@ -1,4 +1,5 @@
-"""Fetch one source into the project unchanged: a file at an http(s) address, or a file inside a Python package."""
+"""Fetch one source into the project unchanged: a file at an http(s) address, a file inside a Python package, or the copy that a
+storage plugin of Snakemake has made."""
 
 import argparse
 import json
@@ -29,7 +30,9 @@ def main(arguments: argparse.Namespace) -> None:
     partial = arguments.output.with_name(arguments.output.name + ".partial")
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     try:
-        if is_address(arguments.source):
+        if arguments.copy:
+            link(arguments.copy, partial)
+        elif is_address(arguments.source):
             address = json.loads(os.environ.get(SECRETS, "{}")).get(arguments.output.name, arguments.source)
             download(address, partial, arguments.retries)
         else:
@@ -52,6 +55,15 @@ def main(arguments: argparse.Namespace) -> None:
     command.log(
         f"{redacted(arguments.source)}: {arguments.output.stat().st_size:,} bytes in {arguments.output}, sha256 {digest}"
     )
+
+
+def link(copy: Path, path: Path) -> None:
+    """Take over a file that its owner deletes later, without a second copy on the same disk."""
+    try:
+        os.link(copy, path)
+    except OSError:
+        shutil.copyfile(copy, path)
+    os.utime(path)
 
 
 def download(address: str, path: Path, retries: int) -> None:
@@ -99,7 +111,10 @@ def _without_queries(message: str, address: str) -> str:
 
 if __name__ == "__main__":
     parser = command.parser(__doc__)
-    parser.add_argument("--source", required=True, help="http(s)://..., or package:<python package>/<path inside it>")
+    parser.add_argument(
+        "--source", required=True, help="http(s)://..., s3://..., or package:<python package>/<path inside it>"
+    )
+    parser.add_argument("--copy", type=Path, help="the file itself, as a storage plugin of Snakemake has fetched it")
     parser.add_argument("--sha256", help="the checksum that the file must have")
     parser.add_argument("--edition", type=int, default=0, help="how often the content was found changed, in a package")
     parser.add_argument("--retries", type=int, default=3, help="of connections that are refused or get a passing error")

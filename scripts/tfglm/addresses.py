@@ -19,8 +19,13 @@ _CHANGING = re.compile(
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is to be fetched from the network."""
-    return source.startswith(("http://", "https://"))
+    """Whether a source is to be fetched from elsewhere: it begins with a scheme, such as `https://` or `s3://`."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", source) is not None
+
+
+def is_stored(source: str) -> bool:
+    """Whether a storage plugin of Snakemake fetches a source: an address that is not http(s)."""
+    return is_address(source) and not source.startswith(("http://", "https://"))
 
 
 def redacted(address: str) -> str:

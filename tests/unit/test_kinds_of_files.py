@@ -1,6 +1,7 @@
 """Files that other programs write: each is read, by `init` and by ingest, or refused with what to do."""
 
 import gzip
+import shutil
 import zipfile
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -15,13 +16,23 @@ import yaml
 from pyarrow import parquet
 
 from flights import content
-from tfglm.config import Config, Layout, SelectionConfig, load, load_layout, words_of_columns
+from tfglm.config import (
+    Config,
+    Layout,
+    SelectionConfig,
+    SourceConfig,
+    expand_files,
+    load,
+    load_layout,
+    words_of_columns,
+)
 from tfglm.data import foreign, workbooks
 from tfglm.data.dictionary import merge
 from tfglm.data.foreign import Spool
 from tfglm.data.ingest import ingest
 from tfglm.data.layouts import recognised
 from tfglm.data.packing import opened
+from tfglm.data.parquet_files import partitions
 from tfglm.data.shards import IngestedFile
 from tfglm.errors import UserError
 from tfglm.survey.dialect import dialect_of, is_row
@@ -219,6 +230,27 @@ def test_parquet_text_that_is_not_called_text_is_read():
     _, layout, file, _ = surveyed("bytes.parquet")
     assert layout.columns["sex"].type == "string"
     assert content(file) == content(surveyed("named.parquet")[2])
+
+
+def test_folders_give_parquet_files_columns():
+    """As Spark, DuckDB and Hive write them."""
+    years = pl.Series("year", [2007, 2008] * (ROWS // 2))
+    frame = people().with_columns(years, pl.when(years == 2008).then(pl.lit("a b/c")).alias("site"))
+    parquet.write_to_dataset(frame.to_arrow(), "parts", partition_cols=["year", "site"])
+    files = expand_files(SourceConfig.model_validate({"files": ["parts/**/*.parquet"]}))
+    assert [name.rpartition("_")[0] for name in files] == [
+        "year_2007_site___HIVE_DEFAULT_PARTITION__",
+        "year_2008_site_a_20b_2Fc",
+    ]
+    _, other = (Path(file.source) for file in files.values())
+    assert partitions(other) == {"year": pa.scalar(2008), "site": pa.scalar("a b/c")}
+    frame.filter(pl.col("year") == 2008).write_parquet("whole.parquet")
+    whole = content(surveyed("whole.parquet")[2])
+    assert content(surveyed(str(other))[2]) == whole
+    # A column of the file itself is not replaced.
+    Path("year=1999").mkdir()
+    shutil.copy("whole.parquet", "year=1999/whole.parquet")
+    assert content(surveyed("year=1999/whole.parquet")[2]) == whole
 
 
 def test_bytes_that_are_no_text_are_said_and_named():

