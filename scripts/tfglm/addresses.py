@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from itertools import takewhile
+from pathlib import Path
 from urllib.parse import urlsplit
 
 HIDDEN = "***"
@@ -26,6 +28,16 @@ def is_address(source: str) -> bool:
 def is_stored(source: str) -> bool:
     """Whether a storage plugin of Snakemake fetches a source: an address that is not http(s)."""
     return is_address(source) and not source.startswith(("http://", "https://"))
+
+
+def partition_folders(path: str) -> list[str]:
+    """The folders of a path that give a file columns: those just above it whose names have a `=`.
+
+    >>> partition_folders("flights/year=2008/carrier=UA/part-0.parquet")
+    ['year=2008', 'carrier=UA']
+    """
+    above = Path(path).parts[-2::-1]
+    return list(takewhile(lambda folder: folder.partition("=")[0] and "=" in folder, above))[::-1]
 
 
 def redacted(address: str) -> str:

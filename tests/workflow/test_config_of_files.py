@@ -96,6 +96,11 @@ def test_a_file_has_the_layouts_of_its_own_or_those_of_all(folder):
             "`s3://***@bucket/2008.csv` has a user, a password or a query; give them to the storage plugin in its"
             " environment variables, such as SNAKEMAKE_STORAGE_S3_ACCESS_KEY",
         ),
+        (
+            ["postgresql://me:secret@host/flights"],
+            "`postgresql://***@host/flights` is a database, and files are read; let it write one:"
+            " docs/config/files.md has the commands",
+        ),
         (["s3://2008.csv"], "`s3://2008.csv` names no file; it should read like `s3://bucket/folder/2006.csv.bz2`"),
         (["https://a.org/"], "`https://a.org/` should read like `https://host/folder/2006.csv.bz2`"),
     ],

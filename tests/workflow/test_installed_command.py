@@ -9,6 +9,7 @@ import zipfile
 from importlib.metadata import PathDistribution
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -134,6 +135,12 @@ def test_a_file_becomes_tables_and_pages_without_a_checkout(tfglm, tmp_path):
     assert list(broken_links(sorted(results.rglob("*.html")))) == []
     table = pd.read_csv(results / "models" / "sold_yes" / "coefficients.csv")
     assert set(table["term"]) == {"Intercept", "shop", "price"}
+    read = duckdb.read_parquet(str(results / "models" / "sold_yes" / "coefficients.parquet"))
+    assert (
+        read.columns == list(table.columns)
+        and read.limit(1).fetchall()[0][0] == "Intercept"
+        and len(read) == len(table)
+    )
     for log in (folder / "logs").rglob("*.log"):
         assert str(REPOSITORY) not in log.read_text().replace(sysconfig.get_path("purelib"), ""), log
     assert_the_packages_of_reading_suffice(tfglm, folder, tmp_path / "packages")

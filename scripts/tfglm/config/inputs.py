@@ -61,7 +61,7 @@ class InputFile:
         """The name of the file with those of the folders that give it columns, as in `year=2008/part-0.parquet`."""
         if self.fetched or not self.basename.endswith(".parquet"):
             return self.basename
-        return "_".join([*(part for part in Path(self.source).parts[:-1] if "=" in part), self.basename])
+        return "_".join([*addresses.partition_folders(self.source), self.basename])
 
     @property
     def shown(self) -> str:
@@ -221,6 +221,8 @@ def _problem_of_address(address: str) -> str | None:
 
 def _problem_of_stored(address: str) -> str | None:
     """Return what is wrong with the address of an object in a storage, such as `s3://bucket/2006.csv`, if anything."""
+    if re.match("(postgres(ql)?|mysql|mariadb|sqlite|duckdb|jdbc|odbc)[:+]", address):
+        return "is a database, and files are read; let it write one: docs/config/files.md has the commands"
     if re.search(r"[*\[\]{}]", address):
         return "has a pattern, and objects of a storage cannot be listed; name each of them"
     place = address.partition("://")[2]

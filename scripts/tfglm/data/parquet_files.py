@@ -1,5 +1,7 @@
 """Parquet files: the names and types of their columns, and their rows in batches."""
 
+import functools
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +10,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
+from tfglm.addresses import partition_folders
 from tfglm.config import LayoutColumn
 from tfglm.data.packing import reported
 from tfglm.errors import UserError
@@ -40,20 +43,37 @@ READABLE_AS = {
 
 
 def partitions(path: Path) -> dict[str, pa.Scalar]:
-    """The columns that a file has from the folders above it, as Spark, DuckDB and Hive write them. Whole numbers are integers,
-    and other values are texts; an empty scalar is missing.
+    """The columns that a file has from the folders above it, as Spark, DuckDB and Hive write them.
 
-    >>> partitions(Path("flights/year=2008/carrier=UA/part-0.parquet"))
-    {'year': <pyarrow.Int64Scalar: 2008>, 'carrier': <pyarrow.StringScalar: 'UA'>}
+    A column of whole numbers in all folders beside these has integers, and any other has texts. An empty scalar is missing.
     """
-    named = (part.partition("=") for part in path.parts[:-1])
-    texts = {unquote(name): unquote(value) for name, equals, value in named if name and equals}
-    return {
-        name: pa.scalar(None if text in ("", NULL) else int(text), pa.int64())
-        if text in ("", NULL) or re.fullmatch(r"-?\d{1,18}", text, re.ASCII)
-        else pa.scalar(text)
-        for name, text in texts.items()
-    }
+    folders = partition_folders(str(path))
+    root = path.absolute().parents[len(folders)]
+    names = [folder.partition("=")[0] for folder in folders]
+    values = [_value(folder) for folder in folders]
+    columns = {}
+    for name, value, kind in zip(names, values, _types(root, tuple(names)), strict=True):
+        whole = value is not None and pa.types.is_integer(kind)
+        columns[unquote(name)] = pa.scalar(int(value or 0) if whole else value, kind)
+    return columns
+
+
+def _value(folder: str) -> str | None:
+    """The value in the name of a folder; None if it is missing."""
+    text = unquote(folder.partition("=")[2])
+    return None if text in ("", NULL) else text
+
+
+@functools.cache
+def _types(root: Path, names: tuple[str, ...]) -> list[pa.DataType]:
+    """The type of the column that each level of folders below a root gives."""
+    pattern, types = "", []
+    for name in names:
+        pattern += f"{glob.escape(name)}=*/"
+        values = set(map(_value, (folder.name for folder in root.glob(pattern)))) - {None}
+        whole = bool(values) and all(re.fullmatch(r"-?\d{1,18}", value or "", re.ASCII) for value in values)
+        types.append(pa.int64() if whole else pa.string())
+    return types
 
 
 def read_schema(path: Path) -> pa.Schema:
