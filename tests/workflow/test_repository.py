@@ -280,6 +280,7 @@ def test_the_container_has_the_locked_packages_and_all_that_a_run_needs():
     assert {"requirements.txt", "Snakefile", "config", "profiles", "scripts", "workflow"} == set(copied)
     assert all((REPOSITORY / path).exists() for path in copied) and not set(copied) & set(ignored)
     assert "RUN pip install --no-cache-dir --requirement requirements.txt" in lines
+    assert any(f'image.version="{tfglm.__version__}"' in line for line in lines)
 
 
 OF_CHECK = """
