@@ -8,9 +8,6 @@
 # On a cluster the group is one allocation, which needs the resources below. If the profile names a command that starts processes on
 # other nodes (`mpi`), and there are several nodes, the service jobs start theirs on all of them; the chief runs on the first.
 
-# A process took 0.7 GB with 140 coefficients. The information matrix of 8,800 is 53 MB, and a process may hold several.
-MB_PER_PROCESS = 2000
-
 # The chief starts later: Snakemake looks for the others each tenth of `latency-wait`.
 PATIENCE_OF_ROLES = CONFIG.cluster.patience + 60
 
@@ -34,7 +31,7 @@ rule ps:
         nodes=lambda wildcards: allocation(wildcards).nodes,
         tasks_per_node=lambda wildcards: allocation(wildcards).processes,
         cpus_per_task=1,
-        mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+        mem_mb=mb_of_roles,
     params:
         **MEETING,
     message:
@@ -120,7 +117,7 @@ rule peers:
         nodes=lambda wildcards: allocation(wildcards).nodes,
         tasks_per_node=lambda wildcards: allocation(wildcards).processes,
         cpus_per_task=1,
-        mem_mb=lambda wildcards, attempt: attempt * MB_PER_PROCESS * allocation(wildcards).processes,
+        mem_mb=mb_of_roles,
     params:
         **MEETING,
         work=lambda wildcards: "network" if wildcards.model in CONFIG.networks else "fit",
