@@ -115,18 +115,17 @@ def summary(names: list[str], p_values: np.ndarray, df: np.ndarray) -> dict[str,
     return tests
 
 
-def responses(kind: str, clusters: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Responses of some rows that depend on nothing but the row's cluster, an integer from 0; each [rows]."""
-    shared = SHARED * random.normal(size=clusters.max() + 1)[clusters]
+def responses(kind: str, shared: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Responses of some rows that depend on nothing but what they share with others, in standard deviations; each [rows]."""
     if kind == "gaussian":
-        return shared + random.normal(size=len(clusters))
+        return shared + random.normal(size=len(shared))
     if kind == "ties":
-        return np.round(0.6 * (shared + random.normal(size=len(clusters))) - 0.3).clip(0)
+        return np.round(0.6 * (shared + random.normal(size=len(shared))) - 0.3).clip(0)
     if kind == "counts":
-        return random.poisson(0.5 * random.gamma(0.5, 2.0, len(clusters)) * np.exp(shared)).astype(float)
+        return random.poisson(0.5 * random.gamma(0.5, 2.0, len(shared)) * np.exp(shared)).astype(float)
     # Of the rare ones 5 %, in all clusters together.
     middle, spread = (-3.2, 1.4) if kind == "rare" else (-1.2, np.pi / np.sqrt(3))
-    return (random.random(len(clusters)) < scipy.special.expit(middle + spread * shared)).astype(float)
+    return (random.random(len(shared)) < scipy.special.expit(middle + spread * shared)).astype(float)
 
 
 def simulate(
@@ -139,7 +138,8 @@ def simulate(
     of_coefficients: list[pd.DataFrame] = []
     of_terms: list[pd.DataFrame] = []
     for done in range(1, replications + 1):
-        estimates = replicates.estimates(responses(kind, clusters, random))
+        shared = SHARED * random.normal(size=clusters.max() + 1)[clusters]
+        estimates = replicates.estimates(responses(kind, shared, random))
         table = coefficients.table(estimates, 1 - LEVEL)
         of_coefficients.append(table[table["term"] != "Intercept"])  # which is not 0
         of_terms.append(joint_tests(estimates))

@@ -6,12 +6,16 @@ Responses without any effect are drawn again and again and fitted as a user's ar
   regression)
 - `crossed`: 100 dates and 80 planes of unequal sizes; rows of a date share something, and rows of a plane; a number by row, one
   by date and one by plane
+- `cr1`: 60 or 110 clusters of unequal sizes, with CR1 as for many coefficients; two covariates are constant in clusters
 - `dates`: 1,000 rows on 200 dates, or 2,000 on 1,000, whose errors share a series with autocorrelation 0.5; numbers by row and,
   autocorrelated as much, by date; `driscoll_kraay` with the default lags
 - `series`: 400 dates of one row each; `newey_west` with the default lags
 - `pairs`: how often Tukey's and Holm's method find any difference of the 15 of six levels, of which some are rare
 - `profile`: 120 rows of a logistic or Poisson regression with an effect; how often profile likelihood and Wald intervals do
   not cover it
+
+The responses of `crossed`, `cr1` and `dates-400` are also `rare` events, `counts` with more variance than Poisson's, and
+`ties`, which are rounded to few values.
 
 Writes benchmarks/results/robust_inference.json, in the form of clustered_inference.json. Takes some minutes.
 """
@@ -26,24 +30,26 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import scipy.special
-from clustered_inference import LEVEL, ROOT, summary  # which finds tests and scripts
+from clustered_inference import FAMILIES, LEVEL, ROOT, SHARED, responses, summary  # which finds tests and scripts
 
 from replicates import Replicates
 from tfglm.results import coefficients
 from tfglm.results.joint import joint_tests
 from tfglm.results.pairwise import pairwise
+from tfglm.solvers.run import Limits
 
 Random = np.random.Generator
 
 
 class Case(NamedTuple):
-    """A frame of covariates, the formula, family and std_errors of a fit, and what draws responses."""
+    """A frame of covariates, the formula, family and std_errors of a fit, and what draws responses. `is_cr1` asks for CR1."""
 
     frame: pd.DataFrame
     formula: str
     family: str
     std_errors: str
     draw: Callable[[Random], np.ndarray]
+    is_cr1: bool = False
 
 
 def series(dates: int, random: Random, correlation: float = 0.5) -> np.ndarray:
@@ -69,7 +75,7 @@ def variances(rows: int, std_errors: str, family: str, random: Random) -> Case:
     return Case(frame, "x + z + g", family, std_errors, draw)
 
 
-def crossed(family: str, random: Random) -> Case:
+def crossed(kind: str, random: Random) -> Case:
     rows, dates, planes = 3_000, 100, 80
     sizes = random.lognormal(sigma=0.5, size=planes)
     date, plane = random.integers(0, dates, rows), random.choice(planes, rows, p=sizes / sizes.sum())
@@ -81,14 +87,28 @@ def crossed(family: str, random: Random) -> Case:
 
     def draw(random: Random) -> np.ndarray:
         shared = 0.4 * (random.normal(size=dates)[date] + random.normal(size=planes)[plane])
-        if family == "binomial":
+        if kind == "binomial":
             return (random.random(rows) < scipy.special.expit(-0.8 + 1.5 * shared)).astype(float)
-        return shared + random.normal(size=rows)
+        return responses(kind, shared, random)
 
-    return Case(frame, "x + wind + age + g", family, "cluster(date + plane)", draw)
+    return Case(frame, "x + wind + age + g", FAMILIES[kind], "cluster(date + plane)", draw)
 
 
-def dated(dates: int, rows: int, std_errors: str, random: Random) -> Case:
+def cr1(kind: str, clusters: int, random: Random) -> Case:
+    sizes = np.maximum(3, random.lognormal(np.log(25), 0.6, clusters)).astype(int)
+    cluster = np.repeat(np.arange(clusters), sizes)
+    covariates = {"wind": random.normal(size=clusters).round(3)[cluster], "few": (cluster < clusters // 2).astype(int)}
+    covariates["x"] = random.normal(size=len(cluster)).round(3)
+    covariates["g"] = random.choice(list("abcd"), len(cluster), p=[0.5, 0.3, 0.15, 0.05])
+    frame = pd.DataFrame({"date": cluster} | covariates)
+
+    def draw(random: Random) -> np.ndarray:
+        return responses(kind, SHARED * random.normal(size=clusters)[cluster], random)
+
+    return Case(frame, "wind + few + x + g", FAMILIES[kind], "cluster(date)", draw, is_cr1=True)
+
+
+def dated(dates: int, rows: int, std_errors: str, random: Random, kind: str = "gaussian") -> Case:
     date = np.sort(np.concatenate([np.arange(dates), random.integers(0, dates, rows - dates)]))
     frame = pd.DataFrame(
         {"date": date, "x": random.normal(size=rows).round(3), "wind": series(dates, random).round(3)[date]}
@@ -97,9 +117,10 @@ def dated(dates: int, rows: int, std_errors: str, random: Random) -> Case:
     frame["season"] = date * 4 // dates
 
     def draw(random: Random) -> np.ndarray:
-        return 0.5 * series(dates, random)[date] + random.normal(size=rows) * (1.0 if rows > dates else 0.1)
+        shared = 0.5 * series(dates, random)[date]
+        return responses(kind, shared, random) if rows > dates else shared + 0.1 * random.normal(size=rows)
 
-    return Case(frame, "x + wind + g + C(season)", "gaussian", std_errors, draw)
+    return Case(frame, "x + wind + g + C(season)", FAMILIES[kind], std_errors, draw)
 
 
 CASES: dict[str, Callable[[Random], Case]] = {
@@ -108,8 +129,19 @@ CASES: dict[str, Callable[[Random], Case]] = {
         for kind in ("HC0", "HC1", "HC2", "HC3")
     },
     "variances-HC3-binomial": lambda random: variances(250, "HC3", "binomial", random),
-    "crossed-gaussian": lambda random: crossed("gaussian", random),
-    "crossed-binomial": lambda random: crossed("binomial", random),
+    **{
+        f"crossed-{kind}": lambda random, kind=kind: crossed(kind, random)
+        for kind in ("gaussian", "binomial", "rare", "counts", "ties")
+    },
+    **{
+        f"cr1-{clusters}-{kind}": lambda random, kind=kind, clusters=clusters: cr1(kind, clusters, random)
+        for clusters in (60, 110)
+        for kind in ("gaussian", "rare", "counts", "ties")
+    },
+    **{
+        f"dates-400-{kind}": lambda random, kind=kind: dated(400, 1_200, "driscoll_kraay(date)", random, kind)
+        for kind in ("rare", "counts", "ties")
+    },
     "dates-200": lambda random: dated(200, 1_000, "driscoll_kraay(date)", random),
     "dates-1000": lambda random: dated(1_000, 2_000, "driscoll_kraay(date)", random),
     "series-400": lambda random: dated(400, 400, "newey_west(date)", random),
@@ -183,12 +215,13 @@ def profiled(family: str, replications: int, folder: Path) -> dict:
 def simulate(case: Case, replications: int, folder: Path) -> dict:
     """What has come of the replications."""
     random = np.random.default_rng(23)
-    replicates = Replicates(case.frame, case.formula, case.family, folder, std_errors=case.std_errors)
+    limits = Limits(largest_cr2=0) if case.is_cr1 else None
+    replicates = Replicates(case.frame, case.formula, case.family, folder, limits=limits, std_errors=case.std_errors)
     of_coefficients, of_terms = [], []
     for _ in range(replications):
         estimates = replicates.estimates(case.draw(random))
         table = coefficients.table(estimates, 1 - LEVEL)
-        table = table[(table["term"] != "Intercept") & estimates.kept]
+        table = table[(table["term"] != "Intercept") & ~estimates.reference]
         of_coefficients.append(table.assign(df=table.get("df", estimates.df_residual)))
         terms = joint_tests(estimates)
         of_terms.append(terms.assign(df_denominator=terms.get("df_denominator", estimates.df_residual)))

@@ -12,7 +12,7 @@ from tfglm.engine.rows import MISSING_VALUE
 from tfglm.engine.workload import Workload
 from tfglm.results.estimates import Estimates
 from tfglm.solvers.fit import fit
-from tfglm.solvers.run import Run
+from tfglm.solvers.run import Limits, Run
 
 ROWS_OF_A_FILE = 60_000
 
@@ -53,7 +53,16 @@ class Replicates:
     """The response column of the file is the number of the row; a replicate says what response each number stands for, of
     `classes` the number of the class."""
 
-    def __init__(self, frame: pd.DataFrame, formula: str, family: str, folder, classes: int = 0, **settings):
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        formula: str,
+        family: str,
+        folder,
+        classes: int = 0,
+        limits: Limits | None = None,
+        **settings,
+    ):
         drawn = [f"class {number % classes}" for number in range(len(frame))] if classes else np.arange(len(frame)) % 2
         frame = frame.assign(row=np.arange(len(frame)), y=drawn)
         # A file with more different numbers would not store them as codes, for which a table says what they stand for.
@@ -66,11 +75,11 @@ class Replicates:
         )
         self.design = replace(design, categorical=categorical, response="y" if classes else "row")
         self.workload = Drawn(self.design, files, "train")
-        self.executor = LocalExecutor()
+        self.run = Run(LocalExecutor(), limits=limits or Limits())
 
     def estimates(self, response: np.ndarray) -> Estimates:
         """Those of a fit to these responses of the rows."""
-        fitted = fit(self.workload.answering(response), Run(self.executor))
+        fitted = fit(self.workload.answering(response), self.run)
         return estimates_of(self.design, fitted)
 
     def fit(self, response: np.ndarray) -> np.ndarray:

@@ -35,14 +35,19 @@ COVARIANCE = (
     *("dense", "eliminated", "schur_inverse", "loadings", "diagonal", "null_vectors", "dispersion"),
     *("correction", "meat_dense", "meat_mixed", "meat_diagonal", "scores"),
     *("cluster_scores", "cluster_information", "cluster_design", "cluster_constant", "cluster_rho"),
-    *("score_columns", "score_signs", "lags", "of_lambda"),
+    *("score_columns", "score_signs", "cluster_sums", "cluster_within", "cluster_sizes", "lags"),
+    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda"),
 )
 """Blocks with a variable `covariance/<block>`."""
 
 SEPARATION = ("separating", "separated_rows")
 """Attributes with a variable `separation/<name>`, if terms separate rows together."""
 
-ADDED = ("cluster_scores", "cluster_design", "score_columns", "score_signs", "lags", "of_lambda")
+ADDED = (
+    *("cluster_scores", "cluster_design", "score_columns", "score_signs"),
+    *("cluster_sums", "cluster_within", "cluster_sizes", "lags"),
+    *("null_schur_inverse", "null_loadings", "null_diagonal", "of_lambda"),
+)
 """Names that checkpoints of earlier versions lack, and do not need."""
 
 PATH = ("penalties", "coefficients")

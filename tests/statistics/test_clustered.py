@@ -10,6 +10,7 @@ import pytest
 import scipy.special
 import scipy.stats
 
+from oracles import model_matrix
 from pools import CR1, estimates_of, fit_files, fit_frame, ingest_frame, table_of
 from replicates import Replicates
 from tfglm import checkpoint
@@ -361,6 +362,95 @@ def test_what_is_tested_depends_on_the_design_and_not_on_the_response(tmp_path, 
         wald = table.loc[table["term"] == "group"].iloc[0]
         assert wald["std_error"] > 0 and "degrees of freedom by the design, of 8 needed" in wald["note"]
     assert all(each == tested[0] for each in tested) and any(tested[0]) and min(df) < FEWEST.df < max(df)
+
+
+# Without CR2 ------------------------------------------------------------------------------------------------------------
+
+
+def unequal_clusters(seed: int) -> pd.DataFrame:
+    """90 clusters of unequal sizes, with covariates that vary within them, between them, or within 20 of them alone."""
+    random = np.random.default_rng(seed)
+    sizes = random.lognormal(sigma=0.8, size=90)
+    cluster = np.unique(random.choice(90, 3000, p=sizes / sizes.sum()), return_inverse=True)[1]
+    frame = pd.DataFrame({"cluster": cluster, "plane": random.integers(0, 70, 3000), "few": (cluster < 55).astype(int)})
+    frame["x"], frame["wind"] = random.normal(size=3000).round(3), random.normal(size=90).round(3)[cluster]
+    frame["g"] = random.choice(list("abcd"), 3000, p=[0.5, 0.3, 0.15, 0.05])
+    frame["inside"] = ((cluster < 20) & (random.random(3000) < 0.5)).astype(int)
+    frame["w"] = random.integers(1, 4, 3000)
+    return frame.assign(delay=random.normal(size=3000).round(3), late=(random.random(3000) < 0.3).astype(int))
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_effective_clusters_by_the_design_are_those_of_the_rows(is_exact, tmp_path):
+    frame, formula = unequal_clusters(1), "x + wind + few + g + inside"
+    repeated = frame.loc[frame.index.repeat(frame["w"])]
+    limits = CR1 if is_exact else replace(CR1, largest_products=0)
+    settings = {"std_errors": "cluster(cluster)", "limits": limits}
+    plain, other, frequency, again = (
+        fit_frame(rows, f"{response} ~ {formula}", family, tmp_path / name, **settings, **more)
+        for name, rows, response, family, more in (
+            ("plain", frame, "delay", "gaussian", {}),
+            ("other", frame, "late", "binomial", {}),
+            ("frequency", frame, "late", "binomial", {"frequency": "w"}),
+            ("again", repeated, "late", "binomial", {}),
+        )
+    )
+    found = []
+    for design, fitted in (plain, other, frequency, again):
+        estimates = estimates_of(design, fitted)
+        rows = estimates.transform[estimates.kept]
+        found.append([*fitted.effective_by_design(rows), fitted.joint_effective_by_design(rows[4:7])])
+    # Neither the response nor the family has a part in them, and a row of frequency f is f rows.
+    assert found[1] == pytest.approx(found[0], rel=1e-8) and found[3] == pytest.approx(found[2], rel=1e-8)
+    matrix = model_matrix(frame, f"y ~ {formula}").to_numpy()
+    each = matrix @ np.linalg.inv(matrix.T @ matrix)
+    variances = np.zeros((90, 8, 8))
+    for cluster in range(90):
+        own = each[frame["cluster"] == cluster]
+        variances[cluster] = own.T @ own + np.outer(own.sum(0), own.sum(0)) / 9
+    alone = np.einsum("gii->gi", variances)
+    expected = np.minimum(alone.sum(0) ** 2 / np.sum(alone**2, axis=0), 89)
+    # With too many coefficients, how clusters share the parts within clusters is approximated.
+    assert found[0][:-1] == pytest.approx(expected, rel=1e-8 if is_exact else 0.02)
+    assert found[0][2:4] == pytest.approx(expected[2:4], rel=1e-3)
+    whitening = np.linalg.inv(np.linalg.cholesky(variances[:, 4:7, 4:7].sum(0)))
+    joint = whitening @ variances[:, 4:7, 4:7] @ whitening.T
+    squares = np.einsum("gii->g", joint) ** 2 + np.sum(joint**2, axis=(1, 2))
+    assert found[0][-1] == pytest.approx(12 / squares.sum(), rel=1e-8 if is_exact else 0.1)
+
+
+SETTINGS = {
+    "cr1": {"std_errors": "cluster(cluster)", "limits": CR1},
+    "cr1 of many coefficients": {"std_errors": "cluster(cluster)", "limits": replace(CR1, largest_products=0)},
+    "two columns": {"std_errors": "cluster(cluster + plane)"},
+    "dates": {"std_errors": "driscoll_kraay(cluster, lags=3)"},
+    "absorbed": {"std_errors": "cluster(cluster)", "absorb": ["plane"], "limits": CR1},
+    "classes": {"std_errors": "cluster(cluster)", "classes": 3},
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_without_cr2_which_tests_are_printed_does_not_depend_on_the_response(kind, tmp_path):
+    frame, settings, random = unequal_clusters(2), SETTINGS[kind], np.random.default_rng(3)
+    formula = "x + wind + few + inside" if kind == "absorbed" else "x + wind + few + g + inside"
+    replicates = Replicates(frame, formula, "multinomial" if kind == "classes" else "binomial", tmp_path, **settings)
+    found = []
+    for _ in range(4):
+        shared = np.exp(random.normal(size=90)[frame["cluster"]])
+        response = (random.random(3000) < 0.1 * shared).astype(float)
+        if kind == "classes":
+            response = np.where(response == 1, 2, random.integers(0, 2, 3000))
+        estimates = replicates.estimates(response)
+        estimates = replace(
+            estimates, design=estimates.design.reported, fitted=estimates.fitted.reported(estimates.design)
+        )
+        printed = coefficients.table(estimates, 0.95)["p_value"].notna().tolist()
+        notes = coefficients.table(estimates, 0.95)["note"].tolist()
+        if kind == "classes":
+            notes = [note.split(":")[0] for note in notes]  # the numbers depend a little on the shares of the classes
+        found.append([*printed, *notes, *joint_tests(estimates)["p_value"].notna()])
+    assert all(each == found[0] for each in found)
+    assert True in found[0] and any(note.startswith("too few") for note in notes)
 
 
 # Simulation -------------------------------------------------------------------------------------------------------------

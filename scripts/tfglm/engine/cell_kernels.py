@@ -180,11 +180,26 @@ def widen(group, cluster, kept, lowest, highest):
 
 @compiled
 def add_left(
-    scores, rows, products, cluster, score, frequency, absorbed, loadings, parts, columns, groups, numbers, left
+    scores,
+    squares,
+    rows,
+    products,
+    cluster,
+    score,
+    frequency,
+    absorbed,
+    loadings,
+    parts,
+    columns,
+    groups,
+    numbers,
+    left,
 ):
     """Add the scores or squares of the covariates after the absorbed factors are projected out, `left` [free columns].
 
-    With clusters, it adds `left` times the scores to `scores` [clusters, columns], and counts rows in `rows` [clusters].
+    With clusters, it adds `left` times the scores to `scores` [clusters, columns], and counts rows in `rows` [clusters]. It adds
+    the products of `left` times the scores to `squares` [clusters, columns, columns], unless this is empty. If its last length
+    is 1, it adds the squares of `left` times the scores.
     Without clusters, it adds the products of `left` times the squared scores to `products` [columns, columns].
 
     `absorbed` int64 [factors, 2] has the row of each factor in `groups`, and the start of its levels in `loadings` [levels,
@@ -207,6 +222,15 @@ def add_left(
             rows[cluster[i]] += frequency[i]
             for c in range(len(left)):
                 scores[cluster[i], c] += score[i] * left[c]
+            if len(squares):
+                is_diagonal = squares.shape[2] == 1
+                for c in range(len(left)):
+                    weighted = score[i] * left[c]
+                    if is_diagonal:
+                        squares[cluster[i], c, 0] += weighted * left[c]
+                    else:
+                        for other in range(c + 1):
+                            squares[cluster[i], c, other] += weighted * left[other]
         else:
             square = score[i] * score[i] / frequency[i]
             for c in range(len(left)):

@@ -80,6 +80,9 @@ class CellTasks:
     - `left`, with `loadings` [levels, columns] and `columns` [coefficients] in the state: by cluster the rows, then the
       scores of the covariates after the absorbed factors are projected out. Without clusters it is their products with the
       squared scores; only the lower triangle is filled.
+    - `columns`, with the same state: by cluster the weights of the information matrix, then their products with what is left of
+      the covariates, then with its squares. `products` has all products of two covariates instead of the squares, of which only
+      the lower triangle is filled.
     """
 
     def __init__(self, design: Design, signature: Signature, what: str) -> None:
@@ -89,7 +92,7 @@ class CellTasks:
     def __call__(self, state: Mapping[str, np.ndarray], *call: np.ndarray) -> np.ndarray:
         if self._what in ("information", "rectifier"):
             return self._with_cells(state, call)
-        return {"cells": self._cells, "left": self._left}[self._what](state, call)
+        return self._cells(state, call) if self._what == "cells" else self._left(state, call)
 
     def _cells(self, state: Mapping[str, np.ndarray], call: tuple) -> np.ndarray:
         design = self._passes.design
@@ -134,14 +137,19 @@ class CellTasks:
         )
         free, clusters = loadings.shape[1], design.cluster.count if design.cluster else 0
         scores, rows = np.zeros((clusters, free)), np.zeros(clusters)
+        widths = {"columns": 1, "products": free}
+        squares = np.zeros((clusters, free, widths[self._what]) if self._what in widths else (0, 0, 0))
         products = np.zeros((0, 0) if clusters else (free, free))
         dense = passes.parts[[k for k in range(len(design.parts)) if k not in design.absorbed_parts]]
         for evaluated in passes.evaluated(state, call):
             of_rows = evaluated.rows
             cluster = of_rows.groups[-1] if clusters else np.zeros(0, of_rows.groups.dtype)
-            args = (cluster, evaluated.terms.score, of_rows.frequency, absorbed, loadings, dense, columns)
-            add_left(scores, rows, products, *args, of_rows.groups, evaluated.numbers, np.zeros(free))
-        return np.concatenate([rows, scores.ravel(), products.ravel()])
+            factors = evaluated.terms.score, of_rows.frequency
+            if self._what in widths:
+                factors = evaluated.terms.weight, evaluated.terms.weight
+            args = (cluster, *factors, absorbed, loadings, dense, columns)
+            add_left(scores, squares, rows, products, *args, of_rows.groups, evaluated.numbers, np.zeros(free))
+        return np.concatenate([rows, scores.ravel(), squares.ravel(), products.ravel()])
 
 
 def task(passes: Passes, what: str) -> Task:

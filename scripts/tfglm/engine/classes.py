@@ -58,6 +58,11 @@ class EvaluatedClasses(Evaluated):
         return {f"weight_{k}_{m}": weight * p[k] * ((k == m) - p[m]) for k, m in self._pairs}
 
     @property
+    def own_weights(self) -> Values:
+        weights = self.weights
+        return self._by_equation([np.asarray(weights[f"weight_{k}_{k}"]) for k in range(len(self._design.equations))])
+
+    @property
     def squared(self) -> Values:
         """Return the products of the scores of a row; if it represents several rows, multiplied by their number."""
         frequency, scores = self.rows.frequency, self._scores_by_equation

@@ -74,6 +74,11 @@ class Evaluated:
         return {"weight": self.terms.weight}
 
     @property
+    def own_weights(self) -> Values:
+        """In the diagonal of the information matrix, by the linear predictor, named as the scores."""
+        return {"residual": self.terms.weight}
+
+    @property
     def squared(self) -> Values:
         """The square of the score of a row; the score of those that a row stands for is as many times as large."""
         score, frequency = self.terms.score, self.rows.frequency

@@ -23,7 +23,7 @@ from tfglm.engine.evaluated import Evaluated, Values
 from tfglm.engine.leverage import TOO_NEAR
 from tfglm.engine.parts import derivative, equation_of, looked_up_parts, nesting, numbers_of, pairs, sum_layout
 from tfglm.engine.rectified import COUNTED, rectified
-from tfglm.engine.rows import CLUSTER, LEFT_OUT, NOT_FINITE, cluster_key, positions_of, rows_of
+from tfglm.engine.rows import LEFT_OUT, NOT_FINITE, cluster_key, positions_of, rows_of
 from tfglm.engine.sums import Sum, SumLayout, concatenated
 
 Sums = dict[str, np.ndarray]
@@ -153,7 +153,11 @@ class Passes:
       leverage 1, which are left out, and `alone_c` by group of each grouping c
     - `scores`: the derivative of the loss by cluster, `part_s` [clusters] and `part_k` [clusters, groups], and `rows`; and
       the same by the clusters of column number c of `Design.cluster_counts`: `part_s_of_c`, `part_k_of_c`, `rows_of_c`
-    - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster, [clusters, ...]
+    - `cluster_columns`: by the clusters of each column of clusters, the sum of the weights in the information matrix, `weight`,
+      and of these times the row of the design matrix, `part_s` and `part_k`; for parts with numbers also times its squares,
+      `square_part_s` and `square_part_k`; the names end as those of `scores`
+    - `cluster_information`: the blocks of `information` without loss and derivative, each by cluster of each column of clusters,
+      [clusters, ...], named by column as in `scores`
     - `null`: `loss`, `residual` and `weight`, its derivatives by the linear predictor, for the model with the intercept alone
     - `jeffreys`: `part_s` and `part_k`, the derivative of log|I| / 2; the state has the inverse of I (engine.leverage)
     - `rectifier`, with a direction as the coefficients: the sums of `information` for the loss of `rectified`, and its
@@ -247,8 +251,32 @@ class Passes:
         return Pass(self, "scores", [stage])
 
     @cached_property
+    def cluster_columns(self) -> Pass:
+        design, columns, squares = self.design, {}, {}
+        for number in range(len(design.clusters)):
+            by, which = cluster_key(number), f"_of_{number}" if number else ""
+            for name, sum_ in derivative(design, self.parts, by).items():
+                columns[f"{name}{which}"] = sum_
+                columns[f"weight{sum_.value.removeprefix('residual')}{which}"] = Sum(sum_.value, (), (by,))
+                if sum_.numbers:
+                    squares[f"square_{name}{which}"] = sum_
+        stages = [Stage(sum_layout(design, columns), self._weights_in_clusters, crossed=bool(design.crossed))]
+        if squares:
+            layout = sum_layout(design, squares)
+            squared = Stage(
+                layout, self._weights_in_clusters, lambda each: each.numbers**2, crossed=bool(design.crossed)
+            )
+            stages.append(squared)
+        return Pass(self, "cluster_columns", stages)
+
+    @cached_property
     def cluster_information(self) -> Pass:
-        stage = Stage(sum_layout(self.design, self._products(CLUSTER)), self._weights_of_clusters)
+        sums: dict[str, Sum] = {}
+        for number in range(len(self.design.clusters)):
+            which = f"_of_{number}" if number else ""
+            sums |= {f"{name}{which}": sum_ for name, sum_ in self._products(cluster_key(number)).items()}
+        crossed = bool(self.design.crossed)
+        stage = Stage(sum_layout(self.design, sums), self._weights_of_clusters, crossed=crossed)
         return Pass(self, "cluster_information", [stage])
 
     def _whole(self, name: str, values: Callable[[Evaluated], Values], *names: str) -> Pass:
@@ -354,8 +382,13 @@ class Passes:
         scores = {name: np.where(within, score, 0.0) for name, score in evaluated.scores.items()}
         return {"rows": evaluated.rows.frequency, **scores}
 
+    def _weights_in_clusters(self, evaluated: Evaluated) -> Values:
+        within = evaluated.rows.in_clusters
+        return {name: np.where(within, weight, 0.0) for name, weight in evaluated.own_weights.items()}
+
     def _weights_of_clusters(self, evaluated: Evaluated) -> Values:
-        return {"weight": np.where(evaluated.rows.in_clusters, evaluated.terms.weight, 0.0)}
+        within = evaluated.rows.in_clusters
+        return {name: np.where(within, weight, 0.0) for name, weight in evaluated.weights.items()}
 
     def _shape_terms(self, evaluated: Evaluated) -> Values:
         rows = evaluated.rows

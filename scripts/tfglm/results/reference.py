@@ -208,8 +208,14 @@ def reference_of(
     clustered, by_design = fitted.clustered, fitted.design_clustered
     if clustered is None or by_design is None or not exactly:
         needed = fewest.df if clustered is not None else fewest.dates if fitted.lags else fewest.clusters
-        unseen = determined_alone(fitted, transform)
-        return Reference(fitted.effective_clusters(transform), True, unseen, needed, of=information_source(fitted))
+        return Reference(
+            fitted.effective_clusters(transform),
+            True,
+            determined_alone(fitted, transform),
+            needed,
+            of=information_source(fitted),
+            df_by_design=fitted.effective_by_design(transform),
+        )
     return by_satterthwaite(fitted, transform, fewest)
 
 
@@ -303,7 +309,8 @@ def joint_reference(fitted: Fitted, transform: scipy.sparse.csr_array, fewest: F
             return JointReference(problem=DETERMINED_ALONE)
         eta = clustered.hotelling(on_free).df if told >= needed else told
     else:
-        eta = told = effective_degrees(fitted, on_free)
+        eta, by_columns = effective_degrees(fitted, on_free), fitted.joint_effective_by_design(transform)
+        told = eta if by_columns is None else by_columns
     if not (told >= needed and eta > q - 1):
         return JointReference(
             problem=f"too few {information_source(fitted)} for this test: {min(told, eta):.1f} effective ones, of {needed:g} "

@@ -23,7 +23,8 @@ from tfglm.engine.cells import NO_CLUSTER, pairs_of_absorbed, task
 from tfglm.engine.passes import Pass, Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
-from tfglm.solvers import rectifier
+from tfglm.solvers import effective, rectifier
+from tfglm.solvers.covariance import at_null_model, has_products, with_clusters
 from tfglm.solvers.fitted import ALIASED, EMPTY, FREE, REFERENCE, SEPARATED, Fitted
 from tfglm.solvers.information import Blocks, Factored, assemble, gradient, null_vectors
 from tfglm.solvers.objective import Counted, Objective, Point, Separation, Solution
@@ -358,7 +359,8 @@ class AbsorbedObjective(Objective):
 
     def robust(self, fitted: Fitted, solution: Solution) -> Fitted:
         free = len(fitted.dense)
-        lower = np.tril(self._left(solution).reshape(free, free))
+        sums = self._left(solution.information, solution.point.coefficients, "left")
+        lower = np.tril(sums.reshape(free, free))
         meat = lower + np.tril(lower, -1).T
         correction = 1.0 if self.design.std_errors == "HC0" else float(self.counts["rows"]) / solution.df_residual
         return replace(fitted, meat_dense=meat, meat_mixed=np.zeros((free, 0)), correction=correction)
@@ -367,23 +369,34 @@ class AbsorbedObjective(Objective):
         """CR1 (docs/statistics.md: Absorbed factors)."""
         assert self.design.cluster
         count, free, rows = self.design.cluster.count, len(fitted.dense), float(self.counts["rows"])
-        of_cluster, scores = np.split(self._left(solution), [count])
-        scores = scores.reshape(count, free)[of_cluster > 0]
+        of_cluster, scores = np.split(self._left(solution.information, solution.point.coefficients, "left"), [count])
+        present = of_cluster > 0
+        scores = scores.reshape(count, free)[present]
         clusters = len(scores)
         estimated = free + self.identified_by_clusters
         correction = clusters / (clusters - 1) * (rows - 1) / (rows - estimated) if clusters > 1 else np.nan
-        return replace(fitted, scores=scores, correction=correction)
+        null, coefficients = at_null_model(solution)
+        is_small = has_products(solution, clusters, free)
+        answer = self._left(null, coefficients, "products" if is_small else "columns")
+        sizes, sums, squares = np.split(answer, [count, count * (1 + free)])
+        of_sums, products = (each.reshape(count, free, -1)[present] for each in (sums, squares))
+        of_sums, of_squares = of_sums[:, :, 0], np.einsum("gii->gi", products) if is_small else products[:, :, 0]
+        matrices = products[:, *np.tril_indices(free)] if is_small else np.zeros((0, 0))
+        of_within = effective.within(of_sums, of_squares, sizes[present])
+        columns = effective.columns_of(of_sums, of_within, sizes[present], rows)
+        return with_clusters(
+            replace(fitted, scores=scores, correction=correction), [columns], self.reported(null), matrices
+        )
 
-    def _left(self, solution: Solution) -> np.ndarray:
-        """The sums of the task `left` (engine.cells) at the estimates."""
-        point, factored = solution.point, solution.information
+    def _left(self, factored: Factored, coefficients: np.ndarray, what: str) -> np.ndarray:
+        """The sums of the task `left` or `columns` (engine.cells) at some coefficients [p] with their information matrix."""
         assert isinstance(factored, SparseFactored)
         design, workload, dense = self.design, self.workload, factored.blocks.dense
         columns = np.full(design.reported_size, -1.0)
         columns[dense] = np.arange(len(dense))
-        state = workload.state(point.coefficients) | {"loadings": factored.projection, "columns": columns}
+        state = workload.state(coefficients) | {"loadings": factored.projection, "columns": columns}
         of_signatures = [
-            self.executor.sum(task(workload.passes(signature), "left"), calls, state)
+            self.executor.sum(task(workload.passes(signature), what), calls, state)
             for signature, calls in workload.calls.items()
         ]
         return np.sum(of_signatures, axis=0)

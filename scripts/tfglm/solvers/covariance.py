@@ -3,7 +3,7 @@
 Robust covariances are I^-1 M I^-1, where M is a sum of products of scores.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,12 +15,12 @@ from tfglm.design.design import Design
 from tfglm.design.parametrisation import APART, form_of, to_data_scale, to_fit_scale
 from tfglm.distribute.executor import Executor
 from tfglm.engine import leverage
-from tfglm.engine.parts import eliminated_part
+from tfglm.engine.parts import eliminated_part, equation_of
 from tfglm.engine.passes import Sums
 from tfglm.engine.workload import Workload
 from tfglm.errors import UserError
 from tfglm.families.gaussian import Gaussian
-from tfglm.solvers import serial
+from tfglm.solvers import effective, serial
 from tfglm.solvers.clustered import Clustered
 from tfglm.solvers.fitted import Fitted
 from tfglm.solvers.information import Factored, assemble, gradient
@@ -89,7 +89,7 @@ def clustered(fitted: Fitted, solution: Solution) -> Fitted:
     if design.l2 or design.equations or not fitted.dispersion > 0 or too_large:
         # CR1: the factor of sandwich's vcovCL(type = "HC1"), and of statsmodels' cov_type="cluster".
         correction = clusters / (clusters - 1) * (rows - 1) / solution.df_residual if clusters > 1 else np.nan
-        return replace(fitted, correction=correction)
+        return with_columns(replace(fitted, correction=correction), solution, [present])
     information = by_cluster(workload, objective.executor, design.by_term(fitted.coefficients), present, free)
     reduced = bias_reduced(fitted, design, information, free)
     # The weights of a linear regression are the prior weights; they do not depend on the response.
@@ -106,10 +106,20 @@ def by_cluster(
     workload: Workload, executor: Executor, state: dict[str, np.ndarray], clusters: np.ndarray, free: np.ndarray
 ) -> np.ndarray:
     """The information matrices of the clusters with these numbers, [clusters, free, free], dense coefficients first."""
-    sums, count = workload.sum(executor, "cluster_information", state), int(free.sum())
+    return matrices_of(workload.design, workload.sum(executor, "cluster_information", state), clusters, free)
+
+
+def matrices_of(design: Design, sums: Sums, clusters: np.ndarray, free: np.ndarray, column: int = 0) -> np.ndarray:
+    """The same from the sums of a pass, for clusters of the column of clusters with this number."""
+    ending, count = f"_of_{column}" if column else "", int(free.sum())
+    own = {
+        name.removesuffix(ending): value
+        for name, value in sums.items()
+        if (name.endswith(ending) if column else "_of_" not in name)
+    }
     information = np.empty((len(clusters), count, count))
     for place, cluster in enumerate(clusters):
-        blocks = assemble(workload.design, {name: value[cluster] for name, value in sums.items()}, free)
+        blocks = assemble(design, {name: value[cluster] for name, value in own.items()}, free)
         information[place] = np.block([[blocks.a, blocks.b], [blocks.b.T, np.diag(blocks.d)]])
     return information
 
@@ -222,20 +232,99 @@ def by_several(fitted: Fitted, solution: Solution) -> Fitted:
         parts.append(np.sqrt(factor * clusters / (clusters - 1)) * by_cluster)
         columns.append(np.full(len(by_cluster), columns_of[0] if single else -1))
         signs.append(np.full(len(by_cluster), 1.0 if len(columns_of) % 2 else -1.0))
-    return replace(
+    fitted = replace(
         fitted, scores=np.vstack(parts), score_columns=np.concatenate(columns), score_signs=np.concatenate(signs)
     )
+    return with_columns(fitted, solution, [present for present, _ in scores[: len(design.clusters)]])
 
 
 def by_date(fitted: Fitted, solution: Solution) -> Fitted:
     """The fit with a covariance that is robust to serial correlation (solvers.serial), times n / (n - p)."""
     design = solution.objective.design
-    ((_, scores),) = scores_of(fitted, solution)
+    ((present, scores),) = scores_of(fitted, solution)
     dates = len(scores)
     lags = serial.default_lags(dates) if design.lags is None else min(design.lags, dates - 1)
     share = serial.share_seen(dates, lags)
     correction = float(solution.objective.counts["rows"]) / solution.df_residual / share if share > 0 else np.nan
-    return replace(fitted, scores=scores, lags=lags, correction=correction)
+    return with_columns(replace(fitted, scores=scores, lags=lags, correction=correction), solution, [present])
+
+
+def with_columns(fitted: Fitted, solution: Solution, present: Sequence[np.ndarray]) -> Fitted:
+    """The fit with what the clusters of each column have of its design matrix. `present` are the clusters of each column with
+    rows."""
+    objective, design = solution.objective, solution.objective.design
+    if not design.by_cluster:
+        return fitted
+    null, coefficients = at_null_model(solution)
+    state = design.by_term(coefficients)
+    sums = objective.workload.sum(objective.executor, "cluster_columns", state)
+    matrices = np.zeros((0, 0))
+    if has_products(solution, sum(map(len, present)), design.size):
+        products = objective.workload.sum(objective.executor, "cluster_information", state)
+        of = free_of(fitted, design)
+        parts = [matrices_of(design, products, clusters, of, number) for number, clusters in enumerate(present)]
+        matrices = np.concatenate(parts)[:, *np.tril_indices(int(of.sum()))]
+    rows, free = float(objective.counts["rows"]), [*fitted.dense, *fitted.eliminated]
+    found = []
+    for number, clusters in enumerate(present):
+        which, shape = f"_of_{number}" if number else "", (design.clusters[number].count, design.size)
+        columns, within, weights = np.zeros(shape), np.zeros(shape), {}
+        for k, part in enumerate(design.parts):
+            name = f"weight{equation_of(design, part)}{which}"
+            weights[name] = sums[name]
+            of_part = sums[f"part_{k}{which}"].reshape(-1, part.size)
+            squares = sums.get(f"square_part_{k}{which}", of_part).reshape(-1, part.size)
+            columns[:, part.where] = of_part
+            within[:, part.where] = effective.within(of_part, squares, sums[name])
+        of_sums, of_within = (each[np.ix_(clusters, free)] for each in (columns, within))
+        sizes = np.sum(list(weights.values()), axis=0)[clusters]
+        found.append(effective.columns_of(of_sums, of_within, sizes, rows))
+    return with_clusters(fitted, found, objective.reported(null), matrices)
+
+
+def has_products(solution: Solution, clusters: int, wide: int) -> bool:
+    """Whether the information matrices of so many clusters are not too large for `wide` coefficients."""
+    limits = solution.objective.run.limits
+    return clusters * wide**2 <= limits.largest_products and clusters * wide**3 <= limits.longest_cr2
+
+
+def with_clusters(
+    fitted: Fitted, columns: Sequence[effective.ColumnsByCluster], null: Factored, matrices: np.ndarray
+) -> Fitted:
+    """The fit with what the clusters of each column have of the design matrix at the `null` model.
+
+    `matrices` are the lower triangles of their information matrices; none if these are too large.
+    """
+    sums, within, sizes = (
+        np.concatenate([getattr(each, name) for each in columns]) for name in ("sums", "within", "sizes")
+    )
+    return replace(
+        fitted,
+        cluster_sums=sums,
+        cluster_within=within,
+        cluster_sizes=sizes,
+        cluster_design=matrices,
+        null_schur_inverse=null.schur_inverse(),
+        null_loadings=null.loadings,
+        null_diagonal=null.blocks.d,
+    )
+
+
+WIDEST_NULL = 8_000
+"""Columns of the dense part, at most, of an information matrix that is stored a second time, for the null model."""
+
+
+def at_null_model(solution: Solution) -> tuple[Factored, np.ndarray]:
+    """The factored information matrix of the null model, and its coefficients [p].
+
+    Its weights are equal but for prior weights and the offset. If the fit has the same weights, its own matrix is returned. It is
+    for a model wider than WIDEST_NULL, too, because a second matrix would not fit into memory.
+    """
+    objective, family = solution.objective, solution.objective.family
+    is_alike = family.quadratic or family.constant_information
+    if is_alike or len(solution.information.blocks.dense) > WIDEST_NULL:
+        return solution.information, solution.point.coefficients
+    return objective.factored(objective.at(objective.null_coefficients).information), objective.null_coefficients
 
 
 LARGEST_CHECKED = 1_000

@@ -12,7 +12,7 @@ import scipy.sparse
 
 from tfglm.design.design import Design
 from tfglm.design.parametrisation import NEGLIGIBLE
-from tfglm.solvers import serial
+from tfglm.solvers import effective, serial
 from tfglm.solvers.clustered import Clustered
 
 FREE, REFERENCE, ALIASED, SEPARATED, EMPTY = range(5)
@@ -53,6 +53,10 @@ class Fitted:
       regression whose rows have a mean weight of 1. `cluster_constant` [q + m] and `cluster_rho` define the working model.
     - Clusters of several columns follow each other in Z. `score_columns` [clusters] is the number of their column, -1 for rows
       that agree in several columns. `score_signs` [clusters] is 1 for clusters that are added, -1 for subtracted clusters.
+    - Without CR2, `cluster_sums`, `cluster_within` [clusters, q + m] and `cluster_sizes` [clusters] describe the clusters of each
+      column, or the dates, as solvers.effective does. `cluster_design` is the information matrix of each at the null model,
+      unless these are too large. `null_schur_inverse`, `null_loadings` and `null_diagonal` are the blocks of
+      the information matrix at the null model that belong to them, empty if they are those of the fit.
     - With `lags` above 0, each row of Z is a date, in order of time. M is then Z'KZ, with Bartlett weights K (solvers.serial).
     - With `of_lambda` [smooths, q + m], the covariance is the classical one plus of_lambda' of_lambda, which allows for estimated
       smoothing parameters (solvers.smooth).
@@ -89,6 +93,12 @@ class Fitted:
     cluster_rho: float = 0.0
     score_columns: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
     score_signs: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    cluster_sums: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_within: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    cluster_sizes: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    null_schur_inverse: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    null_loadings: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    null_diagonal: np.ndarray = field(default_factory=lambda: np.zeros(0))
     lags: int = 0
     of_lambda: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     path_penalties: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -180,10 +190,75 @@ class Fitted:
         parts = []
         for rows in chunks(transform.shape[0]):
             dense, sparse = transform[rows][:, self.dense].toarray(), transform[rows][:, self.eliminated]
-            by_cluster = self._by_cluster(self._on_dense(dense, sparse)[1], sparse)
-            of_columns = [by_cluster[:, of_column] for of_column in self.columns_of_scores]
+            squares = self._by_cluster(self._on_dense(dense, sparse)[1], sparse) ** 2
+            of_columns = [squares[:, of_column] for of_column in self.columns_of_scores]
             parts.append(np.min([serial.degrees_of_freedom(of_column, self.lags) for of_column in of_columns], axis=0))
         return np.concatenate(parts)
+
+    def effective_by_design(self, transform: scipy.sparse.csr_array) -> np.ndarray | None:
+        """The effective number of clusters by the design (solvers.effective) for each row of a transformation, [rows]. None with
+        CR2, which has degrees of freedom of its own."""
+        if not len(self.cluster_sizes):
+            return None
+        parts = []
+        for rows in chunks(transform.shape[0]):
+            of_columns = [
+                effective.degrees_of_freedom(self._inside(transform[rows], of), between, self.lags)
+                for of, between in zip(self.columns_of_scores, self._between(transform[rows]), strict=True)
+            ]
+            parts.append(np.min(of_columns, axis=0))
+        return np.concatenate(parts)
+
+    def joint_effective_by_design(self, transform: scipy.sparse.csr_array) -> float | None:
+        """The same for a joint test of the rows of a transformation."""
+        if not len(self.cluster_sizes):
+            return None
+        return min(
+            effective.wishart_degrees(self._inside(transform, of, jointly=True), between, self.lags)
+            for of, between in zip(self.columns_of_scores, self._between(transform), strict=True)
+        )
+
+    def _between(self, transform: scipy.sparse.csr_array) -> list[np.ndarray]:
+        """T M h_g for the clusters of each column, [rows, clusters]."""
+        null = self._at_null_model
+        dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
+        of_dense = null._on_dense(dense, sparse)[1] @ null._reduced_sums.T
+        between = null._plus_alone(of_dense, null._alone(sparse), self.cluster_sums)
+        return [between[:, of] for of in self.columns_of_scores]
+
+    def _inside(self, transform: scipy.sparse.csr_array, of: np.ndarray, jointly: bool = False) -> np.ndarray:
+        """The diagonals of T M K_g M T' for the clusters of a column, [rows, clusters]; `jointly` the matrices, [clusters, rows,
+        rows]."""
+        null = self._at_null_model
+        dense, sparse = transform[:, self.dense].toarray(), transform[:, self.eliminated]
+        if len(self.cluster_design):
+            moved = np.hstack(null.solved(dense, sparse.toarray()))
+            products = (moved @ square(each[None])[0] for each in self.cluster_design[of])
+            if jointly:
+                return np.array([each @ moved.T for each in products])
+            return np.stack([np.sum(each * moved, axis=1) for each in products], axis=1)
+        reduced, on_dense = null._on_dense(dense, sparse)
+        sums = null._plus_alone(on_dense @ null._reduced_sums.T, null._alone(sparse), self.cluster_sums)[:, of]
+        within = null._plus_alone(
+            on_dense**2 @ self.cluster_within[:, : len(self.dense)].T, null._alone(sparse).power(2), self.cluster_within
+        )[:, of]
+        total, sizes = null._unscaled(reduced, on_dense, sparse), self.cluster_sizes[of]
+        share, left = effective.approximated(sums, within, total, sizes)
+        if not jointly:
+            return share * left[:, None] + sums**2 / sizes
+        whole = reduced @ on_dense.T
+        if len(self.diagonal):
+            whole = whole + (null._alone(sparse) @ sparse.T).toarray()
+        of_clusters = np.einsum("ig,jg->gij", sums, sums / sizes)
+        return of_clusters + share.mean(axis=0)[:, None, None] * (whole - of_clusters.sum(axis=0))
+
+    @cached_property
+    def _at_null_model(self) -> "Fitted":
+        """The fit with the information matrix of the null model."""
+        if not len(self.null_schur_inverse):
+            return self
+        blocks = {name: getattr(self, f"null_{name}") for name in ("schur_inverse", "loadings", "diagonal")}
+        return replace(self, **blocks)
 
     @property
     def columns_of_scores(self) -> list[np.ndarray]:
@@ -260,16 +335,25 @@ class Fitted:
 
     def _by_cluster(self, on_dense: np.ndarray, sparse: scipy.sparse.csr_array) -> np.ndarray:
         """T I^-1 Z', [rows, clusters]."""
-        by_cluster = on_dense @ self._reduced_scores.T
-        if len(self.diagonal):
-            by_cluster += self._alone(sparse) @ self.scores[:, len(self.dense) :].T
-        return by_cluster
+        return self._plus_alone(on_dense @ self._reduced_scores.T, self._alone(sparse), self.scores)
+
+    def _plus_alone(self, of_dense: np.ndarray, alone: scipy.sparse.csr_array, by_cluster: np.ndarray) -> np.ndarray:
+        """Plus the eliminated part of rows of a transformation times numbers of the clusters, [clusters, q + m]."""
+        return of_dense + alone @ by_cluster[:, len(self.dense) :].T if len(self.diagonal) else of_dense
 
     @cached_property
     def _reduced_scores(self) -> np.ndarray:
         """Z_dense - Z_eliminated loadings', [clusters, q]."""
+        return self._reduced(self.scores)
+
+    @cached_property
+    def _reduced_sums(self) -> np.ndarray:
+        """The same of `cluster_sums`."""
+        return self._reduced(self.cluster_sums)
+
+    def _reduced(self, by_cluster: np.ndarray) -> np.ndarray:
         q = len(self.dense)
-        return self.scores[:, :q] - self.scores[:, q:] @ self.loadings.T
+        return by_cluster[:, :q] - by_cluster[:, q:] @ self.loadings.T
 
     @cached_property
     def _reduced_meat(self) -> tuple[np.ndarray, np.ndarray]:

@@ -36,7 +36,8 @@ class Limits:
 
     Standard errors by cluster use CR2 below two limits. `largest_cr2` limits clusters times coefficients squared (400 MB for
     each copy of the information matrices of all clusters). `longest_cr2` limits clusters times coefficients cubed (a minute of
-    eigenvalues).
+    eigenvalues). Without CR2, `largest_products` limits clusters times coefficients squared if the effective clusters by the
+    design use these matrices (solvers.effective).
     """
 
     sample_share: float = 0.05
@@ -45,6 +46,7 @@ class Limits:
     largest_sample: float = 0.2
     largest_cr2: float = 5e7
     longest_cr2: float = 5e10
+    largest_products: float = 5e7
 
 
 @dataclass(frozen=True)

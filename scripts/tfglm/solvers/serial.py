@@ -51,24 +51,23 @@ def dates_alike(lags: int) -> float:
     return (2 * width**2 + 1) / (3 * width)
 
 
-def degrees_of_freedom(by_date: np.ndarray, lags: int) -> np.ndarray:
-    """The degrees of freedom of the variance of errors, [rows], from the contributions of each date, [rows, dates].
+def degrees_of_freedom(squares: np.ndarray, lags: int, kurtosis: float = 3.0) -> np.ndarray:
+    """The degrees of freedom of the variance of errors, [rows], from the squared contributions of each date, [rows, dates].
 
     It is 2 S^2 / (variance of S), at most (dates - 1) / c. Without lags it is (sum v)^2 / sum v^2: the number of dates (or
     clusters) with equal variances that carry the same information (Carter, Schnepel & Steigerwald, Review of Economics and
-    Statistics 99, 2017).
+    Statistics 99, 2017). `kurtosis` is E z^4 / v^2: 3 for normal contributions z, and 1 if the `squares` are the variances v.
 
     Ten clusters with equal contributions have 9 degrees of freedom. A single contributing cluster gives 3:
 
     >>> degrees_of_freedom(np.array([[1.0] * 10, [1.0] + [0.0] * 9]), lags=0).round(6).tolist()
     [9.0, 3.0]
     """
-    squares = by_date**2
-    variance = (squares**2).sum(1) / 3
+    variance = (squares**2).sum(1) / kurtosis
     for apart, weight in weights_of(lags):
         variance += 2 * weight**2 * np.einsum("it,it->i", squares[:, apart:], squares[:, :-apart])
-    with np.errstate(invalid="ignore"):
-        return np.minimum(squares.sum(1) ** 2 / variance, (by_date.shape[1] - 1) / dates_alike(lags))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.minimum(squares.sum(1) ** 2 / variance, (squares.shape[1] - 1) / dates_alike(lags))
 
 
 def wishart_degrees(by_date: np.ndarray, lags: int) -> float:
